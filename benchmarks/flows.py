@@ -28,7 +28,7 @@ from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
-from v6t.profiles.transform import entropy
+from v6t.profiles import entropy
 from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:

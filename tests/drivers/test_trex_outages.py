@@ -13,7 +13,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.profiles.transform import entropy
+from v6t.profiles import entropy
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.device_events import DeviceEvent

@@ -20,7 +20,7 @@ from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import start_at_frame
-from v6t.profiles.transform import entropy
+from v6t.profiles import entropy
 from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
