@@ -15,12 +15,12 @@ from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts, stamped
 from v6t.drivers.trex.successive import successive
 from v6t.packets import trailer
+from v6t.profiles import entropy
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import start_at_frame
-from v6t.profiles import entropy
 from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
