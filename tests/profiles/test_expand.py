@@ -218,8 +218,22 @@ def changed(*instructions, drop=0):
     """A compiled stream with other instructions at its end."""
     stream = mape_set("figure 8", "forward").streams[0]
     program = stream.program
-    kept = program[: len(program) - drop] if drop else program
+    kept = program[: max(0, len(program) - drop)]
     return replace(stream, trex={**stream.trex, "vm": {"instructions": [*kept, *instructions]}})
+
+
+@pytest.mark.parametrize(("op", "first"), [("inc", [0, 7, 14]), ("dec", [255, 248, 241])])
+def test_range_is_rounded_up_to_the_step_as_the_server_does(op, first):
+    v = ins.flow_var("x", 2, op, 0, 255, 7)
+    values = (
+        Expander(changed(v, ins.write("x", 22), drop=99))
+        .frames(0, 75)[:, 22:24]
+        .copy()
+        .view(">u2")[:, 0]
+    )
+    assert values[:3].tolist() == first
+    assert len(set(values.tolist())) == 37
+    assert (values[37:74] == values[:37]).all()
 
 
 EA = {"type": "write_mask_flow_var", "name": "ea", "pkt_offset": 22, "pkt_cast_size": 2,
