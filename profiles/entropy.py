@@ -32,13 +32,7 @@ def find_variation(traffic: Traffic) -> tuple[bool, bool]:
 
 
 def hold_variables(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:
-    """Return the traffic with constant ports, constant addresses, or both.
-
-    Args:
-        traffic: of a plugin.
-        ports: hold the variables that reach ports alone.
-        addresses: hold the variables that reach an address.
-    """
+    """Return the traffic with constants for variables that reach an address, or ports alone."""
 
     def hold(traffic_class: TrafficClass) -> TrafficClass:
         far = _address_variables(traffic_class)
@@ -54,10 +48,6 @@ def limit_flows(traffic: Traffic, count: int) -> Traffic:
 
     The first variable of an address with enough values tells the flows apart, else one of ports;
     lists of equal length stay together.
-
-    Args:
-        traffic: of a plugin.
-        count: flows of every class (RFC 8219, section 10).
 
     Raises:
         UsageError: no variable has enough values.

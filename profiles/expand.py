@@ -52,12 +52,8 @@ class Expander:
         """Prepare all that does not depend on the frame number.
 
         Args:
-            stream: compiled stream.
-            core: one of TRex's data path cores, over which it splits the stream.
-            cores: number of cores.
-
-        Raises:
-            UsageError: an instruction the compiler never makes.
+            stream: made by the compiler; other instructions raise UsageError.
+            core, cores: one of TRex's data path cores, over which it splits the stream.
         """
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
@@ -83,8 +79,7 @@ class Expander:
         """Compute frames ``first .. first + count - 1``, ``(count, length)`` without FCS.
 
         Args:
-            first: number of the first frame, from 0.
-            count: number of frames.
+            first, count: frames, numbered from 0.
             out: where to write them; rows may be strided (a transmit ring), octets not.
         """
         if out is None:

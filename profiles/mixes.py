@@ -86,11 +86,7 @@ def sizes_label(listed: Mapping[str, Any]) -> str:
 
 
 def sequence_of(mix: str) -> str:
-    """Describe the order of frame sizes within one class as in RFC 6985, sections 5 and 6.3.
-
-    Args:
-        mix: see :attr:`FrameMix.mix`.
-    """
+    """Describe the order of a mix within one class as in RFC 6985, sections 5 and 6.3."""
     listed = [part.rpartition("x") for part in mix.split(",")]
     counts = [int(count) for *_, count in listed]
     letters = string.ascii_uppercase[: len(counts)]
@@ -119,11 +115,7 @@ def is_mix(text: str) -> bool:
 
 
 def canonical(text: str) -> str:
-    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``.
-
-    Raises:
-        UsageError: see :func:`parts`.
-    """
+    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``."""
     return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parts(text))}"
 
 

@@ -98,11 +98,7 @@ class TemplateLayout:
         return pairs
 
     def find(self, path: str) -> tuple[TemplateHeader, HeaderField]:
-        """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``.
-
-        Raises:
-            UsageError: no such layer or field in this frame.
-        """
+        """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``."""
         label, _, name = path.partition(".")
         header = next((h for h in self.headers if h.label == label), None)
         field = next((f for f in header.fields if f.name == name), None) if header else None
@@ -153,12 +149,7 @@ class TemplateLayout:
 
 
 def locate_fields(packet: Any, given: Sequence[Iterable[str]] = ()) -> TemplateLayout:
-    """Return where a scapy packet has its fields, down to its payload.
-
-    Args:
-        packet: outermost layer.
-        given: the fields that each layer set.
-    """
+    """Return where a scapy packet has its fields; ``given`` are those that each layer set."""
     from scapy.fields import ConditionalField
     from scapy.packet import NoPayload, Padding, Raw
 
@@ -192,11 +183,7 @@ class Template:
     layout: TemplateLayout
 
     def with_bits(self, bits: Iterable[tuple[int, int, int]]) -> Template:
-        """Return a copy with constants written in, checksums valid again.
-
-        Args:
-            bits: (first bit of the frame, width, value) each.
-        """
+        """Return a copy with constants (first bit, width, value) written in, checksums valid again."""
         number, size = int.from_bytes(self.packet, "big"), 8 * len(self.packet)
         for first, width, value in bits:
             low = size - first - width

@@ -61,11 +61,7 @@ class _Coverage(NamedTuple):
 def plan_checksums(
     template: Template, flow_vars: Sequence[FlowVariable], writes: Sequence[Write]
 ) -> ChecksumPlan:
-    """Choose how the checksums that ``writes`` invalidate are kept valid.
-
-    Raises:
-        UsageError: TRex cannot keep one of them valid.
-    """
+    """Choose how the checksums that ``writes`` invalidate are kept valid."""
     if not writes:
         return ChecksumPlan()
     invalid = [c for c in _find_coverage(template) if any(c.covers(w) for w in writes)]

@@ -55,9 +55,6 @@ def split_permutation(bound: BoundVariable) -> Split:
     Up to 65,535 values are a shuffled list, ``2^n`` values are mixed. ``odd * 2^k`` values are a list
     for the odd factor and a permutation of the low bits: together they take every pair once. Other
     multiples of ``2^k`` count their high bits.
-
-    Raises:
-        UsageError: TRex has no such enumeration.
     """
     variable = bound.variable
     low, high = variable.low, variable.top
@@ -99,11 +96,7 @@ def split_permutation(bound: BoundVariable) -> Split:
 
 
 def split_counter(bound: BoundVariable) -> Split:
-    """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``).
-
-    Raises:
-        UsageError: TRex cannot count like that.
-    """
+    """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``)."""
     variable, name = bound.variable, bound.variable.name
     low, step, op = variable.low, variable.step, _OPS[variable.kind]
     count = (variable.top - low) // step + 1
@@ -145,11 +138,7 @@ _OPS: dict[Kind, Op] = {Kind.INC: "inc", Kind.DEC: "dec"}
 
 
 def split_listed(bound: BoundVariable) -> Split:
-    """Split a variable that takes listed values in their order.
-
-    Raises:
-        UsageError: more values than TRex takes.
-    """
+    """Split a variable that takes listed values in their order."""
     variable = bound.variable
     if len(variable.values) > MAX_LIST:
         raise UsageError(
@@ -162,11 +151,7 @@ def split_listed(bound: BoundVariable) -> Split:
 
 
 def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariable, ...], str]:
-    """Take all values of the low ``bits`` in pseudorandom order; return a note, too.
-
-    Raises:
-        UsageError: an addition has to carry through more bits than a counter has.
-    """
+    """Take all values of the low ``bits`` in pseudorandom order; return a note, too."""
     import numpy as np
 
     name, apart = bound.variable.name, bound.variable.apart
@@ -224,9 +209,6 @@ def mix_permutation(
         apart: every value comes once in the frames that are equal modulo ``2^apart``.
         cuts: bits between which copies begin or end; each stretch has its share of the list.
         rng: of the order.
-
-    Raises:
-        UsageError: the values are too many.
     """
     import numpy as np
 

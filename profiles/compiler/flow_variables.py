@@ -141,11 +141,7 @@ class BoundVariable:
         return min(trailing_zeros(copy.add, width) for copy in self.copies)
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], what: str) -> Sequence[int]:
-        """Return the cheapest of several ways to cut, the first of equals.
-
-        Raises:
-            UsageError: an addition would carry over every one of them.
-        """
+        """Return the cheapest of several ways to cut, the first of equals."""
         usable = [c for c in candidates if max(c, default=0) <= self.carry]
         if not usable:
             raise UsageError(

@@ -46,11 +46,7 @@ _Drawn = tuple[list[FlowVariable], list[str]]
 
 
 def split_uniform(bound: BoundVariable) -> Split:
-    """Split a ``UNIFORM`` variable.
-
-    Raises:
-        UsageError: TRex cannot draw from this range without visible bias.
-    """
+    """Split a ``UNIFORM`` variable."""
     low, high = bound.variable.low, bound.variable.top
     if low == high and not bound.adds:
         return Split((), low)

@@ -44,10 +44,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True)
 class _Group:
-    """Writes of one flow variable with the same constant and shift.
-
-    ``diagonal`` is the sum of a frame bit and its bit of the flow variable.
-    """
+    """Writes with the same ``diagonal``: the sum of a frame bit and its bit of the flow variable."""
 
     flow_var: FlowVariable
     add: int
@@ -69,10 +66,7 @@ def encode_writes(
 ) -> tuple[list[Instruction], float]:
     """Return the instructions that declare and write flow variables, and their ns per frame.
 
-    Args:
-        flow_vars: the flow variables; those without writes are left out.
-        writes: disjoint bits of the frame.
-        packet: the template, which has the constants around them.
+    The writes are disjoint; the packet is the template, which has the constants around them.
     """
     by_name = {v.name: v for v in flow_vars}
     bits: dict[tuple[str, int, int], set[int]] = {}

@@ -234,8 +234,7 @@ class TcpLayout:
 def read_quoted_segments(frames: U8) -> Iterator[tuple[U8, Numbers]]:
     """Read ports ``(n, 4)`` and sequence numbers ``(n,)`` of the segments that ICMP errors quote.
 
-    Args:
-        frames: ``(n, octets)``; those that quote no segment of TCP are left out.
+    Frames that quote no segment of TCP are left out.
     """
     for rows, headers in group_by_headers(frames, walk_with_quote):
         names = [header.name for header in headers]
