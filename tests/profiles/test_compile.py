@@ -357,14 +357,10 @@ def test_a_stream_says_whether_its_order_is_that_of_earlier_versions(count, orde
     assert first_stream(bound(variable)).order == order
 
 
-def test_uneven_bursts_over_cores_are_noted():
-    traffic = bound(Variable("v", 8, Kind.PERMUTATION))
-    assert any(
-        "no multiple" in n for n in compile_traffic(traffic, frames=250, cores=4).streams[0].notes
-    )
-    assert not any(
-        "no multiple" in n for n in compile_traffic(traffic, frames=256, cores=4).streams[0].notes
-    )
+@pytest.mark.parametrize(("frames", "noted"), [(250, True), (256, False)])
+def test_uneven_bursts_over_cores_are_noted(frames, noted):
+    stream = first_stream(bound(Variable("v", 8, Kind.PERMUTATION)), frames=frames, cores=4)
+    assert any("no multiple" in note for note in stream.notes) is noted
 
 
 @settings(max_examples=150, deadline=None)
@@ -440,32 +436,29 @@ def many(count, kind=Kind.UNIFORM):
     return one(*variables, bind=bind)
 
 
-def test_memory_of_a_stream():
-    assert len(compile_traffic(many(15)).streams) == 1
-    with expect_error("beyond-trex", mentions="68"):
-        compile_traffic(many(16))
-
-
-def test_highest_octet():
+def at_field(field):
     layers = (ETHER, *[IPV6] * 14, OVER_SIX[2])
-
-    def compiled(field):
-        made = one(
-            Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=1000
-        )
-        return compile_traffic(made).streams[0]
-
-    assert compiled("IPv6:11.hlim").program
-    with expect_error("beyond-trex", mentions="541"):
-        compiled("IPv6:13.hlim")
-    with expect_error("beyond-trex", mentions="7-bit"):
-        compiled("UDP.sport")
+    return one(Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=1000)
 
 
-def test_list_length():
-    assert compile_traffic(bound(Variable("v", 32, Kind.LIST, values=range(65535))))
-    with expect_error("beyond-trex", mentions="65536"):
-        compile_traffic(bound(Variable("v", 32, Kind.LIST, values=range(65536))))
+def listing(count):
+    return bound(Variable("v", 32, Kind.LIST, values=range(count)))
+
+
+@pytest.mark.parametrize(
+    ("largest", "beyond", "mention"),
+    [
+        (many(15), many(16), "68"),
+        (at_field("IPv6:11.hlim"), at_field("IPv6:13.hlim"), "541"),
+        (at_field("IPv6.hlim"), at_field("UDP.sport"), "7-bit"),
+        (listing(65535), listing(65536), "65536"),
+    ],
+    ids=["memory", "octet", "checksum", "list"],
+)
+def test_limits_of_trex(largest, beyond, mention):
+    assert first_stream(largest).program
+    with expect_error("beyond-trex", mentions=mention):
+        compile_traffic(beyond)
 
 
 def test_number_of_streams():
@@ -514,21 +507,18 @@ def test_bindings_that_make_no_sense(variables, bind, code):
         compile_traffic(one(*variables, bind=bind))
 
 
-@pytest.mark.parametrize("rate", [0, -1, float("nan")])
-def test_rates_that_are_none(rate):
-    with expect_error("out-of-range"):
-        compile_traffic(Traffic("forward", (mape(),)), rate_fps=rate)
-
-
-def test_bursts_longer_than_trex_counts():
-    with expect_error("trial-too-long", mentions="4294967295"):
-        compile_traffic(Traffic("forward", (mape(),)), frames=1 << 32)
-
-
-def test_classes_need_names():
-    for classes in ((), (mape(), mape())):
-        with expect_error("invalid-traffic-model"):
-            compile_traffic(Traffic("forward", classes))
+@pytest.mark.parametrize(
+    ("classes", "keys", "code"),
+    [
+        *(((mape(),), {"rate_fps": rate}, "out-of-range") for rate in (0, -1, float("nan"))),
+        ((mape(),), {"frames": 1 << 32}, "trial-too-long"),
+        ((), {}, "invalid-traffic-model"),
+        ((mape(), mape()), {}, "invalid-traffic-model"),
+    ],
+)
+def test_traffic_that_cannot_be_sent(classes, keys, code):
+    with expect_error(code):
+        compile_traffic(Traffic("forward", classes), **keys)
 
 
 def test_scapy_is_loaded_only_to_build_frames():
