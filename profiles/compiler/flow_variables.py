@@ -216,4 +216,5 @@ def shuffle_range(low: int, high: int, seed: int) -> list[int]:
     """Return ``low..high`` in an order that depends on the seed only."""
     import numpy as np
 
-    return (np.random.default_rng(seed).permutation(high - low + 1) + low).tolist()
+    values: list[int] = np.random.default_rng(seed).permutation(high - low + 1).tolist()
+    return [low + value for value in values]

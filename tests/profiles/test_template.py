@@ -98,6 +98,8 @@ def test_udp_checksum_is_never_zero():
     first = Ether(build(OVER_FOUR, 64).packet)[UDP].chksum
     layers = (ETHER, IPV4, Layer("UDP", {"sport": first, "dport": 12345}))
     assert Ether(build(layers, 64).packet)[UDP].chksum == 0xFFFF
+    written = build(OVER_FOUR, 64).with_bits([(34 * 8, 16, first)])
+    assert Ether(written.packet)[UDP].chksum == 0xFFFF
 
 
 def test_names_of_octets():
