@@ -14,7 +14,7 @@ from v6t.base.errors import UsageError
 from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import plan_checksums
-from v6t.profiles.compiler.enumeration import split_counter, split_listed, split_permutation
+from v6t.profiles.compiler.enumeration import split_counter, split_values, split_permutation
 from v6t.profiles.compiler.flow_variables import (
     MAX_WIDTH,
     WORD,
@@ -37,7 +37,7 @@ MAX_BURST = (1 << 32) - 1
 _SPLITTERS = {
     Kind.UNIFORM: split_uniform,
     Kind.PERMUTATION: split_permutation,
-    Kind.LIST: split_listed,
+    Kind.LIST: split_values,
     Kind.INC: split_counter,
     Kind.DEC: split_counter,
 }

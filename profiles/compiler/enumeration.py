@@ -137,7 +137,7 @@ def split_counter(bound: BoundVariable) -> Split:
 _OPS: dict[Kind, Op] = {Kind.INC: "inc", Kind.DEC: "dec"}
 
 
-def split_listed(bound: BoundVariable) -> Split:
+def split_values(bound: BoundVariable) -> Split:
     """Split a variable that takes listed values in their order."""
     variable = bound.variable
     if len(variable.values) > MAX_LIST:

@@ -45,7 +45,7 @@ def list_var(name: str, size: int, values: Sequence[int]) -> Instruction:
 def write(name: str, offset: int, add: int = 0) -> Instruction:
     """Store the whole variable, plus ``add``, in network byte order."""
     head = {"type": "write_flow_var", "name": name, "pkt_offset": offset}
-    return {**head, "add_value": _to_signed(add), "is_big_endian": True}
+    return {**head, "add_value": _wrap_add(add), "is_big_endian": True}
 
 
 def write_mask(
@@ -54,10 +54,10 @@ def write_mask(
     """Store the bits of ``(variable + add) << shift`` that ``mask`` selects in ``size`` octets."""
     head = {"type": "write_mask_flow_var", "name": name, "pkt_offset": offset}
     bits = {"pkt_cast_size": size, "mask": mask, "shift": shift}
-    return {**head, **bits, "add_value": _to_signed(add), "is_big_endian": True}
+    return {**head, **bits, "add_value": _wrap_add(add), "is_big_endian": True}
 
 
-def _to_signed(add: int) -> int:
+def _wrap_add(add: int) -> int:
     """Return what the server parses: a 32-bit signed number, which the data path wraps."""
     return (add + (1 << 31)) % (1 << 32) - (1 << 31)
 
