@@ -14,7 +14,7 @@ from v6t.base.errors import UsageError
 from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import plan_checksums
-from v6t.profiles.compiler.enumeration import split_counter, split_values, split_permutation
+from v6t.profiles.compiler.enumeration import split_counter, split_permutation, split_values
 from v6t.profiles.compiler.flow_variables import (
     MAX_WIDTH,
     WORD,
