@@ -16,8 +16,8 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import listed_sizes
+from v6t.profiles.model import Exchange
 from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:

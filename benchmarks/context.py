@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import Links
 from v6t.packets.direction import Direction
-from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import Sizes
-from v6t.profiles.model import FramePair, Traffic
+from v6t.profiles.model import Exchange, FramePair, Traffic
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Capability, Mode
 

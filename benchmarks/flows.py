@@ -28,8 +28,8 @@ from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.rss_probe import CASES, Advice, Case, advise, holds
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, ThroughputSpec, measure_throughput
-from v6t.profiles.transform import entropy
-from v6t.profiles.transform.entropy import held, varies
+from v6t.profiles import entropy
+from v6t.profiles.entropy import find_variation, hold_variables
 from v6t.trials.trial import Capability, list_directions
 
 if TYPE_CHECKING:
@@ -442,7 +442,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         plugin, most = bound.technology, self._most(bound)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+                entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
     def most_connections(self, bound: RunContext) -> int:
         return max(super().most_connections(bound), self._most(bound))
@@ -485,7 +485,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def _varied(self, point: MeasurementPoint, each: FlowPoint) -> MeasurementPoint:
         """Traffic of so many flows: of a stateful device, so many connections."""
         if not point.bound.settings.connects:
-            return point.vary(each.variant, partial(entropy.flows, count=each.flows))
+            return point.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
         return prepared(point, each.flows) or point
 
     def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
@@ -589,7 +589,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = varies(plugin.sized_traffic(direction, sizes))
+            ports, addresses = find_variation(plugin.sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(
@@ -608,7 +608,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         at = point
         for case in CASES:
             ports, addresses = holds(case)
-            at = point.vary(f"{case}-", partial(held, ports=ports, addresses=addresses))
+            at = point.vary(f"{case}-", partial(hold_variables, ports=ports, addresses=addresses))
             at.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
             spec = search_spec(at, at.conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)

@@ -55,8 +55,14 @@ from v6t.procedures.stateful.tcp_capacity import (
     measure_tcp_capacity,
 )
 from v6t.profiles.model import FramePair
-from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
-from v6t.profiles.tcp.http import MOST_OCTETS, VERSION, in_segments, response
+from v6t.profiles.tcp.http import (
+    HEADER_OCTETS,
+    MOST_OCTETS,
+    OPENING_OCTETS,
+    VERSION,
+    in_segments,
+    response,
+)
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.result import Measure, TrialResult

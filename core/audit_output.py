@@ -13,7 +13,7 @@ from v6t.audit.record import AuditRecord
 from v6t.base.errors import UsageError
 from v6t.base.storage import write_atomically
 from v6t.core.runs.rundir import AUDIT, CONFIG
-from v6t.profiles.export.pcap import write_pcap
+from v6t.profiles.exports import write_pcap
 
 FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"

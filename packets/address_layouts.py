@@ -34,29 +34,22 @@ class MappingRule(Protocol):
 
     @property
     def ipv6_prefix(self) -> IPv6Network: ...
-
     @property
     def ipv4_prefix(self) -> IPv4Network: ...
-
     @property
     def ea_len(self) -> int: ...
-
     @property
     def psid_len(self) -> int: ...
-
     @property
     def iid_format(self) -> IidFormat: ...
 
 
 class CeLayouts(NamedTuple):
-    """IPv4 address and PSID of a CE from its EA bits, and the way back."""
+    """IPv4 address (from ``ea`` and ``host``) and PSID (from ``ea``) of a CE, and the way back."""
 
     ipv4: BitLayout
-    """From ``ea`` and ``host``."""
     psid: BitLayout
-    """From ``ea``; constant 0 in a rule without EA bits."""
     ea: BitLayout
-    """From ``ipv4`` and ``psid``."""
 
 
 def ce_layouts(rule: MappingRule) -> CeLayouts:

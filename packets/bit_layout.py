@@ -66,10 +66,7 @@ class BitLayout:
         return field
 
     def decode(self, field: int) -> dict[str, int]:
-        """Read the variables; of bits that are copied twice, the last copy counts.
-
-        A field is consistent if :meth:`encode` of the result is the field.
-        """
+        """Read the variables; of bits that are copied twice, the last copy counts."""
         return {name: self.inverse(name).encode(field=field) for name in self.variables}
 
     def encode_words(self, **values: U64 | Sequence[U64]) -> list[U64]:

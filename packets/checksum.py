@@ -104,13 +104,9 @@ def _sum_native(octets: U8) -> U32:
 
 
 def write_sum(frames: U8, at: int, sums: U32, *, udp: bool = False) -> None:
-    """Write checksums, given the sums of what they cover.
+    """Write checksums at an octet of ``(n, length)`` frames, given ``(n,)`` sums of what they cover.
 
-    Args:
-        frames: ``(n, length)``, changed in place.
-        at: octet of the checksum.
-        sums: ``(n,)``, below 2^32.
-        udp: write 0xFFFF instead of 0, which means "not computed" (RFC 768).
+    For UDP, 0xFFFF is written instead of 0, which means "not computed" (RFC 768).
     """
     value = fold(sums) ^ 0xFFFF
     if udp:
@@ -118,22 +114,8 @@ def write_sum(frames: U8, at: int, sums: U32, *, udp: bool = False) -> None:
     frames[:, at : at + 2].view(">u2")[:, 0] = value
 
 
-def write_update(
-    frames: U8,
-    at: int,
-    before: U32 | int,
-    after: U32,
-    *,
-    udp: bool = False,
-) -> None:
-    """Update checksums of frames after a change of what they cover; see :func:`update_checksum`.
-
-    Args:
-        frames: ``(n, length)``, changed in place.
-        at: octet of the checksum.
-        before, after: see :func:`update_checksum`.
-        udp: see :func:`write_sum`.
-    """
+def write_update(frames: U8, at: int, before: U32 | int, after: U32, *, udp: bool = False) -> None:
+    """Update the checksums that :func:`write_sum` wrote; see :func:`update_checksum`."""
     field = frames[:, at : at + 2].view(">u2")[:, 0]
     value = update_checksum(field.astype("u4"), before, after)
     if udp:
@@ -142,13 +124,7 @@ def write_update(
 
 
 def write_ipv4_checksum(frames: U8, at: int = 0, length: int = 0) -> None:
-    """Write valid header checksums of the IPv4 headers at octet ``at``.
-
-    Args:
-        frames: ``(n, octets)``, changed in place.
-        at: octet where all headers begin.
-        length: of all headers, in octets; 0: the first row's.
-    """
+    """Write valid checksums of the IPv4 headers at octet ``at``; length 0: the first row's."""
     frames[:, at + 10 : at + 12] = 0
     end = at + (length or 4 * int(frames[0, at] & 15))
     write_sum(frames, at + 10, sum_columns(frames, at, end))

@@ -125,11 +125,7 @@ class Change(Enum):
 
 
 def classify_change(before: tuple[int, int], after: tuple[int, int]) -> Change:
-    """Return what happened to a packet, given IP version and length in octets before and after.
-
-    Translation exchanges a header of 20 octets for one of 40 (48 with a fragment header); a tunnel
-    adds or removes a whole header.
-    """
+    """Return what happened to a packet, given IP version and length in octets before and after."""
     (old, length), (new, new_length) = before, after
     if new_length - length == IP[new].itemsize:
         return Change.PUT_IN
@@ -255,7 +251,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
         # a header that arrived with a wrong checksum must not be given a right one
         fits = pair.has_valid_checksums(frames)
         changed = np.zeros(len(rows), dtype=bool)
-        for rule in _rules(policy, sent[rows], pair):
+        for rule in pair.rules(policy, sent[rows]):
             values, right = rule.bits.read(headers), rule.bits.read(wanted)
             good = rule.allows(values)
             behaviors += rule.count_behaviors(values, good)
@@ -277,7 +273,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
 def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> str:
     """Describe the first field of one frame whose value is not allowed; an empty string if there is none."""
     for _, pair in _group_alike(sent, expected):
-        for rule in _rules(policy, sent, pair):
+        for rule in pair.rules(policy, sent):
             value = rule.bits.read(pair.view_reference(received))
             if not rule.allows(value)[0]:
                 return rule.describe(int(value[0]))
@@ -324,11 +320,6 @@ class _FramePair:
     def new(self) -> int:
         return int(self.header.name[3])
 
-    @property
-    def change(self) -> Change:
-        sizes = (header.limit - header.start for header in (self.sent, self.header))
-        return classify_change(*zip((self.old, self.new), sizes, strict=True))
-
     def view_original(self, frames: U8) -> Headers:
         return view(frames, IP[self.old], self.sent.start)
 
@@ -340,9 +331,8 @@ class _FramePair:
 
     def write_checksums(self, frames: U8, rows: Mask) -> None:
         """Write the header checksums of some rows."""
-        part = frames[rows]
+        part, header = frames[rows], self.header
         if len(part):
-            header = self.header
             checksum.write_ipv4_checksum(part, header.start, header.end - header.start)
             frames[rows] = part
 
@@ -358,6 +348,18 @@ class _FramePair:
             rows &= (reference[:, field] == list(only.to_bytes(2, "big"))).all(axis=1)
         frames[rows, field] = reference[rows, field]
 
+    def rules(self, policy: HeaderPolicy, sent: U8) -> Sequence[FieldRule]:
+        """Return the rules of what the device did to these packets."""
+        lengths = (header.limit - header.start for header in (self.sent, self.header))
+        match classify_change(*zip((self.old, self.new), lengths, strict=True)):
+            case Change.PUT_IN:
+                return _encapsulation_rules(policy, self.view_original(sent), self)
+            case Change.TAKEN_OUT:
+                return _decapsulation_rules(policy, sent, self)
+            case change if change is Change.TRANSLATED or policy.retranslated:
+                return _translation_rules(policy, self.view_original(sent), self)
+        return ()
+
 
 def _group_alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _FramePair]]:
     """Group rows whose headers are laid out alike; frames without IP are left out."""
@@ -369,16 +371,6 @@ def _group_alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _Fr
             )
             if here is not None and there is not None:
                 yield rows[part], _FramePair(here, headers, there)
-
-
-def _rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
-    if pair.change is Change.PUT_IN:
-        return _encapsulation_rules(policy, pair.view_original(sent), pair)
-    if pair.change is Change.TAKEN_OUT:
-        return _decapsulation_rules(policy, sent, pair)
-    if pair.change is Change.TRANSLATED or policy.retranslated:
-        return _translation_rules(policy, pair.view_original(sent), pair)
-    return ()
 
 
 def _encapsulation_rules(

@@ -83,10 +83,7 @@ def translate_frames(
 ) -> list[bytes | None]:
     """Return the frame that a correct device emits for each frame, or None if it drops the frame.
 
-    Args:
-        reference: the reference translation of a stateless technology.
-        direction: the direction in which the frames are sent.
-        frames: frames of any lengths, without FCS.
+    The frames have any lengths, without FCS, and are sent in one direction.
     """
     import numpy as np
 

@@ -73,17 +73,12 @@ def stamp(
     nonce: int | NDArray[np.integer],
     time_ns: int | NDArray[np.integer],
 ) -> None:
-    """Write trailers into blank frames and keep their checksums valid.
-
-    Blank means that the last 16 octets are zero, as the compiler leaves them.
+    """Write trailers into frames whose last 16 octets are zero, and keep their checksums valid.
 
     Args:
         frames: ``(n, length)``, rows may be strided; changed in place.
         checksum: the checksum that covers the trailer in all rows, or None.
-        seq: ``(n,)`` sequence numbers.
-        stream_id: 0..127, one for all or ``(n,)``.
-        nonce: 0..255, one for all or ``(n,)``.
-        time_ns: time stamp in nanoseconds, one for all or ``(n,)``.
+        seq, stream_id, nonce, time_ns: fields of the trailer, ``(n,)`` or one for all.
     """
     import numpy as np
 
@@ -107,10 +102,5 @@ def read(frames: NDArray[np.uint8]) -> Trailers:
 
     octets = np.ascontiguousarray(frames[:, frames.shape[1] - LENGTH :])
     trailers = octets.view(_fields())[:, 0]
-    return Trailers(
-        magic_ok=trailers["magic"] == MAGIC,
-        nonce=trailers["nonce"],
-        stream_id=trailers["stream_id"],
-        seq=trailers["seq"],
-        time_ns=trailers["time_ns"],
-    )
+    fields = {name: trailers[name] for name in ("nonce", "stream_id", "seq", "time_ns")}
+    return Trailers(magic_ok=trailers["magic"] == MAGIC, **fields)

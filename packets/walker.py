@@ -183,6 +183,11 @@ class Network(NamedTuple):
     version: int
     start: int
 
+    @property
+    def protocol(self) -> int:
+        """The octet that names what follows the header."""
+        return self.start + (9 if self.version == 4 else 6)
+
     def address(self, *, source: bool) -> slice:
         """Return the octets of the source or the destination address."""
         offset, size = _ADDRESSES[self.version]
@@ -357,16 +362,15 @@ def _check_transport(
     at = _CHECKSUMS.get(header.name)
     if at is None or (header.name == "GRE" and not frame[header.start] & 0x80):
         return []
+    covered = frame[header.start : limit]
     if header.name == "UDP" and not _number(frame, header.start + at):
         # none was computed (RFC 768); over IPv6 there must be one (RFC 8200, section 8.1)
         six = network is not None and network.name == "IPv6"
         return ["UDP: the checksum is missing"] if six else []
-    covered = frame[header.start : limit]
     if header.name in TRANSPORTS and network is not None:
         both = Network(_VERSIONS[network.name], network.start).addresses
         length, protocol = limit - header.start, TRANSPORTS[header.name]
         covered += b"\0" * (len(covered) % 2)
         covered += checksum.build_pseudo_header(frame[both], length, protocol)
-    return (
-        [] if not checksum.compute_checksum(covered) else [f"{header.name}: the checksum is wrong"]
-    )
+    wrong = checksum.compute_checksum(covered) != 0
+    return [f"{header.name}: the checksum is wrong"] if wrong else []

@@ -32,9 +32,8 @@ from v6t.plugins.frame_sizes import (
     tag_octets,
     translated_pair,
 )
-from v6t.profiles.exchange import Exchange
 from v6t.profiles.mixes import FrameMix, Sizes
-from v6t.profiles.model import FramePair, Traffic
+from v6t.profiles.model import Exchange, FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8

@@ -38,7 +38,7 @@ from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.export.stl import from_stl_json, to_stl_json
+from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import I64, U8, U32
 
     Values = dict[str, U32]
-    Counter = Callable[[int, int], I64]
+    Instruction = Mapping[str, Any]
 
 BLOCK = 2048
 """Frames computed at a time: the working set stays in the cache."""
@@ -52,28 +52,23 @@ class Expander:
         """Prepare all that does not depend on the frame number.
 
         Args:
-            stream: compiled stream.
-            core: one of TRex's data path cores, over which it splits the stream.
-            cores: number of cores.
-
-        Raises:
-            UsageError: an instruction the compiler never makes.
+            stream: made by the compiler; other instructions raise UsageError.
+            core, cores: one of TRex's data path cores, over which it splits the stream.
         """
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
         self.layout = locate_headers(packet)
         self.checksum = stream.checksum
         self._template = np.frombuffer(packet, dtype=np.uint8)
-        instructions = stream.trex.get("vm", {}).get("instructions", [])
-        variables = {str(i["name"]): i for i in instructions if i["type"] == "flow_var"}
-        rest = [i for i in instructions if i["type"] != "flow_var"]
+        variables = {str(i["name"]): i for i in stream.program if i["type"] == "flow_var"}
+        rest = [i for i in stream.program if i["type"] != "flow_var"]
         state = lcg.core_seed(int(stream.trex.get("random_seed", 0)), core)
         self._draws = _Draws(variables, state)
         self._counters = {
             # all cores send the same values of a variable that is not split
-            name: _build_counter(v, core, cores) if _is_split(v) else _build_counter(v, 0, 1)
+            name: _build_counter(v, *((core, cores) if v.get("split_to_cores", True) else (0, 1)))
             for name, v in variables.items()
-            if v["op"] != "random" or v.get("value_list")
+            if v["op"] != "random"
         }
         self._wide = {name for name, v in variables.items() if int(v["size"]) == 8}
         self._words = _compile_words(rest, packet, variables)
@@ -84,8 +79,7 @@ class Expander:
         """Compute frames ``first .. first + count - 1``, ``(count, length)`` without FCS.
 
         Args:
-            first: number of the first frame, from 0.
-            count: number of frames.
+            first, count: frames, numbered from 0.
             out: where to write them; rows may be strided (a transmit ring), octets not.
         """
         if out is None:
@@ -132,24 +126,20 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
 class _Draws:
     """Values of the random variables: one generator per stream, drawn in program order."""
 
-    def __init__(self, variables: Mapping[str, Mapping[str, Any]], state: int) -> None:
+    def __init__(self, variables: Mapping[str, Instruction], state: int) -> None:
         self._state = state
-        self._plans: list[tuple[str, range, int, int, U32 | None]] = []
+        self._plans: list[tuple[str, range, int, int]] = []
         draws = 0
         for name, v in variables.items():
             if v["op"] != "random":
                 continue
-            size, listed = int(v["size"]), v.get("value_list")
-            if size > 4:
-                raise _unsupported("8-octet random variables")
-            columns = range(draws, draws + (1 if size <= 2 or listed else 2))
+            size = int(v["size"])
+            if size > 4 or v.get("value_list"):
+                raise _unsupported("8-octet random variables and random lists")
+            columns = range(draws, draws + (1 if size <= 2 else 2))
             draws = columns.stop
-            if listed:
-                table = np.array(listed, dtype=np.uint32)
-                self._plans.append((name, columns, 0, len(table), table))
-            else:
-                low, high = int(v["min_value"]), int(v["max_value"])
-                self._plans.append((name, columns, low, high - low + 1, None))
+            low, high = int(v["min_value"]), int(v["max_value"])
+            self._plans.append((name, columns, low, high - low + 1))
         self._per_frame = draws
         self._multipliers, self._increments = lcg.tables(draws, BLOCK)
 
@@ -163,7 +153,7 @@ class _Draws:
         drawn >>= np.uint32(16)
         drawn &= np.uint32(0x7FFF)
         out: Values = {}
-        for name, columns, low, span, table in self._plans:
+        for name, columns, low, span in self._plans:
             value = drawn[columns.start]
             if len(columns) == 2:
                 value = (value << np.uint32(16)) + drawn[columns.start + 1]
@@ -171,11 +161,7 @@ class _Draws:
                 value = value & np.uint32(min(span - 1, _U32))
             else:
                 value = value % np.uint32(span)
-            if table is not None:
-                value = table[value]
-            elif low:
-                value = value + np.uint32(low)
-            out[name] = value
+            out[name] = value + np.uint32(low) if low else value
         return out
 
 
@@ -183,24 +169,17 @@ def _unsupported(subject: str) -> UsageError:
     return UsageError(f"the expander does not support {subject}", code="expander-unsupported")
 
 
-def _is_split(variable: Mapping[str, Any]) -> bool:
-    """Return whether TRex divides the values of a variable among cores."""
-    return bool(variable.get("split_to_cores", True)) and variable["op"] != "random"
-
-
-def _build_counter(variable: Mapping[str, Any], core: int, cores: int) -> Counter:
+def _build_counter(variable: Instruction, core: int, cores: int) -> Callable[[int, int], I64]:
     """Return values of an ``inc``, ``dec`` or list variable by frame number and count."""
     sign = -1 if variable["op"] == "dec" else 1
-    listed = variable.get("value_list")
-    if listed:
+    step = int(variable["step"])
+    table = None
+    if listed := variable.get("value_list"):
         # bits matter, not the sign; an array is filled from a list faster than one of NumPy
         table = np.frombuffer(array("Q", listed), dtype=np.int64)
         low, span = 0, len(table)
         start = span - 1 if sign < 0 else 0
-        step = int(variable["step"]) % span
     else:
-        table = None
-        step = int(variable["step"])
         low, high = int(variable["min_value"]), int(variable["max_value"])
         pad = -(high - low + 1) % step  # the server silently rounds the range up to the step
         low, high = (low - pad, high) if sign < 0 else (low, high + pad)
@@ -259,23 +238,20 @@ class _Word(NamedTuple):
 
 
 def _compile_words(
-    instructions: Sequence[Mapping[str, Any]],
-    packet: bytes,
-    variables: Mapping[str, Mapping[str, Any]],
+    instructions: Sequence[Instruction], packet: bytes, variables: Mapping[str, Instruction]
 ) -> dict[int, _Word]:
     """Return the 16-bit words that writes change, by number in ascending order."""
     words: dict[int, _Word] = {}
     has_fix = False
-    for instruction in instructions:
-        kind = instruction["type"]
-        has_fix |= kind.startswith("fix_checksum")
-        if kind.startswith("fix_checksum"):
+    for i in instructions:
+        if i["type"].startswith("fix_checksum"):
+            has_fix = True
             continue
-        if kind not in ("write_flow_var", "write_mask_flow_var"):
-            raise _unsupported(f"'{kind}' instructions")
+        if i["type"] not in ("write_flow_var", "write_mask_flow_var"):
+            raise _unsupported(f"'{i['type']}' instructions")
         if has_fix:
             raise _unsupported("writes after a checksum instruction, which would leave it stale")
-        for number, term in _cut_write(instruction, variables[str(instruction["name"])]):
+        for number, term in _cut_write(i, variables[str(i["name"])]):
             if 2 * number + 2 > len(packet):
                 raise _unsupported("writes past the end of the frame")
             constant = int.from_bytes(packet[2 * number : 2 * number + 2], "big")
@@ -286,35 +262,28 @@ def _compile_words(
     return dict(sorted(words.items()))
 
 
-def _cut_write(
-    instruction: Mapping[str, Any], variable: Mapping[str, Any]
-) -> Iterator[tuple[int, _Term]]:
-    """Yield the terms of a write, each with the number of its word."""
-    name, size = str(instruction["name"]), int(variable["size"])
-    if not instruction.get("is_big_endian", True) or variable.get("next_var"):
+def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Term]]:
+    """Yield the terms of a write, cut at word boundaries, each with the number of its word."""
+    name, size = str(i["name"]), int(variable["size"])
+    if not i.get("is_big_endian", True) or variable.get("next_var"):
         raise _unsupported("little-endian writes and dependent variables")
-    add, at = int(instruction.get("add_value", 0)), int(instruction["pkt_offset"])
-    if instruction["type"] == "write_mask_flow_var":
-        cast = int(instruction["pkt_cast_size"])
-        mask = int(instruction["mask"]) & ((1 << 8 * cast) - 1)
+    add, offset = int(i.get("add_value", 0)), int(i["pkt_offset"])
+    if i["type"] == "write_mask_flow_var":
+        cast = int(i["pkt_cast_size"])
         source = name + _HIGH if size == 8 else name
-        yield from _cut_term(_Term(source, add, int(instruction["shift"]), mask), at, cast)
+        stores = [(source, offset, cast, int(i["shift"]), int(i["mask"]) & (1 << 8 * cast) - 1)]
     elif size <= 4:
-        yield from _cut_term(_Term(name, add, 0, (1 << 8 * size) - 1), at, size)
+        stores = [(name, offset, size, 0, (1 << 8 * size) - 1)]
     elif add:
         raise _unsupported("additions to 8-octet variables")
     else:
-        yield from _cut_term(_Term(name + _HIGH, 0, 0, _U32), at, 4)
-        yield from _cut_term(_Term(name, 0, 0, _U32), at + 4, 4)
-
-
-def _cut_term(term: _Term, at: int, cast: int) -> Iterator[tuple[int, _Term]]:
-    """Cut a term of ``cast`` octets at offset ``at`` at word boundaries."""
-    for word in range(at // 2, (at + cast + 1) // 2):
-        down = 8 * (at + cast - 2 * (word + 1))  # bits of the cast below this word
-        mask = (term.mask >> down if down >= 0 else term.mask << -down) & 0xFFFF
-        if mask:
-            yield word, term._replace(shift=term.shift - down, mask=mask)
+        stores = [(name + _HIGH, offset, 4, 0, _U32), (name, offset + 4, 4, 0, _U32)]
+    for source, at, cast, shift, mask in stores:
+        for word in range(at // 2, (at + cast + 1) // 2):
+            down = 8 * (at + cast - 2 * (word + 1))  # bits of the cast below this word
+            bits = (mask >> down if down >= 0 else mask << -down) & 0xFFFF
+            if bits:
+                yield word, _Term(source, add, shift - down, bits)
 
 
 class _ChecksumWord(NamedTuple):
@@ -337,7 +306,7 @@ class _ChecksumWord(NamedTuple):
 
 
 def _compile_checksums(
-    instruction: Mapping[str, Any], packet: bytes, words: Mapping[int, _Word]
+    i: Instruction, packet: bytes, words: Mapping[int, _Word]
 ) -> Iterator[_ChecksumWord]:
     """Yield the checksums that one instruction (and the NIC) computes."""
 
@@ -355,17 +324,13 @@ def _compile_checksums(
         return covering(start + 10, range(start, start + 4 * (packet[start] & 15), 2))
 
     padded = packet
-    if instruction["type"] == "fix_checksum_ipv4":
-        yield ipv4(int(instruction["pkt_offset"]))
+    if i["type"] == "fix_checksum_ipv4":
+        yield ipv4(int(i["pkt_offset"]))
         return
-    if instruction["type"] != "fix_checksum_hw":
-        raise _unsupported(f"'{instruction['type']}' instructions")
-    l3 = int(instruction["l2_len"])
-    l4 = l3 + int(instruction["l3_len"])
-    if instruction["l4_type"] not in (L4_UDP, L4_TCP):
-        raise _unsupported("checksums other than UDP's and TCP's")
-    udp = instruction["l4_type"] == L4_UDP
-    version = packet[l3] >> 4
+    if i["type"] != "fix_checksum_hw" or i["l4_type"] not in (L4_UDP, L4_TCP):
+        raise _unsupported("checksums other than IPv4's, UDP's and TCP's")
+    l3, udp = int(i["l2_len"]), i["l4_type"] == L4_UDP
+    l4, version = l3 + int(i["l3_len"]), packet[l3] >> 4
     if version == 4:
         yield ipv4(l3)
     at = l4 + 4 if udp else l3 + (2 if version == 4 else 4)

@@ -28,11 +28,7 @@ _PART = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 @dataclass(frozen=True)
 class FrameMix:
-    """Several sizes in a proportion.
-
-    Attributes:
-        pairs: sizes on both sides of the device, FCS included, and frames of each in one round.
-    """
+    """Sizes on both sides of the device, FCS included, and frames of each in one round."""
 
     pairs: tuple[tuple[FramePair, int], ...]
 
@@ -44,18 +40,17 @@ class FrameMix:
     @property
     def ipv6(self) -> float:
         """Mean size on the IPv6 side, to a thousandth of an octet."""
-        return round(self._mean([p.ipv6 for p, _ in self.pairs]), 3)
+        return round(self._mean("ipv6"), 3)
 
     @property
     def ipv4(self) -> float:
         """Mean size on the IPv4 side, to a thousandth of an octet."""
-        return round(self._mean([p.ipv4 for p, _ in self.pairs]), 3)
+        return round(self._mean("ipv4"), 3)
 
     @property
     def longest(self) -> float:
         """Mean size on the side where it is larger, which limits the frames on a medium."""
-        sides = ([p.ipv6 for p, _ in self.pairs], [p.ipv4 for p, _ in self.pairs])
-        return max(map(self._mean, sides))
+        return max(self._mean("ipv6"), self._mean("ipv4"))
 
     @property
     def mix(self) -> str:
@@ -69,8 +64,8 @@ class FrameMix:
         """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
         return label_of(self.mix)
 
-    def _mean(self, sizes: list[int]) -> float:
-        octets = sum(size * count for size, (_, count) in zip(sizes, self.pairs, strict=True))
+    def _mean(self, side: str) -> float:
+        octets = sum(getattr(pair, side) * count for pair, count in self.pairs)
         return float(Fraction(octets, self.frames))
 
 
@@ -91,11 +86,7 @@ def sizes_label(listed: Mapping[str, Any]) -> str:
 
 
 def sequence_of(mix: str) -> str:
-    """Describe the order of frame sizes within one class as in RFC 6985, sections 5 and 6.3.
-
-    Args:
-        mix: see :attr:`FrameMix.mix`.
-    """
+    """Describe the order of a mix within one class as in RFC 6985, sections 5 and 6.3."""
     listed = [part.rpartition("x") for part in mix.split(",")]
     counts = [int(count) for *_, count in listed]
     letters = string.ascii_uppercase[: len(counts)]
@@ -124,11 +115,7 @@ def is_mix(text: str) -> bool:
 
 
 def canonical(text: str) -> str:
-    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``.
-
-    Raises:
-        UsageError: see :func:`parts`.
-    """
+    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``."""
     return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parts(text))}"
 
 
@@ -141,28 +128,27 @@ def parts(text: str) -> tuple[tuple[int, int], ...]:
     Raises:
         UsageError: not a mix.
     """
-
-    def invalid(problem: str, code: str) -> UsageError:
-        return UsageError(
-            f"mix '{text:.60}' {problem}",
-            "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in "
-            "that proportion)",
-            code=code,
-        )
-
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == WORD else spec
     matches = [_PART.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
     found = tuple((int(m[1]), int(m[2])) for m in matches if m)
-    if len(found) < len(matches) or any(count == 0 for _, count in found):
-        raise invalid("is not a mix of frame sizes", "invalid-frame-size-mix")
-    sizes = [size for size, _ in found]
-    if min(sizes) < MIN_FRAME_OCTETS:
-        raise invalid(f"has frames of {min(sizes)} octets, too few for Ethernet", "frame-too-small")
-    if len(set(sizes)) < len(sizes):
-        raise invalid("has a size twice", "duplicate")
-    if not 2 <= len(found) <= MOST_SIZES:
-        raise invalid(f"has {len(found)} sizes, not 2 to {MOST_SIZES}", "wrong-length")
-    if sum(count for _, count in found) > MOST_FRAMES * math.gcd(*(count for _, count in found)):
-        raise invalid(f"has more than {MOST_FRAMES:,} frames in a round", "out-of-range")
-    return found
+    sizes, counts = [size for size, _ in found], [count for _, count in found]
+    if len(found) < len(matches) or 0 in counts:
+        problem, code = "is not a mix of frame sizes", "invalid-frame-size-mix"
+    elif min(sizes) < MIN_FRAME_OCTETS:
+        problem = f"has frames of {min(sizes)} octets, too few for Ethernet"
+        code = "frame-too-small"
+    elif len(set(sizes)) < len(sizes):
+        problem, code = "has a size twice", "duplicate"
+    elif not 2 <= len(found) <= MOST_SIZES:
+        problem, code = f"has {len(found)} sizes, not 2 to {MOST_SIZES}", "wrong-length"
+    elif sum(counts) > MOST_FRAMES * math.gcd(*counts):
+        problem, code = f"has more than {MOST_FRAMES:,} frames in a round", "out-of-range"
+    else:
+        return found
+    raise UsageError(
+        f"mix '{text:.60}' {problem}",
+        "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in "
+        "that proportion)",
+        code=code,
+    )

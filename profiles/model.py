@@ -12,18 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.direction import Direction
 
+Exchange = Literal["frames", "queries"]
+"""What a tester and a device exchange: frames that are forwarded, or queries that are answered."""
+
 
 class Role(str, Enum):
     """What a traffic class is for.
 
-    ``FOREGROUND`` is translated, ``BACKGROUND`` is forwarded natively (GEN-14); ``NEGATIVE``
-    must be dropped by the device (MAP-09) and never counts as loss.
+    ``FOREGROUND`` is translated, ``BACKGROUND`` is forwarded natively; ``NEGATIVE`` must be
+    dropped by the device and never counts as loss.
     """
 
     FOREGROUND = "foreground"
@@ -53,7 +56,7 @@ class Variable:
         width: number of bits; bit 0 is the most significant, bit ``width - 1`` the least.
         kind: how values follow each other.
         low, high: inclusive bounds (all kinds but ``LIST``); default: the whole width.
-        step: distance of neighbouring values (``INC`` and ``DEC``). The values are
+        step: distance of neighboring values (``INC`` and ``DEC``). The values are
             ``low, low+step, ...`` up to ``high``, then again from the start.
         values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
         apart: of a ``PERMUTATION`` of ``2^n`` values: every value comes exactly once in the
@@ -129,10 +132,21 @@ class Expression:
                         f"'{copy.variable}' has {layout.variables[copy.variable]}",
                         code="invalid-traffic-model",
                     )
-                bits.append(VariableBits(value, copy.destination, copy.length, copy.source))
-            elif value is not None:
-                bits += value._cut(copy)
-        return cls(base, _join(bits))
+                value = value.at(0, 0)
+            for part in value.bits if value else ():
+                # the bits of this part that the layout copies on
+                first = max(part.destination, copy.source)
+                length = min(part.destination + part.length, copy.source + copy.length) - first
+                if length > 0:
+                    destination = copy.destination + first - copy.source
+                    source = part.source + first - part.destination
+                    moved = VariableBits(part.variable, destination, length, source, part.add)
+                    last = bits[-1] if bits else moved
+                    if _continues(last, moved):
+                        bits[-1] = last._replace(length=last.length + length)
+                    else:
+                        bits.append(moved)
+        return cls(base, tuple(bits))
 
     def plus(self, constant: int, variable: str, bits: range | None = None) -> Expression:
         """Add a constant to a variable before its bits are taken.
@@ -150,32 +164,10 @@ class Expression:
         )
         return replace(self, bits=tuple(changed))
 
-    def _cut(self, copy: BitCopy) -> Iterator[VariableBits]:
-        """Yield the bits of this expression that a layout copies on."""
-        for part in self.bits:
-            first = max(part.destination, copy.source)
-            end = min(part.destination + part.length, copy.source + copy.length)
-            if first < end:
-                yield part._replace(
-                    destination=copy.destination + first - copy.source,
-                    length=end - first,
-                    source=part.source + first - part.destination,
-                )
 
-
-def _join(copies: Sequence[VariableBits]) -> tuple[VariableBits, ...]:
-    """Join neighbouring copies that continue each other."""
-    joined: list[VariableBits] = []
-    for copy in copies:
-        if joined:
-            last = joined[-1]
-            follows = (last.destination + last.length, last.source + last.length, last.add)
-            begins = (copy.destination, copy.source, copy.add)
-            if copy.variable is last.variable and follows == begins:
-                joined[-1] = last._replace(length=last.length + copy.length)
-                continue
-        joined.append(copy)
-    return tuple(joined)
+def _continues(last: VariableBits, bits: VariableBits) -> bool:
+    following = (last.destination + last.length, last.source + last.length, last.add)
+    return bits.variable is last.variable and (bits.destination, bits.source, bits.add) == following
 
 
 _LISTED_BITS = ((0, 48), (48, 48), (96, 32))
@@ -215,17 +207,18 @@ class Layer:
     @property
     def constants(self) -> dict[str, object]:
         """The fields in the template frame."""
-        return {name: _constant(value) for name, value in self.fields.items()}
+        return {
+            name: value.base
+            if isinstance(value, Expression)
+            else value.first
+            if isinstance(value, Variable)
+            else value
+            for name, value in self.fields.items()
+        }
 
     def replace(self, **fields: object) -> Layer:
         """Return the layer with some fields set to other values."""
         return Layer(self.name, {**self.fields, **fields})
-
-
-def _constant(value: object) -> object:
-    if isinstance(value, Expression):
-        return value.base
-    return value.first if isinstance(value, Variable) else value
 
 
 @dataclass(frozen=True)
@@ -237,7 +230,7 @@ class TrafficClass:
         role: see :class:`Role`.
         layers: headers from Ethernet on; lengths and checksums are filled in by the compiler,
             zero payload fills the frame up to ``frame_size``.
-        frame_size: octets on the wire including the 4 octets of FCS (GEN-04, TRX-01).
+        frame_size: octets on the wire including the 4 octets of FCS.
         weight: share of the frames; the shares of a traffic are spread evenly over time.
         draws: classes that have the same take the same values in the same order; empty: its own.
         draw_order: names of variables that are drawn before all others, in this order; the others
@@ -264,14 +257,12 @@ class TrafficClass:
     def drawn_variables(self) -> tuple[Variable, ...]:
         """Return all variables in the order in which they are drawn."""
         found: dict[str, Variable] = {}
-        for _, _, value in self._expressions():
-            for copy in value.bits:
-                other = found.setdefault(copy.variable.name, copy.variable)
-                if other is not copy.variable:
-                    raise UsageError(
-                        f"class '{self.name}' has two variables named '{other.name}'",
-                        code="duplicate",
-                    )
+        for _, copy in self.copied_bits():
+            if found.setdefault(copy.variable.name, copy.variable) is not copy.variable:
+                raise UsageError(
+                    f"class '{self.name}' has two variables named '{copy.variable.name}'",
+                    code="duplicate",
+                )
         first = [found.pop(name) for name in self.draw_order if name in found]
         return (*first, *found.values())
 
@@ -313,7 +304,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class FramePair:
-    """Sizes of one packet on both sides of the device, FCS included (GEN-05)."""
+    """Sizes of one packet on both sides of the device, FCS included."""
 
     ipv6: int
     ipv4: int
@@ -330,9 +321,9 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        """It is no mixture of sizes."""
+        """None: all frames have this size."""
 
     @property
     def pairs(self) -> tuple[tuple[FramePair, int], ...]:
-        """All frames have it."""
+        """This pair, with its number of frames in a round."""
         return ((self, 1),)

@@ -6,8 +6,9 @@ TRex loads it, the embedded tester runs it, the expander turns it into frames an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.packets.direction import Direction
@@ -23,8 +24,7 @@ class Stream:
     """One compiled traffic class.
 
     Attributes:
-        name: of the class.
-        role: of the class.
+        name, role: of the class.
         stream_id: 0..127, unique over both directions; part of the trailer
             (:mod:`v6t.packets.trailer`) and TRex's latency ``pg_id``.
         weight: share of the frames among the streams of the set.
@@ -43,6 +43,17 @@ class Stream:
     notes: tuple[str, ...] = ()
     order: int = 1
 
+    @property
+    def program(self) -> list[dict[str, Any]]:
+        """TRex's instructions."""
+        instructions: list[dict[str, Any]] = self.trex.get("vm", {}).get("instructions", [])
+        return instructions
+
+    def with_program(self, program: list[dict[str, Any]], **trex: Any) -> Stream:
+        """Return the stream with other instructions and other keys of TRex's object."""
+        vm = {**self.trex["vm"], "instructions": program}
+        return replace(self, trex={**self.trex, **trex, "vm": vm})
+
 
 @dataclass(frozen=True)
 class StreamSet:
@@ -50,3 +61,38 @@ class StreamSet:
 
     direction: Direction
     streams: tuple[Stream, ...]
+
+
+def start_at_frame(stream: Stream, frame: int) -> Stream:
+    """Return a stream that goes on from one of its frames; its random draws begin again."""
+    return stream.with_program([_advance(instruction, frame) for instruction in stream.program])
+
+
+def _advance(instruction: dict[str, Any], frame: int) -> dict[str, Any]:
+    if instruction["type"] != "flow_var" or instruction["op"] == "random":
+        return instruction
+    move = frame * int(instruction["step"]) * (1 if instruction["op"] == "inc" else -1)
+    if values := instruction.get("value_list"):
+        at = move % len(values)
+        return {**instruction, "value_list": [*values[at:], *values[:at]]}
+    least, most = int(instruction["min_value"]), int(instruction["max_value"])
+    begin = least + (int(instruction["init_value"]) - least + move) % (most - least + 1)
+    return {**instruction, "init_value": begin}
+
+
+def compute_period(stream: Stream) -> int | None:
+    """Return the frames after which a stream begins again; None if it draws random numbers."""
+    multiple = 1
+    for variable in stream.program:
+        if variable["type"] != "flow_var":
+            continue
+        if variable["op"] == "random":
+            return None
+        step = int(variable["step"])
+        if values := variable.get("value_list"):
+            span = len(values)
+        else:
+            span = int(variable["max_value"]) - int(variable["min_value"]) + 1
+            span += -span % step  # the server rounds ranges up to the step
+        multiple = math.lcm(multiple, span // math.gcd(span, step))
+    return multiple

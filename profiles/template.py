@@ -6,10 +6,10 @@ Only ``scapy.layers.l2``, ``inet`` and ``inet6`` are imported, and only when a t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
@@ -19,8 +19,6 @@ from v6t.profiles.model import Layer, VariableBits
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22
 """Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
-NETWORK = frozenset({"IP", "IPv6"})
-"""Layers whose addresses the checksum of their payload covers."""
 WITHOUT_ADDRESSES = frozenset({"ICMP", "GRE"})
 """Layers whose checksum covers no addresses."""
 _COMPUTED = frozenset({"chksum", "cksum", "len", "plen"})
@@ -31,8 +29,7 @@ _PROTOCOLS = {"UDP": 17, "TCP": 6, "ICMP": 1}
 _UNBUILDABLE = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
 
-@dataclass(frozen=True)
-class HeaderField:
+class HeaderField(NamedTuple):
     """``width`` bits from bit ``first`` of the frame."""
 
     name: str
@@ -86,21 +83,22 @@ class TemplateLayout:
         """Offset of the first payload octet."""
         return self.headers[-1].end if self.headers else 0
 
+    @property
+    def names(self) -> str:
+        """Names of all headers: ``"Ether/IP/UDP"``."""
+        return "/".join(header.name for header in self.headers)
+
     def with_networks(self) -> list[tuple[TemplateHeader, TemplateHeader | None]]:
         """Return each header with the nearest IP header before it."""
         network: TemplateHeader | None = None
         pairs = []
         for header in self.headers:
             pairs.append((header, network))
-            network = header if header.name in NETWORK else network
+            network = header if header.name in {"IP", "IPv6"} else network
         return pairs
 
     def find(self, path: str) -> tuple[TemplateHeader, HeaderField]:
-        """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``.
-
-        Raises:
-            UsageError: no such layer or field in this frame.
-        """
+        """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``."""
         label, _, name = path.partition(".")
         header = next((h for h in self.headers if h.label == label), None)
         field = next((f for f in header.fields if f.name == name), None) if header else None
@@ -138,12 +136,11 @@ class TemplateLayout:
         """Name the fields that bits ``first..last`` of the frame belong to."""
         names = []
         for header in self.headers:
-            for field in header.fields:
-                low, high = max(first, field.first), min(last, field.first + field.width - 1)
+            for name, start, width in header.fields:
+                low, high = max(first - start, 0), min(last - start, width - 1)
                 if low <= high:
-                    bits = f"[{low - field.first}..{high - field.first}]"
-                    whole = high - low + 1 == field.width
-                    names.append(f"{header.label}.{field.name}{'' if whole else bits}")
+                    bits = "" if high - low + 1 == width else f"[{low}..{high}]"
+                    names.append(f"{header.label}.{name}{bits}")
         low = max(first, 8 * self.payload)
         if low <= last:
             start, end = low // 8 - self.payload, last // 8 - self.payload
@@ -151,41 +148,31 @@ class TemplateLayout:
         return ", ".join(names)
 
 
-def locate_fields(packet: Any, given: Mapping[int, frozenset[str]] | None = None) -> TemplateLayout:
-    """Return where a scapy packet has its fields, down to its payload.
-
-    Args:
-        packet: outermost layer.
-        given: by layer number, the fields that the layer set.
-    """
+def locate_fields(packet: Any, given: Sequence[Iterable[str]] = ()) -> TemplateLayout:
+    """Return where a scapy packet has its fields; ``given`` are those that each layer set."""
     from scapy.fields import ConditionalField
+    from scapy.packet import NoPayload, Padding, Raw
 
     headers: list[TemplateHeader] = []
     offset, seen = 0, dict[str, int]()
-    for number, layer in enumerate(_iterate_layers(packet)):
-        name = type(layer).__name__
+    while not isinstance(packet, (Raw, NoPayload, Padding)):
+        name = type(packet).__name__
         nth = seen[name] = seen.get(name, -1) + 1
         fields, bit = [], 8 * offset
-        for desc in layer.fields_desc:
-            if isinstance(desc, ConditionalField) and not desc._evalcond(layer):
+        for desc in packet.fields_desc:
+            if isinstance(desc, ConditionalField) and not desc._evalcond(packet):
                 continue
-            width = round(8 * desc.i2len(layer, layer.getfieldval(desc.name)))
+            width = round(8 * desc.i2len(packet, packet.getfieldval(desc.name)))
             if width:
                 fields.append(HeaderField(desc.name, bit, width))
             bit += width
-        length = len(layer.self_build())
-        label, set_fields = f"{name}:{nth}" if nth else name, (given or {}).get(number, frozenset())
-        headers.append(TemplateHeader(name, label, offset, length, tuple(fields), set_fields))
+        length = len(packet.self_build())
+        label = f"{name}:{nth}" if nth else name
+        names = frozenset(given[len(headers)] if len(headers) < len(given) else ())
+        headers.append(TemplateHeader(name, label, offset, length, tuple(fields), names))
         offset += length
-    return TemplateLayout(tuple(headers))
-
-
-def _iterate_layers(packet: Any) -> Iterator[Any]:
-    from scapy.packet import NoPayload, Raw
-
-    while not isinstance(packet, (Raw, NoPayload)) and type(packet).__name__ != "Padding":
-        yield packet
         packet = packet.payload
+    return TemplateLayout(tuple(headers))
 
 
 @dataclass(frozen=True)
@@ -196,11 +183,7 @@ class Template:
     layout: TemplateLayout
 
     def with_bits(self, bits: Iterable[tuple[int, int, int]]) -> Template:
-        """Return a copy with constants written in, checksums valid again.
-
-        Args:
-            bits: (first bit of the frame, width, value) each.
-        """
+        """Return a copy with constants (first bit, width, value) written in, checksums valid again."""
         number, size = int.from_bytes(self.packet, "big"), 8 * len(self.packet)
         for first, width, value in bits:
             low = size - first - width
@@ -243,16 +226,15 @@ def _build(
             code="out-of-range",
         )
     headers = len(_render(packet))
-    given = {number: frozenset(dict(fields)) for number, (_, fields) in enumerate(layers)}
+    given = [dict(fields) for _, fields in layers]
     layout = locate_fields(packet, given)
     if headers > length:
-        names = "/".join(h.name for h in layout.headers)
         raise UsageError(
-            f"a frame of {frame_size} octets is too small for {names}",
+            f"a frame of {frame_size} octets is too small for {layout.names}",
             f"its headers and the FCS take {headers + FCS_OCTETS} octets",
             code="frame-too-small",
         )
-    _check_widths([dict(fields) for _, fields in layers], layout)
+    _check_widths(given, layout)
     octets = _render(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
         raise UsageError(
@@ -270,26 +252,19 @@ def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
             continue
         at = header.checksum.first // 8
         packet[at : at + 2] = b"\0\0"
-        if header.name == "IP":
-            value = compute_checksum(bytes(packet[header.offset : header.end]))
-        else:
-            pseudo = _pseudo_header(packet, header, network)
-            value = compute_checksum(pseudo + bytes(packet[header.offset :]))
+        end = header.end if header.name == "IP" else len(packet)
+        covered = bytes(packet[header.offset : end])
+        if network is not None and header.name not in {"IP", *WITHOUT_ADDRESSES}:
+            source, destination = network.field("src"), network.field("dst")
+            addresses = bytes(
+                packet[source.first // 8 : (destination.first + destination.width) // 8]
+            )
+            protocol = _PROTOCOLS.get(header.name, 58)
+            covered = build_pseudo_header(addresses, len(covered), protocol) + covered
+        value = compute_checksum(covered)
         if header.name == "UDP" and value == 0:
             value = 0xFFFF  # RFC 768: zero means "no checksum"
         packet[at : at + 2] = value.to_bytes(2, "big")
-
-
-def _pseudo_header(
-    packet: bytearray, header: TemplateHeader, network: TemplateHeader | None
-) -> bytes:
-    """Return the pseudo header (RFC 768, RFC 8200, section 8.1); ICMP over IPv4 and GRE have none."""
-    if network is None or header.name in WITHOUT_ADDRESSES:
-        return b""
-    start, end = network.field("src"), network.field("dst")
-    addresses = bytes(packet[start.first // 8 : (end.first + end.width) // 8])
-    protocol = _PROTOCOLS.get(header.name, 58)
-    return build_pseudo_header(addresses, len(packet) - header.offset, protocol)
 
 
 def final_checksum(layout: TemplateLayout) -> Checksum | None:

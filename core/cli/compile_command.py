@@ -71,8 +71,8 @@ def command(
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.bench import STREAM_IDS
+    from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
-    from v6t.profiles.export import stl
 
     if direction not in ("forward", "reverse"):
         raise UsageError(
@@ -124,9 +124,9 @@ def command(
         _write_capture(output, frames, rate_fps, force)
         return
     render = {
-        "stl-json": stl.to_stl_json,
-        "stl-py": stl.to_stl_py,
-        "text": stl.explain,
+        "stl-json": exports.to_stl_json,
+        "stl-py": exports.to_stl_py,
+        "text": exports.explain,
     }[kind]
     text = render(streams)
     if not text.endswith("\n"):
@@ -168,7 +168,7 @@ def _write_capture(
     Raises:
         UsageError: the file exists and must not be overwritten, or cannot be written.
     """
-    from v6t.profiles.export.pcap import write_pcap
+    from v6t.profiles.exports import write_pcap
 
     try:
         written = write_pcap(path, frames, rate_fps, overwrite=force)
@@ -179,7 +179,7 @@ def _write_capture(
 
 def _warn_of_name(path: Path) -> None:
     """The file is right, but TRex is particular about names."""
-    from v6t.profiles.export.stl import check_file_name
+    from v6t.profiles.exports import check_file_name
 
     try:
         check_file_name(path.name)

@@ -33,7 +33,6 @@ from v6t.drivers.embedded.tcp_end import (
 )
 from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
-from v6t.profiles.tcp.quoted import read_quoted_segments
 from v6t.profiles.tcp.segments import (
     ACK,
     FIN,
@@ -42,6 +41,7 @@ from v6t.profiles.tcp.segments import (
     SYN,
     Read,
     TcpLayout,
+    read_quoted_segments,
 )
 
 if TYPE_CHECKING:

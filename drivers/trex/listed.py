@@ -26,8 +26,8 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import mended, stamped
 from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.rows import list_frames
 from v6t.profiles.streams import Checksum, Stream, StreamSet
-from v6t.profiles.transform.precompute import in_lists
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,7 +211,7 @@ def _listing(block: Block) -> Stream:
         ipv4 = [ip.start + 10 for ip in source.layout.networks[-1:] if ip.version == 4]
         for at in [stream.checksum.field, *ipv4]:
             frames[:, at : at + 2] = 0
-    return in_lists(stream, frames, _packed)[0]
+    return list_frames(stream, frames, _packed)[0]
 
 
 def _packed(frames: U8, at: int, size: int) -> ins.Instruction:

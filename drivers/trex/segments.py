@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts
 from v6t.profiles.compiler.schedule import counts
-from v6t.profiles.streams import StreamSet
-from v6t.profiles.transform.chunks import beginning_at
+from v6t.profiles.streams import StreamSet, start_at_frame
 from v6t.trials.trial import Trial
 
 
@@ -35,7 +34,7 @@ def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]
     sent = counts([s.weight for s in streams.streams], trial.first_segment_frames)
     later = tuple(
         replace(
-            beginning_at(stream, frames), stream_id=stream.stream_id + GROUPS_PER_DIRECTION // 2
+            start_at_frame(stream, frames), stream_id=stream.stream_id + GROUPS_PER_DIRECTION // 2
         )
         for stream, frames in zip(streams.streams, sent, strict=True)
     )

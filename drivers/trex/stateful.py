@@ -37,8 +37,7 @@ from v6t.drivers.trex.stamping import Burst
 from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.transform.precompute import period
+from v6t.profiles.streams import Stream, StreamSet, compute_period
 from v6t.trials.connections import Connections, ReadingOrder
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -232,7 +231,7 @@ class Connecting:
         if streams.direction == "reverse":
             return self._list(streams, connections.reading, connections.entries)
         count = self._rows.count
-        if trial.frames <= count or period(foreground(streams)) == count:
+        if trial.frames <= count or compute_period(foreground(streams)) == count:
             self._listed.pop("forward", None)
             return streams
         return self._list(streams, "linear", None)

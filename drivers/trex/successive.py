@@ -19,8 +19,7 @@ from v6t.drivers.trex.listed import Cycling
 from v6t.drivers.trex.stamping import Burst, mended, stamped
 from v6t.profiles.compiler.schedule import counts, positions
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.transform.precompute import period
+from v6t.profiles.streams import Stream, StreamSet, compute_period
 
 if TYPE_CHECKING:
     from v6t.drivers.oracle.replay import FrameSource
@@ -53,7 +52,7 @@ def successive(
     for number, (stream, frames) in enumerate(
         zip(streams.streams, counts(weights, trial.frames), strict=True)
     ):
-        again = period(stream)
+        again = compute_period(stream)
         if again is None or starts.flows % again:
             raise UsageError(
                 f"the frames of '{stream.name}' do not repeat after {starts.flows} flows: they "

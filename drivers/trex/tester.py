@@ -41,9 +41,8 @@ from v6t.drivers.trex.unstamped import Unstamped
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
-from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.transform.chunks import beginning_at
-from v6t.profiles.transform.precompute import with_rows
+from v6t.profiles.rows import with_rows
+from v6t.profiles.streams import Stream, StreamSet, start_at_frame
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
@@ -399,7 +398,7 @@ class TrexTester:
         for part, cable in enumerate(cables):
             firsts = first_frames(streams, trial, part, len(cables))
             own = tuple(
-                _numbered(beginning_at(s, first), part * len(streams.streams))
+                _numbered(start_at_frame(s, first), part * len(streams.streams))
                 for s, first in zip(streams.streams, firsts, strict=True)
             )
             mine = StreamSet(direction, own)

@@ -1,6 +1,6 @@
 """Which checksums a program invalidates, and the cheapest way to keep them valid.
 
-There are four ways, with different costs per frame (trex.md, section 9):
+There are four ways, with different costs per frame:
 
 * nothing, if no checksum covers what varies;
 * a software checksum of an IPv4 header;
@@ -14,7 +14,7 @@ The template's last 16 octets belong to the tester's trailer and are never used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,20 +61,14 @@ class _Coverage(NamedTuple):
 def plan_checksums(
     template: Template, flow_vars: Sequence[FlowVariable], writes: Sequence[Write]
 ) -> ChecksumPlan:
-    """Choose how the checksums that ``writes`` invalidate are kept valid.
-
-    Raises:
-        UsageError: TRex cannot keep one of them valid.
-    """
-    invalid = [c for c in _find_coverage(template) if any(c.covers(w) for w in writes)]
+    """Choose how the checksums that ``writes`` invalidate are kept valid."""
     if not writes:
         return ChecksumPlan()
+    invalid = [c for c in _find_coverage(template) if any(c.covers(w) for w in writes)]
     if not invalid:
         return ChecksumPlan(notes=("checksums: none is affected by what varies",))
-    ipv4 = [c for c in invalid if c.header.name == "IP"]
+    ipv4 = [c.header for c in invalid if c.header.name == "IP"]
     transport = [c for c in invalid if c.header.name != "IP"]
-    if not transport:
-        return _compute_in_software(ipv4)
     if len(transport) > 1:
         names = " and ".join(c.header.label for c in transport)
         raise UsageError(
@@ -82,8 +76,21 @@ def plan_checksums(
             "vary fields of one transport header only",
             code="beyond-trex",
         )
-    neutral = None if ipv4 else _neutralize(template, transport[0], flow_vars, writes)
-    return neutral or _compute_by_instruction(ipv4, transport[0])
+    if transport and not ipv4:
+        neutral = _neutralize(template, transport[0], flow_vars, writes)
+        if neutral:
+            return neutral
+    fixes, notes = [], []
+    if transport:
+        fix, note = _fix_transport(transport[0])
+        # the hardware instruction includes a neighboring IPv4 header
+        hardware = fix["type"] == "fix_checksum_hw"
+        ipv4 = [h for h in ipv4 if not hardware or h is not transport[0].network]
+        fixes, notes = [fix], [note]
+    return ChecksumPlan(
+        instructions=(*(ins.fix_ipv4(header.offset) for header in ipv4), *fixes),
+        notes=(*(f"checksums: {header.label} header in software" for header in ipv4), *notes),
+    )
 
 
 def _find_coverage(template: Template) -> list[_Coverage]:
@@ -101,16 +108,8 @@ def _find_coverage(template: Template) -> list[_Coverage]:
     return found
 
 
-def _compute_in_software(ipv4: Iterable[_Coverage]) -> ChecksumPlan:
-    headers = [c.header for c in ipv4]
-    return ChecksumPlan(
-        instructions=tuple(ins.fix_ipv4(header.offset) for header in headers),
-        notes=tuple(f"checksums: {header.label} header in software" for header in headers),
-    )
-
-
-def _compute_by_instruction(ipv4: Sequence[_Coverage], transport: _Coverage) -> ChecksumPlan:
-    """Fix the transport checksum by instruction, and IPv4 headers that it leaves out in software."""
+def _fix_transport(transport: _Coverage) -> tuple[ins.Instruction, str]:
+    """Return the instruction that computes a transport checksum, and a note."""
     header, network = transport.header, transport.network
     if network is None:
         raise UsageError(
@@ -119,9 +118,7 @@ def _compute_by_instruction(ipv4: Sequence[_Coverage], transport: _Coverage) -> 
         )
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
-        rest, fix = _compute_in_software(ipv4), ins.fix_icmpv6(l2_len, l3_len)
-        note = f"checksums: {header.label} in software"
-        return ChecksumPlan((*rest.instructions, fix), notes=(*rest.notes, note))
+        return ins.fix_icmpv6(l2_len, l3_len), f"checksums: {header.label} in software"
     if header.name not in ins.L4_TYPES:
         raise UsageError(
             f"the checksum of {header.label} changes, and TRex has no instruction for it",
@@ -134,11 +131,9 @@ def _compute_by_instruction(ipv4: Sequence[_Coverage], transport: _Coverage) -> 
             f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)",
             code="beyond-trex",
         )
-    rest = _compute_in_software([c for c in ipv4 if c.header is not network])
     fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])
     pair = f"{network.label} and {header.label}" if network.name == "IP" else header.label
-    note = f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"
-    return ChecksumPlan((*rest.instructions, fix), notes=(*rest.notes, note))
+    return fix, f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"
 
 
 def _neutralize(

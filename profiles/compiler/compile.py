@@ -14,7 +14,7 @@ from v6t.base.errors import UsageError
 from v6t.packets import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import plan_checksums
-from v6t.profiles.compiler.enumeration import split_counter, split_listed, split_permutation
+from v6t.profiles.compiler.enumeration import split_counter, split_permutation, split_values
 from v6t.profiles.compiler.flow_variables import (
     MAX_WIDTH,
     WORD,
@@ -27,7 +27,7 @@ from v6t.profiles.compiler.flow_variables import (
 from v6t.profiles.compiler.random_draws import split_uniform
 from v6t.profiles.compiler.schedule import counts, first_positions
 from v6t.profiles.compiler.writes import Write, encode_writes
-from v6t.profiles.model import Kind, Traffic, TrafficClass, Variable, VariableBits
+from v6t.profiles.model import Kind, Traffic, TrafficClass, Variable
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import Template, build, final_checksum
 
@@ -37,12 +37,10 @@ MAX_BURST = (1 << 32) - 1
 _SPLITTERS = {
     Kind.UNIFORM: split_uniform,
     Kind.PERMUTATION: split_permutation,
-    Kind.LIST: split_listed,
+    Kind.LIST: split_values,
     Kind.INC: split_counter,
     Kind.DEC: split_counter,
 }
-_Constant = tuple[int, int, int]
-"""First bit of the frame, width and value."""
 
 
 def compile_traffic(
@@ -87,39 +85,31 @@ def compile_traffic(
     drawn: dict[str, int] = {}
     numbered = zip(classes, first_positions(weights), shares, strict=True)
     for stream_id, (traffic_class, position, share) in enumerate(numbered, first_stream_id):
+        name, weight = traffic_class.name, traffic_class.weight
         seed = _derive_seed(traffic.seed, stream_id)
         if traffic_class.draws:
             seed = drawn.setdefault(traffic_class.draws, seed)
         template, program, notes, order = _compile_class(traffic_class, seed)
         notes += _core_notes(traffic_class, cores, share)
         trex = {
-            "name": traffic_class.name,
+            "name": name,
             # bits 0 and 1: TRex keeps the template's own source and destination MAC address
             "flags": 3 if traffic_class.layers[0].name == "Ether" else 0,
             "action_count": 0,
-            "enabled": share != 0 and traffic_class.weight > 0,
+            "enabled": share != 0 and weight > 0,
             "self_start": True,
             "start_paused": False,
             "isg": 1e6 * position / rate_fps,
             "core_id": -1,
             "random_seed": seed,
-            "mode": _mode(rate_fps * traffic_class.weight / sum(weights), share),
+            "mode": _make_mode(rate_fps * weight / sum(weights), share),
             "packet": {"binary": base64.b64encode(template.packet).decode(), "meta": ""},
             "vm": {"instructions": program},
             "flow_stats": {"enabled": False},
         }
-        streams.append(
-            Stream(
-                traffic_class.name,
-                traffic_class.role,
-                stream_id,
-                traffic_class.weight,
-                trex,
-                final_checksum(template.layout),
-                tuple(notes),
-                order,
-            )
-        )
+        checksum = final_checksum(template.layout)
+        role = traffic_class.role
+        streams.append(Stream(name, role, stream_id, weight, trex, checksum, tuple(notes), order))
     return StreamSet(traffic.direction, tuple(streams))
 
 
@@ -128,14 +118,21 @@ def _compile_class(
 ) -> tuple[Template, list[ins.Instruction], list[str], int]:
     """Return template, instructions, notes and order of one class."""
     template = build(traffic_class.layers, traffic_class.frame_size)
-    variables, copied = traffic_class.drawn_variables(), traffic_class.copied_bits()
+    variables = traffic_class.drawn_variables()
     for variable in variables:
         _check_variable(variable)
-    _check_trailer_fits(traffic_class, template)
-    copies = _locate_copies(template, copied)
+    room = len(template.packet) - template.layout.payload
+    if room < trailer.LENGTH:
+        raise UsageError(
+            f"a frame of '{traffic_class.name}' has {room} octets behind "
+            f"{template.layout.names}, but the tester writes a trailer of {trailer.LENGTH} there",
+            f"choose a frame size larger by {trailer.LENGTH - room} or more",
+            code="invalid-traffic-model",
+        )
+    copies = _locate_copies(template, traffic_class)
     flow_vars: list[FlowVariable] = []
     writes: list[Write] = []
-    constants: list[_Constant] = []
+    constants: list[tuple[int, int, int]] = []
     notes: list[str] = []
     order = 1
     for variable in variables:
@@ -160,13 +157,11 @@ def _compile_class(
     return template, program, [*notes, *plan.notes], order
 
 
-def _locate_copies(
-    template: Template, copied: Sequence[tuple[str, VariableBits]]
-) -> dict[str, list[FrameBits]]:
+def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str, list[FrameBits]]:
     """Return the bits of the frame that each variable is copied to, by its name."""
     copies: dict[str, list[FrameBits]] = {}
     owners: dict[int, str] = {}
-    for path, bits in copied:
+    for path, bits in traffic_class.copied_bits():
         name, width = bits.variable.name, bits.variable.width
         if not 0 <= bits.source < bits.source + bits.length <= width:
             raise UsageError(
@@ -197,7 +192,7 @@ def _write_copy(
     variable: Variable,
     copy: FrameBits,
     writes: list[Write],
-    constants: list[_Constant],
+    constants: list[tuple[int, int, int]],
 ) -> None:
     """Add the writes of a copy from each flow variable, and the bits that none supplies."""
     carry = trailing_zeros(copy.add, variable.width)
@@ -224,34 +219,20 @@ def _check_variable(variable: Variable) -> None:
             f"'{variable.name}' cannot name a variable: flow variables are named with a dot",
             code="invalid-traffic-model",
         )
-    limit = 1 << variable.width if 1 <= variable.width <= MAX_WIDTH else 0
-    if not limit:
+    if not 1 <= variable.width <= MAX_WIDTH:
         raise UsageError(
             f"variable '{variable.name}' has {variable.width} bits, but 1 to {MAX_WIDTH} can be",
             code="invalid-traffic-model",
         )
-    if variable.kind is Kind.LIST:
-        values = np.asarray(variable.values)
-        valid = len(values) > 0 and 0 <= values.min() <= values.max() < limit
+    values = np.asarray(variable.values)
+    if variable.kind is not Kind.LIST:
+        valid = 0 <= variable.low <= variable.top < 1 << variable.width
     else:
-        valid = 0 <= variable.low <= variable.top < limit
+        valid = len(values) > 0 and 0 <= values.min() <= values.max() < 1 << variable.width
     if not valid or variable.step < 1:
         raise UsageError(
             f"variable '{variable.name}': values must be a non-empty list of {variable.width}-bit "
             "integers",
-            code="invalid-traffic-model",
-        )
-
-
-def _check_trailer_fits(traffic_class: TrafficClass, template: Template) -> None:
-    """Refuse frames in which the trailer would overwrite a header."""
-    room = len(template.packet) - template.layout.payload
-    if room < trailer.LENGTH:
-        names = "/".join(h.name for h in template.layout.headers)
-        raise UsageError(
-            f"a frame of '{traffic_class.name}' has {room} octets behind {names}, but the tester "
-            f"writes a trailer of {trailer.LENGTH} there",
-            f"choose a frame size larger by {trailer.LENGTH - room} or more",
             code="invalid-traffic-model",
         )
 
@@ -280,9 +261,8 @@ def _check_limits(
 
 
 def _core_notes(traffic_class: TrafficClass, cores: int, share: int | None) -> list[str]:
-    if cores < 2 or not share or share % cores == 0:
-        return []
-    if not any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables()):
+    enumerated = any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables())
+    if not enumerated or cores < 2 or not share or share % cores == 0:
         return []
     return [
         f"{share} frames are no multiple of {cores} cores: the last values of the enumeration are "
@@ -290,7 +270,7 @@ def _core_notes(traffic_class: TrafficClass, cores: int, share: int | None) -> l
     ]
 
 
-def _mode(pps: float, share: int | None) -> dict[str, Any]:
+def _make_mode(pps: float, share: int | None) -> dict[str, Any]:
     rate = {"type": "pps", "value": pps}
     if share is None:
         return {"type": "continuous", "rate": rate}

@@ -14,7 +14,7 @@ own, so that neighboring bits of a value move independently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,6 @@ from v6t.profiles.compiler.flow_variables import (
     list_flow_var,
     shuffle_range,
     sizes_for,
-    split_constant_bits,
-    split_list,
     trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
@@ -57,40 +55,35 @@ def split_permutation(bound: BoundVariable) -> Split:
     Up to 65,535 values are a shuffled list, ``2^n`` values are mixed. ``odd * 2^k`` values are a list
     for the odd factor and a permutation of the low bits: together they take every pair once. Other
     multiples of ``2^k`` count their high bits.
-
-    Raises:
-        UsageError: TRex has no such enumeration.
     """
-    import numpy as np
-
     variable = bound.variable
     low, high = variable.low, variable.top
     count = high - low + 1
     if count <= MAX_LIST and not variable.apart:
-        split = split_list(bound, shuffle_range(low, high, bound.seed))
+        split = bound.split_list(shuffle_range(low, high, bound.seed))
         text = f"{variable.name}: a shuffled list of all {count} values"
         return Split(split.flow_vars, split.constant, (text,) if split.flow_vars else ())
-    bits, constant = split_constant_bits(low, high, bound)
+    bits, constant = bound.split_constant_bits(low, high)
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
-        order = 1 if bound.carry < bits else 2
-        return Split(_permute_low_bits(bound, bits), constant, (_note(bound, bits),), order)
+        flow_vars, text = _permute_low_bits(bound, bits)
+        return Split(flow_vars, constant, (text,), 1 if bound.carry < bits else 2)
     zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
     label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{variable.name}.{label}"
+    order = 2 if zeros > LISTED_BITS else 1
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
-        values = _shuffle_passes(once, zeros, np.random.default_rng(bound.seed + 2))
-        above = list_flow_var(name, zeros, bits - zeros, values, sizes_for(high >> zeros))
+        values = _shuffle_passes(once, zeros, bound.seed + 2)
+        above = list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
-        order = 2 if zeros > LISTED_BITS or len(values) > odd else 1
+        order = 2 if len(values) > odd else order
     elif LEAST_SHUFFLED_BITS <= zeros <= min(bound.carry, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
         above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
-        order = 2 if zeros > LISTED_BITS else 1
     else:
         raise UsageError(
             f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
@@ -98,52 +91,54 @@ def split_permutation(bound: BoundVariable) -> Split:
             "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
             code="beyond-trex",
         )
-    below = _permute_low_bits(bound, zeros)
-    return Split((above, *below), constant, (text, _note(bound, zeros)), order)
+    below, note = _permute_low_bits(bound, zeros)
+    return Split((above, *below), constant, (text, note), order)
 
 
 def split_counter(bound: BoundVariable) -> Split:
-    """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``).
-
-    Raises:
-        UsageError: TRex cannot count like that.
-    """
-    variable = bound.variable
-    low, step, down = variable.low, variable.step, variable.kind is Kind.DEC
+    """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``)."""
+    variable, name = bound.variable, bound.variable.name
+    low, step, op = variable.low, variable.step, _OPS[variable.kind]
     count = (variable.top - low) // step + 1
     top = low + (count - 1) * step
     if count == 1 and not bound.adds:
         return Split((), low)
-    bits, constant = split_constant_bits(low, top, bound)
+    bits, constant = bound.split_constant_bits(low, top)
     least, most, add = low - constant, low - constant + count * step - 1, 0
-    if down:
+    if op == "dec":
         least, most = least - step + 1, top - constant
     if least < 0 or most >> 32:
         # count from 0 instead and add the rest when writing
         least, most, add = 0, count * step - 1, least
     if most >> 32 == 0 and bits <= 32:
-        sizes, op = sizes_for(most, step), _op(variable.kind)
-        counter = FlowVariable(variable.name, 0, bits, op, least, most, step, sizes=sizes, add=add)
+        sizes = sizes_for(most, step)
+        counter = FlowVariable(name, 0, bits, op, least, most, step, sizes=sizes, add=add)
         return Split((counter,), constant)
     if count <= MAX_LIST:
         values = range(low, top + 1, step)
-        return split_list(bound, values[::-1] if down else values)
+        return bound.split_list(values[::-1] if op == "dec" else values)
     if low == constant and count * step == 1 << bits and step & (step - 1) == 0:
-        return Split(_count_wide(bound, bits), constant)
+        # the low word, and the high word of an 8-octet flow variable
+        bound.choose_cuts([(32,)], "a counter")
+        # downwards TRex starts at all ones, but the low bits below the step have to stay 0
+        add, ones = 1 - step if op == "dec" else 0, (1 << 32) - 1
+        high = FlowVariable(
+            f"{name}.32", 32, bits - 32, op, 0, (1 << bits) - 1, step, sizes=(8,), clean=False
+        )
+        return Split((high, FlowVariable(f"{name}.0", 0, 32, op, 0, ones, step, add=add)), constant)
     raise UsageError(
-        f"variable '{variable.name}' cannot count {count} steps of {step}: a counter TRex can "
+        f"variable '{name}' cannot count {count} steps of {step}: a counter TRex can "
         "write has 32 bits and must hold a multiple of the step",
         f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k",
         code="beyond-trex",
     )
 
 
-def split_listed(bound: BoundVariable) -> Split:
-    """Split a variable that takes listed values in their order.
+_OPS: dict[Kind, Op] = {Kind.INC: "inc", Kind.DEC: "dec"}
 
-    Raises:
-        UsageError: more values than TRex takes.
-    """
+
+def split_values(bound: BoundVariable) -> Split:
+    """Split a variable that takes listed values in their order."""
     variable = bound.variable
     if len(variable.values) > MAX_LIST:
         raise UsageError(
@@ -152,42 +147,27 @@ def split_listed(bound: BoundVariable) -> Split:
             "spread the values over several traffic classes, or draw them from a range",
             code="beyond-trex",
         )
-    return split_list(bound, variable.values)
+    return bound.split_list(variable.values)
 
 
-def _op(kind: Kind) -> Op:
-    return "dec" if kind is Kind.DEC else "inc"
-
-
-def _count_wide(bound: BoundVariable, bits: int) -> tuple[FlowVariable, ...]:
-    """Count more than 32 bits: the low word, and the high word of an 8-octet flow variable."""
-    variable = bound.variable
-    bound.choose_cuts([(32,)], "a counter")
-    op, step, name = _op(variable.kind), variable.step, variable.name
-    # downwards TRex starts at all ones, but the low bits below the step have to stay 0
-    add = 1 - step if op == "dec" else 0
-    most = (1 << bits) - 1
-    return (
-        FlowVariable(f"{name}.32", 32, bits - 32, op, 0, most, step, sizes=(8,), clean=False),
-        FlowVariable(f"{name}.0", 0, 32, op, 0, (1 << 32) - 1, step, sizes=(4,), add=add),
-    )
-
-
-def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[FlowVariable, ...]:
-    """Take all values of the low ``bits`` in pseudorandom order.
-
-    Raises:
-        UsageError: an addition has to carry through more bits than a counter has.
-    """
+def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariable, ...], str]:
+    """Take all values of the low ``bits`` in pseudorandom order; return a note, too."""
     import numpy as np
 
     name, apart = bound.variable.name, bound.variable.apart
+    note = f"{name}: each of 2^{bits} values once per cycle"
+    if bits <= LISTED_BITS:
+        note = f"{name}: a shuffled list of 2^{bits} values in the low bits"
+    elif bound.carry < bits:
+        note += ", at a fixed stride (it is added to)"
+    else:
+        note += " on any number of cores, mixed from a shuffled list and counters"
     if bits + apart <= LISTED_BITS:
         values = shuffle_range(0, (1 << bits) - 1, bound.seed + 1)
-        return (list_flow_var(f"{name}.0", 0, bits, values),)
+        return (list_flow_var(f"{name}.0", 0, bits, values),), note
     rng = np.random.default_rng(bound.seed)
     if bound.carry >= bits:
-        return mix_permutation(name, bits, apart, bound.cuts, rng)
+        return mix_permutation(name, bits, apart, bound.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
         raise UsageError(
             f"variable '{name}' enumerates 2^{bits} values and has a constant added, which TRex "
@@ -198,19 +178,24 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[FlowVariable, ..
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
     most = (stride << bits) - 1
-    return (FlowVariable(name, 0, bits, "inc", 0, most, stride, clean=False),)
+    return (FlowVariable(name, 0, bits, "inc", 0, most, stride, clean=False),), note
 
 
-def _note(bound: BoundVariable, bits: int) -> str:
-    name = bound.variable.name
-    if bits <= LISTED_BITS:
-        return f"{name}: a shuffled list of 2^{bits} values in the low bits"
-    if bound.carry < bits:
-        return f"{name}: each of 2^{bits} values once per cycle, at a fixed stride (it is added to)"
-    return (
-        f"{name}: each of 2^{bits} values once per cycle on any number of cores, mixed from a "
-        "shuffled list and counters"
-    )
+def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
+    """Lengthen a list of an odd number of values: their order differs from pass to pass.
+
+    With a permutation of ``2^bits`` values it still gives every pair once: frames that show the same
+    value of the permutation are apart by a multiple of ``2^bits``, and the list holds every value
+    once in places that are equal modulo any power of two up to that.
+    """
+    import numpy as np
+
+    doublings = min(bits, (MAX_LIST // len(values)).bit_length() - 1)
+    passes = np.tile(np.asarray(values), (1 << doublings, 1))
+    if doublings:
+        passes = np.random.default_rng(seed).permuted(passes, axis=1)
+    ordered: list[int] = passes.T.reshape(-1).tolist()
+    return ordered
 
 
 def mix_permutation(
@@ -224,9 +209,6 @@ def mix_permutation(
         apart: every value comes once in the frames that are equal modulo ``2^apart``.
         cuts: bits between which copies begin or end; each stretch has its share of the list.
         rng: of the order.
-
-    Raises:
-        UsageError: the values are too many.
     """
     import numpy as np
 
@@ -238,92 +220,53 @@ def mix_permutation(
             code="beyond-trex",
         )
     listed = LISTED_BITS - apart
-    above, below = _share_list(listed, [0, *(c for c in cuts if c < bits), bits])
+    # the list has the upper bits of each stretch between cuts, in proportion
+    above, below, start = [], list[int](), 0
+    for low, high in pairwise([0, *(c for c in cuts if c < bits), bits]):
+        end = listed * high // bits
+        width = end - start
+        if width:
+            above.append((high - width, start, width))
+        below += range(low, high - width)
+        start = end
     flow_vars = []
     if listed:
         passes = np.tile(np.arange(1 << listed), (1 << apart, 1))
         values = rng.permuted(passes, axis=1).T.reshape(-1).tolist()
-        flow_vars.append(
-            FlowVariable(f"{name}.list", 0, bits, "inc", values=values, sizes=(2,), runs=above)
+        listing = FlowVariable(
+            f"{name}.list", 0, bits, "inc", values=values, sizes=(2,), runs=tuple(above)
         )
+        flow_vars.append(listing)
     places = dict(enumerate(below, LISTED_BITS))
     for octets, times in _plan_counters(LISTED_BITS, bits + apart):
         raised, stride = _choose_stride(octets, times, rng)
-        step = stride << raised
-        word = 32 if octets == 8 else 0
+        step, word = stride << raised, 32 if octets == 8 else 0
         runs = tuple((places[t], t + raised - word, 1) for t in times)
         most = (step << times[-1] + 1) - 1
-        counter = FlowVariable(
-            f"{name}.{times[0]}",
-            0,
-            bits,
-            "inc",
-            0,
-            most,
-            step,
-            (),
-            (octets,),
-            clean=False,
-            runs=runs,
+        label, sizes = f"{name}.{times[0]}", (octets,)
+        flow_vars.append(
+            FlowVariable(label, 0, bits, "inc", 0, most, step, sizes=sizes, clean=False, runs=runs)
         )
-        flow_vars.append(counter)
     return tuple(flow_vars)
 
 
-def _shuffle_passes(values: Sequence[int], bits: int, rng: np.random.Generator) -> list[int]:
-    """Lengthen a list of an odd number of values: their order differs from pass to pass.
-
-    With a permutation of ``2^bits`` values it still gives every pair once: frames that show the same
-    value of the permutation are apart by a multiple of ``2^bits``, and the list holds every value
-    once in places that are equal modulo any power of two up to that.
-    """
-    import numpy as np
-
-    doublings = min(bits, (MAX_LIST // len(values)).bit_length() - 1)
-    passes = np.tile(np.asarray(values), (1 << doublings, 1))
-    if doublings:
-        passes = rng.permuted(passes, axis=1)
-    return [int(v) for v in passes.T.reshape(-1)]
-
-
-def _share_list(
-    listed: int, edges: Sequence[int]
-) -> tuple[tuple[tuple[int, int, int], ...], list[int]]:
-    """Return the runs of the list, evenly shared by the upper bits of each stretch; and all other bits."""
-    bits, start, runs = edges[-1], 0, []
-    rest: list[int] = []
-    for low, high in pairwise(edges):
-        end = listed * high // bits
-        width = end - start
-        if width:
-            runs.append((high - width, start, width))
-        rest += range(low, high - width)
-        start = end
-    return tuple(runs), rest
-
-
-def _plan_counters(first: int, end: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield octets of each counter and the bits of the frame number it supplies, ascending."""
+def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
+    """Return octets of each counter and the bits of the frame number it supplies, ascending."""
     short = min(first + _SHORT_BITS, end)
-    yield from ((4, [t]) for t in range(first, short))
+    counters: list[list[int]] = []
     for slack in range(end):
-        stretches = list(_cut_stretches(short, end, slack))
-        counters = [bits for s in stretches for bits in (s[0::2], s[1::2]) if bits]
+        # stretches from the top on whose highest bit changes once in 2^(slack + 2) frames
+        counters, top = [], end - 1
+        while top >= short:
+            low = top
+            while low > short and _stride_bits(8, [low - 1, top]) >= top - 1 - slack:
+                low -= 1
+            stretch = list(range(low, top + 1))
+            counters += [bits for bits in (stretch[0::2], stretch[1::2]) if bits]
+            top = low - 1
         if len(counters) <= _LONG_COUNTERS:
             break
-    for bits in counters:
-        yield 8, bits
-
-
-def _cut_stretches(first: int, end: int, slack: int) -> Iterator[list[int]]:
-    """Yield stretches from the top on whose highest bit changes once in ``2^(slack + 2)`` frames."""
-    top = end - 1
-    while top >= first:
-        low = top
-        while low > first and _stride_bits(8, [low - 1, top]) >= top - 1 - slack:
-            low -= 1
-        yield list(range(low, top + 1))
-        top = low - 1
+    return [*((4, [t]) for t in range(first, short)), *((8, bits) for bits in counters)]
 
 
 def _stride_bits(octets: int, times: Sequence[int]) -> int:

@@ -33,10 +33,10 @@ class FlowVariable:
         values: entries of a list instead of a range.
         sizes: octets it may have, best first. Masked writes read the upper four of 8 octets.
         raised: bit of the flow variable that supplies bit ``low``.
-        runs: the bits it supplies if they are not neighbors: (bit of the variable, bit of the flow
-            variable, width) each.
         add: constant that makes its value, without the bits below ``raised``, the variable's.
         clean: value + ``add`` has no other bits, so it may be stored as a whole.
+        runs: the bits it supplies if they are not neighbors: (bit of the variable, bit of the flow
+            variable, width) each.
     """
 
     name: str
@@ -116,10 +116,7 @@ class FrameBits(NamedTuple):
 class BoundVariable:
     """A variable with the bits of the frame that it is copied to.
 
-    Attributes:
-        variable: the variable.
-        copies: where its bits go.
-        seed: of the orders and strides drawn for it.
+    ``seed`` decides the orders and strides drawn for it.
     """
 
     variable: Variable
@@ -144,11 +141,7 @@ class BoundVariable:
         return min(trailing_zeros(copy.add, width) for copy in self.copies)
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], what: str) -> Sequence[int]:
-        """Return the cheapest of several ways to cut, the first of equals.
-
-        Raises:
-            UsageError: an addition would carry over every one of them.
-        """
+        """Return the cheapest of several ways to cut, the first of equals."""
         usable = [c for c in candidates if max(c, default=0) <= self.carry]
         if not usable:
             raise UsageError(
@@ -171,16 +164,37 @@ class BoundVariable:
                     writes += -(-(last // 8 - first // 8 + 1) // 4)
         return 6.0 * (len(edges) - 1) + 5.5 * writes
 
+    def split_constant_bits(self, low: int, high: int) -> tuple[int, int]:
+        """Return the number of low bits that differ within ``low..high``, and the bits above.
 
-def split_constant_bits(low: int, high: int, bound: BoundVariable) -> tuple[int, int]:
-    """Return the number of low bits that differ within ``low..high``, and the bits above.
+        If a copy adds a constant, all bits differ because of the carry.
+        """
+        if self.adds:
+            return self.variable.width, 0
+        bits = (low ^ high).bit_length()
+        return bits, low >> bits << bits
 
-    If a copy adds a constant, all bits differ because of the carry.
-    """
-    if bound.adds:
-        return bound.variable.width, 0
-    bits = (low ^ high).bit_length()
-    return bits, low >> bits << bits
+    def split_list(self, values: Sequence[int]) -> Split:
+        """Split the variable so that it takes listed values in their order."""
+        import numpy as np
+
+        array = np.asarray(values, dtype=np.uint64)
+        low, high = int(array.min()), int(array.max())
+        bits, constant = self.variable.width, 0
+        if not self.adds:
+            bits = int(np.bitwise_or.reduce(array ^ array[0])).bit_length()
+            constant = low >> bits << bits
+        if bits == 0:
+            return Split((), constant)
+        cuts: Sequence[int] = ()
+        if (high - constant).bit_length() > WORD:
+            cuts = self.choose_cuts([(c,) for c in range(bits - WORD, WORD + 1)], "a list")
+        flow_vars = []
+        for start, end in pairwise([0, *cuts, bits]):
+            column = (array >> np.uint64(start)) & np.uint64((1 << end - start) - 1)
+            name = f"{self.variable.name}.{start}" if cuts else self.variable.name
+            flow_vars.append(list_flow_var(name, start, end - start, column.tolist()))
+        return Split(tuple(reversed(flow_vars)), constant)
 
 
 def sizes_for(*values: int) -> tuple[int, ...]:
@@ -193,41 +207,14 @@ def trailing_zeros(value: int, limit: int) -> int:
     return min((value & -value).bit_length() - 1 if value else limit, limit)
 
 
-def split_list(bound: BoundVariable, values: Sequence[int]) -> Split:
-    """Split a variable that takes listed values in their order."""
-    import numpy as np
-
-    array = np.asarray(values, dtype=np.uint64)
-    low, high = int(array.min()), int(array.max())
-    bits, constant = bound.variable.width, 0
-    if not bound.adds:
-        bits = int(np.bitwise_or.reduce(array ^ array[0])).bit_length()
-        constant = low >> bits << bits
-    if bits == 0:
-        return Split((), constant)
-    cuts: Sequence[int] = ()
-    if (high - constant).bit_length() > WORD:
-        cuts = bound.choose_cuts([(c,) for c in range(bits - WORD, WORD + 1)], "a list")
-    flow_vars = []
-    for start, end in pairwise([0, *cuts, bits]):
-        column = (array >> np.uint64(start)) & np.uint64((1 << end - start) - 1)
-        name = f"{bound.variable.name}.{start}" if cuts else bound.variable.name
-        sizes = sizes_for(int(column.max()))
-        flow_vars.append(list_flow_var(name, start, end - start, column.tolist(), sizes))
-    return Split(tuple(reversed(flow_vars)), constant)
-
-
-def list_flow_var(
-    name: str, low: int, width: int, values: Sequence[int], sizes: tuple[int, ...] = ()
-) -> FlowVariable:
+def list_flow_var(name: str, low: int, width: int, values: Sequence[int]) -> FlowVariable:
     """Return a flow variable that takes listed values in turn."""
-    return FlowVariable(
-        name, low, width, "inc", values=values, sizes=sizes or sizes_for(max(values))
-    )
+    return FlowVariable(name, low, width, "inc", values=values, sizes=sizes_for(max(values)))
 
 
 def shuffle_range(low: int, high: int, seed: int) -> list[int]:
     """Return ``low..high`` in an order that depends on the seed only."""
     import numpy as np
 
-    return [int(v) + low for v in np.random.default_rng(seed).permutation(high - low + 1)]
+    values: list[int] = np.random.default_rng(seed).permutation(high - low + 1).tolist()
+    return [low + value for value in values]

@@ -26,42 +26,40 @@ L4_UDP = 11
 L4_TCP = 13
 L4_TYPES = {"UDP": L4_UDP, "TCP": L4_TCP}
 """Checksums that the NIC (or TRex instead of it) computes, by layer."""
+_VARIABLE_END = {"step": 1, "split_to_cores": True, "next_var": None}
 
 
 def flow_var(name: str, size: int, op: Op, low: int, high: int, step: int = 1) -> Instruction:
     """Declare a variable of 1, 2, 4 or 8 octets; the range must be a multiple of the step."""
+    head = {"type": "flow_var", "name": name, "size": size, "op": op}
     bounds = {"init_value": high if op == "dec" else low, "min_value": low, "max_value": high}
-    return _declare(name, size, op, bounds, step)
+    return {**head, **bounds, **_VARIABLE_END, "step": step}
 
 
 def list_var(name: str, size: int, values: Sequence[int]) -> Instruction:
     """Declare a variable that takes the given values in turn."""
-    return _declare(name, size, "inc", {"value_list": list(values)}, 1)
-
-
-def _declare(name: str, size: int, op: Op, values: Instruction, step: int) -> Instruction:
-    head = {"type": "flow_var", "name": name, "size": size, "op": op}
-    return {**head, **values, "step": step, "split_to_cores": True, "next_var": None}
+    head = {"type": "flow_var", "name": name, "size": size, "op": "inc"}
+    return {**head, "value_list": list(values), **_VARIABLE_END}
 
 
 def write(name: str, offset: int, add: int = 0) -> Instruction:
     """Store the whole variable, plus ``add``, in network byte order."""
-    return _write("write_flow_var", name, offset, {}, add)
+    head = {"type": "write_flow_var", "name": name, "pkt_offset": offset}
+    return {**head, "add_value": _wrap_add(add), "is_big_endian": True}
 
 
 def write_mask(
     name: str, offset: int, size: int, mask: int, shift: int, add: int = 0
 ) -> Instruction:
     """Store the bits of ``(variable + add) << shift`` that ``mask`` selects in ``size`` octets."""
+    head = {"type": "write_mask_flow_var", "name": name, "pkt_offset": offset}
     bits = {"pkt_cast_size": size, "mask": mask, "shift": shift}
-    return _write("write_mask_flow_var", name, offset, bits, add)
+    return {**head, **bits, "add_value": _wrap_add(add), "is_big_endian": True}
 
 
-def _write(kind: str, name: str, offset: int, bits: Instruction, add: int) -> Instruction:
-    # the server parses add_value as a 32-bit signed number; the data path wraps
-    signed = (add + (1 << 31)) % (1 << 32) - (1 << 31)
-    head = {"type": kind, "name": name, "pkt_offset": offset}
-    return {**head, **bits, "add_value": signed, "is_big_endian": True}
+def _wrap_add(add: int) -> int:
+    """Return what the server parses: a 32-bit signed number, which the data path wraps."""
+    return (add + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def fix_ipv4(offset: int) -> Instruction:
@@ -93,14 +91,14 @@ def touched(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
         instruction: one that declares a variable changes (0, 0).
         size: of the variable that a plain write stores.
     """
-    kind = instruction["type"]
-    if kind == "write_mask_flow_var":
-        return int(instruction["pkt_offset"]), int(instruction["pkt_cast_size"])
-    if kind == "write_flow_var":
-        return int(instruction["pkt_offset"]), size
-    if kind == "fix_checksum_ipv4":
-        return int(instruction["pkt_offset"]), 20
-    if kind in {"fix_checksum_hw", "fix_checksum_icmpv6"}:
-        last = 20 if instruction.get("l4_type") == L4_TCP else 8
-        return int(instruction["l2_len"]) + int(instruction["l3_len"]), last
+    match instruction["type"]:
+        case "write_mask_flow_var":
+            return int(instruction["pkt_offset"]), int(instruction["pkt_cast_size"])
+        case "write_flow_var":
+            return int(instruction["pkt_offset"]), size
+        case "fix_checksum_ipv4":
+            return int(instruction["pkt_offset"]), 20
+        case "fix_checksum_hw" | "fix_checksum_icmpv6":
+            last = 20 if instruction.get("l4_type") == L4_TCP else 8
+            return int(instruction["l2_len"]) + int(instruction["l3_len"]), last
     return 0, 0

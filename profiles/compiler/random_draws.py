@@ -17,7 +17,6 @@ depend on each other. Therefore
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
@@ -29,8 +28,6 @@ from v6t.profiles.compiler.flow_variables import (
     Split,
     list_flow_var,
     shuffle_range,
-    sizes_for,
-    split_constant_bits,
     trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -49,15 +46,11 @@ _Drawn = tuple[list[FlowVariable], list[str]]
 
 
 def split_uniform(bound: BoundVariable) -> Split:
-    """Split a ``UNIFORM`` variable.
-
-    Raises:
-        UsageError: TRex cannot draw from this range without visible bias.
-    """
+    """Split a ``UNIFORM`` variable."""
     low, high = bound.variable.low, bound.variable.top
     if low == high and not bound.adds:
         return Split((), low)
-    bits, constant = split_constant_bits(low, high, bound)
+    bits, constant = bound.split_constant_bits(low, high)
     flow_vars, notes = _draw_range(bound, low - constant, high - constant, 0, bits)
     return Split(tuple(flow_vars), constant, tuple(notes))
 
@@ -101,12 +94,17 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
     if low == 0 and span == 1 << bits:
         return _draw_bits(bound, shift, bits)
     name = f"{bound.variable.name}.{shift}" if shift else bound.variable.name
-    for raised in _raises(high, span):
+    # bits to draw below the value and to drop; more than this and blocks of 2^15 neighbors would
+    # leave every second one out
+    most = max(DRAW_BITS - trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
+    for raised in range(most, -1, -1):
+        if (high + 1) << raised > 1 << WORD:
+            continue
         bias = compute_bias(span, raised)
         if bias <= (RAISED_BIAS if raised else MAX_BIAS):
-            least, most = low << raised, ((high + 1) << raised) - 1
+            bounds = low << raised, ((high + 1) << raised) - 1
             drawn = FlowVariable(
-                name, shift, bits, "random", least, most, raised=raised, clean=not raised
+                name, shift, bits, "random", *bounds, raised=raised, clean=not raised
             )
             return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
     zeros = min(trailing_zeros(low, bits), trailing_zeros(high + 1, bits), bound.carry - shift)
@@ -116,12 +114,11 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
         below, more = _draw_bits(bound, shift, zeros)
         return above + below, notes + more
     if bits <= WORD and span <= MAX_LIST:
-        values = shuffle_range(low, high, bound.seed)
         text = (
             f"{name}: TRex's 15-bit random numbers cannot draw evenly from {span} values, so a "
             f"shuffled list gives each exactly once per {span} frames"
         )
-        return [list_flow_var(name, shift, bits, values, sizes_for(high))], [text]
+        return [list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
     raise UsageError(
         f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values: "
         "TRex's random numbers have 15 or 30 bits",
@@ -130,46 +127,45 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
     )
 
 
-def _raises(high: int, span: int) -> Iterator[int]:
-    """Yield how many bits to draw below the value and to drop, best first."""
-    # more than this and blocks of 2^15 neighbors would leave every second one out
-    most = max(DRAW_BITS - trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
-    for raised in range(most, -1, -1):
-        if (high + 1) << raised <= 1 << WORD:
-            yield raised
-
-
 def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:
     """Draw all ``2^bits`` values of bits ``shift..shift + bits - 1``."""
     top, most = shift + bits, FILLED_BITS
-    ways: list[tuple[int, ...]]
+    candidates: list[tuple[int, ...]]
     if bits <= most:
-        ways = [()]
+        candidates = [()]
     elif bits <= 2 * most:
-        ways = [(c,) for c in range(top - most, shift + most + 1)]
+        candidates = [(c,) for c in range(top - most, shift + most + 1)]
     else:
-        ways = [
+        candidates = [
             (a, b)
             for a in range(max(shift + 1, top - 2 * most), shift + most + 1)
             for b in range(max(a + 1, top - most), min(a + most, top - 1) + 1)
         ]
-    # of equally cheap ways take one of exact draws only
-    ways.sort(key=lambda w: any(b - a > DRAW_BITS for a, b in pairwise([shift, *w, top])))
-    cuts = bound.choose_cuts(ways, f"{bits} random bits")
+    # of equally cheap cuts take one of exact draws only
+    candidates.sort(key=lambda c: any(b - a > DRAW_BITS for a, b in pairwise([shift, *c, top])))
+    cuts = bound.choose_cuts(candidates, f"{bits} random bits")
     flow_vars, notes = [], []
     for start, end in pairwise([shift, *cuts, top]):
         name = f"{bound.variable.name}.{start}" if cuts or shift else bound.variable.name
         width = end - start
-        if width <= DRAW_BITS:
-            raised, ones = DRAW_BITS - width, (1 << DRAW_BITS) - 1
-            flow_var = FlowVariable(
-                name, start, width, "random", 0, ones, sizes=(2,), raised=raised, clean=not raised
+        raised, most, sizes = DRAW_BITS - width, (1 << DRAW_BITS) - 1, (2,)
+        if width > DRAW_BITS:
+            raised, most, sizes = 0, FILLED - 1, (4,)
+            likely = f"each value within {FILLED_BIAS:.2%} of equally likely"
+            notes.append(f"{name}: 16 bits of one 30-bit draw, {likely}")
+        flow_vars.append(
+            FlowVariable(
+                name,
+                start,
+                width,
+                "random",
+                0,
+                most,
+                1,
+                (),
+                sizes,
+                raised,
+                clean=width == DRAW_BITS,
             )
-        else:
-            flow_var = FlowVariable(name, start, width, "random", 0, FILLED - 1, clean=False)
-            notes.append(
-                f"{name}: 16 bits of one 30-bit draw, each value within {FILLED_BIAS:.2%} of "
-                "equally likely"
-            )
-        flow_vars.append(flow_var)
+        )
     return flow_vars[::-1], notes

@@ -4,6 +4,9 @@ Class ``c`` of weight ``w`` has its frame number ``k`` of each period at ``(k + 
 period; all frames sorted by that time are the order (equal times: the earlier class first). So the
 background of 9:1 comes every tenth frame, and any number of frames from the start holds each
 class's share to within the number of classes.
+
+All functions raise UsageError if a weight is negative, all are zero, or the period is longer than
+:data:`MAX_PERIOD` frames.
 """
 
 from __future__ import annotations
@@ -27,11 +30,7 @@ MAX_PERIOD = 1 << 22
 
 
 def counts(weights: Sequence[int], total: int) -> list[int]:
-    """Return the frames of each class among the first ``total`` of the order.
-
-    Raises:
-        UsageError: see :func:`order`.
-    """
+    """Return the frames of each class among the first ``total`` of the order."""
     reduced = _reduce(weights)
     if total < 0:
         raise UsageError(f"{total} frames cannot be sent", code="out-of-range")
@@ -41,21 +40,12 @@ def counts(weights: Sequence[int], total: int) -> list[int]:
 
 
 def order(weights: Sequence[int], first: int, count: int) -> Classes:
-    """Return the class ``(count,)`` of frames from ``first`` on, as an index into ``weights``.
-
-    Raises:
-        UsageError: a weight is negative, all are zero, or the period is longer than
-            :data:`MAX_PERIOD` frames.
-    """
+    """Return the class ``(count,)`` of frames from ``first`` on, as an index into ``weights``."""
     return order_with_index(weights, first, count)[0]
 
 
 def order_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
-    """Return the class of each frame and its number within that class, both ``(count,)``.
-
-    Raises:
-        UsageError: see :func:`order`.
-    """
+    """Return the class of each frame and its number within that class, both ``(count,)``."""
     import numpy as np
 
     reduced = _reduce(weights)

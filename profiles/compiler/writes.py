@@ -3,13 +3,13 @@
 ``write_mask_flow_var`` covers up to 4 octets anywhere, selects bits by a mask and shifts the
 variable; so all writes of one flow variable with the same shift and constant form a *group*, which
 takes as many masked writes as windows of 4 octets cover it. If the bits of a group stand as in
-memory, ``write_flow_var`` stores the whole variable instead, which is cheaper (trex.md, section 9):
-the other bits it overwrites must be constants (added to the variable) or be written again later.
+memory, ``write_flow_var`` stores the whole variable instead, which is cheaper: the other bits it
+overwrites must be constants (added to the variable) or be written again later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,10 +44,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True)
 class _Group:
-    """Writes of one flow variable with the same constant and shift.
-
-    ``diagonal`` is the sum of a frame bit and its bit of the flow variable.
-    """
+    """Writes with the same ``diagonal``: the sum of a frame bit and its bit of the flow variable."""
 
     flow_var: FlowVariable
     add: int
@@ -55,8 +52,7 @@ class _Group:
     bits: frozenset[int]
 
 
-@dataclass(frozen=True)
-class _PlainWrite:
+class _PlainWrite(NamedTuple):
     """A store of the whole flow variable; it overwrites the bits of other groups in ``spoils``."""
 
     group: _Group
@@ -70,34 +66,23 @@ def encode_writes(
 ) -> tuple[list[Instruction], float]:
     """Return the instructions that declare and write flow variables, and their ns per frame.
 
-    Args:
-        flow_vars: the flow variables; those without writes are left out.
-        writes: disjoint bits of the frame.
-        packet: the template, which has the constants around them.
+    The writes are disjoint; the packet is the template, which has the constants around them.
     """
-    groups = _group_writes(flow_vars, writes)
-    sizes, plain = _choose_plain_writes(flow_vars, groups, packet)
-    used = [v for v in flow_vars if any(g.flow_var is v for g in groups)]
-    stored = [write(p.group.flow_var.name, p.offset, p.add) for p in plain]
-    masked = [
-        instruction
-        for group in groups
-        if not any(p.group is group for p in plain)
-        for instruction in _encode_masked(group, len(packet))
-    ]
-    masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
-    cost = sum(v.cost_ns for v in used) + PLAIN_NS * len(stored) + MASKED_NS * len(masked)
-    return [*(v.declare(sizes[v.name]) for v in used), *stored, *masked], cost
-
-
-def _group_writes(flow_vars: Sequence[FlowVariable], writes: Iterable[Write]) -> list[_Group]:
     by_name = {v.name: v for v in flow_vars}
     bits: dict[tuple[str, int, int], set[int]] = {}
     for w in writes:
         key = (w.flow_var, w.add % (1 << 32), w.first + w.width - 1 + w.low)
         bits.setdefault(key, set()).update(w.bits)
     groups = [_Group(by_name[n], add, d, frozenset(b)) for (n, add, d), b in bits.items()]
-    return sorted(groups, key=lambda g: min(g.bits))
+    groups.sort(key=lambda g: min(g.bits))
+    sizes, plain = _choose_plain_writes(flow_vars, groups, packet)
+    used = [v for v in flow_vars if any(g.flow_var is v for g in groups)]
+    stored = [write(p.group.flow_var.name, p.offset, p.add) for p in plain]
+    rest = [group for group in groups if not any(p.group is group for p in plain)]
+    masked = [instruction for group in rest for instruction in _encode_masked(group, len(packet))]
+    masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
+    cost = sum(v.cost_ns for v in used) + PLAIN_NS * len(stored) + MASKED_NS * len(masked)
+    return [*(v.declare(sizes[v.name]) for v in used), *stored, *masked], cost
 
 
 def _choose_plain_writes(
@@ -108,19 +93,18 @@ def _choose_plain_writes(
     sizes: dict[str, int] = {}
     accepted: list[_PlainWrite] = []
     for flow_var in flow_vars:
-        own = [group for group in groups if group.flow_var is flow_var]
-        best: list[_PlainWrite] = []
+        best = accepted
         sizes[flow_var.name] = flow_var.sizes[0]
         for size in flow_var.sizes:
-            trial = list(accepted)
-            for group in own:
+            trial = accepted
+            for group in (g for g in groups if g.flow_var is flow_var):
                 plain = _plain_write(group, size, owner, packet)
-                if plain and _in_order([*trial, plain]) is not None:
-                    trial.append(plain)
-            if len(trial) - len(accepted) > len(best):
-                best, sizes[flow_var.name] = trial[len(accepted) :], size
-        accepted += best
-    return sizes, _in_order(accepted) or []
+                if plain and _sort_writes([*trial, plain]):
+                    trial = [*trial, plain]
+            if len(trial) > len(best):
+                best, sizes[flow_var.name] = trial, size
+        accepted = best
+    return sizes, _sort_writes(accepted)
 
 
 def _plain_write(
@@ -140,13 +124,13 @@ def _plain_write(
         return None
     if flow_var.clean and group.add != flow_var.add % (1 << 32):
         return None  # the constant of a copy may carry into the bits above
-    beside = sum((packet[b // 8] >> (7 - b % 8) & 1) << group.diagonal - b for b in constants)
+    around = sum((packet[b // 8] >> (7 - b % 8) & 1) << group.diagonal - b for b in constants)
     spoils = frozenset(b for b in window if owner.get(b, group) is not group)
-    return _PlainWrite(group, offset, group.add + beside, spoils)
+    return _PlainWrite(group, offset, group.add + around, spoils)
 
 
-def _in_order(plain: Sequence[_PlainWrite]) -> list[_PlainWrite] | None:
-    """Order writes so that none spoils an earlier one; None if that is impossible."""
+def _sort_writes(plain: Sequence[_PlainWrite]) -> list[_PlainWrite]:
+    """Order writes so that none spoils an earlier one; an empty list if that is impossible."""
     pending, ordered = list(plain), []
     while pending:
         for candidate in pending:
@@ -154,15 +138,14 @@ def _in_order(plain: Sequence[_PlainWrite]) -> list[_PlainWrite] | None:
             if not any(p.spoils & candidate.group.bits for p in others):
                 break
         else:
-            return None
+            return []
         pending.remove(candidate)
         ordered.append(candidate)
     return ordered
 
 
-def _encode_masked(group: _Group, length: int) -> list[Instruction]:
-    """Return the masked writes that cover a group."""
-    instructions = []
+def _encode_masked(group: _Group, length: int) -> Iterator[Instruction]:
+    """Yield the masked writes that cover a group."""
     octets = sorted({bit // 8 for bit in group.bits})
     while octets:
         start = octets[0]
@@ -176,5 +159,4 @@ def _encode_masked(group: _Group, length: int) -> list[Instruction]:
         base = 8 * (start + size) - 1
         mask = sum(1 << base - bit for bit in group.bits if bit // 8 in window)
         shift = base - group.diagonal
-        instructions.append(write_mask(group.flow_var.name, start, size, mask, shift, group.add))
-    return instructions
+        yield write_mask(group.flow_var.name, start, size, mask, shift, group.add)

@@ -12,8 +12,7 @@ from v6t.packets.headers import ETHERNET, IP, IPV4, IPV6, PROTOCOL_UDP, UDP, VLA
 from v6t.packets.walker import ETHERTYPES_VLAN, FrameLayout, Network
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
 
 DNS_PORT = 53
 _ETHERTYPES = {4: 0x0800, 6: 0x86DD}
@@ -21,12 +20,7 @@ _ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 
 @dataclass(frozen=True)
 class DnsLayout:
-    """Offsets in DNS frames of one link.
-
-    Attributes:
-        version: of IP.
-        vlan: of the link.
-    """
+    """Offsets in DNS frames of one link."""
 
     version: int
     vlan: int | None = None
@@ -46,13 +40,13 @@ class DnsLayout:
         """Octet of the DNS message."""
         return self.udp + 8
 
-    def is_ours(self, frames: U8) -> NDArray[np.bool_]:
+    def is_ours(self, frames: U8) -> Mask:
         """Mark frames with a whole UDP datagram and room for a DNS header, to any address."""
         if frames.shape[1] < self.message + 12:
             return np.zeros(len(frames), bool)
         tag = self.ip - VLAN.itemsize
         link, header = view(frames, VLAN, tag), view(frames, IP[self.version], self.ip)
-        ours: NDArray[np.bool_] = link["type"] == _ETHERTYPES[self.version]
+        ours: Mask = link["type"] == _ETHERTYPES[self.version]
         if self.vlan is not None:
             ours &= view(frames, ETHERNET)["type"] == ETHERTYPES_VLAN[0]
             ours &= link["tci"] & 0xFFF == self.vlan

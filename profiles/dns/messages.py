@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.headers import to_octets
 from v6t.packets.unique import sort_unique
 from v6t.profiles.dns.zone import (
     LABEL,
@@ -13,77 +14,57 @@ from v6t.profiles.dns.zone import (
     SUFFIX_WIRE,
     Zone,
     labels_of,
-    octets,
     read_labels,
     read_name,
     wire_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, U32, Mask
 
-A, NS, SOA, AAAA, OPT = 1, 2, 6, 28, 41
+A, CNAME, SOA, AAAA = 1, 5, 6, 28
 HEADER = 12
 LABEL_AT = HEADER + 1
 SUFFIX_AT = LABEL_AT + LABEL
 QUESTION_END = HEADER + NAME_OCTETS + 4
 """Octets of a question: header, name, type and class."""
-_IN = b"\0\1"
+CLASS_IN = b"\0\1"
 _POINTER = b"\xc0\x0c"
 _ZONE_POINTER = (0xC000 | SUFFIX_AT).to_bytes(2, "big")
 _EDNS = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
 """An OPT record of 1232 octets without options (RFC 6891, section 6.1.2)."""
 _REFUSED, _RESPONSE, _AUTHORITATIVE = 5, 0x80, 0x04
-_LOWER = 0x20
 _SUFFIX = np.frombuffer(SUFFIX_WIRE, np.uint8)
 _SUFFIX_LABELS, _ = read_name(SUFFIX_WIRE, 0)
-_LETTERS = np.where(ord("a") <= _SUFFIX, _LOWER, 0).astype(np.uint8)
-"""Bits in which an upper case letter differs: some resolvers vary them."""
 
 
 def question() -> bytes:
     """Return a question for the AAAA record of a name of zeros, recursion desired."""
     name = bytes((LABEL,)) + bytes(LABEL) + SUFFIX_WIRE
-    return b"\0\0\1\0\0\1\0\0\0\0\0\0" + name + AAAA.to_bytes(2, "big") + _IN
+    return b"\0\0\1\0\0\1\0\0\0\0\0\0" + name + AAAA.to_bytes(2, "big") + CLASS_IN
 
 
-def write_questions(
-    messages: U8, identifiers: NDArray[np.integer], addresses: NDArray[np.uint32]
-) -> None:
+def write_questions(messages: U8, identifiers: NDArray[np.integer], addresses: U32) -> None:
     """Write identifiers and names into messages that begin as :func:`question`."""
-    messages[:, 0] = identifiers >> 8 & 0xFF
-    messages[:, 1] = identifiers & 0xFF
+    messages[:, :2] = to_octets(identifiers, 2)
     messages[:, LABEL_AT : SUFFIX_AT + 1] = labels_of(addresses)
 
 
 def mask_of(message: bytes) -> U8:
     """Return the bits of a message to compare: resolvers may vary the case of the zone's letters."""
     mask = np.full(len(message), 0xFF, np.uint8)
-    mask[SUFFIX_AT : SUFFIX_AT + len(SUFFIX_WIRE)] -= _LETTERS
+    mask[SUFFIX_AT : SUFFIX_AT + len(SUFFIX_WIRE)][ord("a") <= _SUFFIX] = 0xDF
     return mask
 
 
-def _form() -> tuple[U8, U8]:
-    """Return a question for one of the names, and the bits that identify it."""
-    form = question()
-    mask = mask_of(form)
-    mask[:2], mask[2], mask[3] = 0, 0xF8, 0
-    mask[6:12] = 0
-    mask[LABEL_AT:SUFFIX_AT] = 0
-    mask[QUESTION_END - 3] = 0
-    return np.frombuffer(form, np.uint8), mask
-
-
-_FORM, _FORM_MASK = _form()
-_RECORDS: tuple[Callable[[Zone, NDArray[np.uint32]], U8 | None], ...] = (
-    lambda zone, addresses: None,
-    lambda zone, addresses: octets(addresses),
-    lambda zone, addresses: zone.own_records(addresses),
-)
-"""No record, the A record, the name's own AAAA record."""
+_FORM = np.frombuffer(question(), np.uint8)
+_FORM_MASK = mask_of(question())
+"""The bits that identify a question for a record of one of the names."""
+_FORM_MASK[:4] = 0, 0, 0xF8, 0
+_FORM_MASK[6:12] = 0
+_FORM_MASK[LABEL_AT:SUFFIX_AT] = 0
+_FORM_MASK[QUESTION_END - 3] = 0
 
 
 @dataclass
@@ -120,68 +101,63 @@ class Authority:
     def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
         """Return pairs of row numbers and equally long answers to equally long messages."""
         answers: list[tuple[NDArray[np.int64], U8]] = []
-        ours: NDArray[np.bool_] = np.zeros(len(messages), bool)
+        ours: Mask = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
             ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
             addresses, spelled = read_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
             ours &= spelled
             kind = messages[:, QUESTION_END - 3]
             self._count(addresses, kind * ours)
-            aaaa = (kind == AAAA) & self.with_own(addresses)
-            # by what is answered, and whether the question has an OPT record
-            form = np.where(aaaa, 2, np.where(kind == A, 1, 0)) * 2 + (messages[:, 11] > 0)
-            for number in sort_unique(form[ours]):
-                chosen = np.nonzero(ours & (form == number))[0]
-                record = _RECORDS[number // 2](self.zone, addresses[chosen])
-                extended = bool(number % 2)
-                answers.append((chosen, self._alike(messages[chosen], record, extended=extended)))
+            own = (kind == AAAA) & self.zone.with_own(addresses, self.own_share)
+            record = np.where(own, AAAA, np.where(kind == A, A, 0))
+            extended = messages[:, 11] > 0  # the question has an OPT record
+            for form in sort_unique((record * 2 + extended)[ours]):
+                chosen = np.nonzero(ours & (record * 2 + extended == form))[0]
+                alike = messages[chosen], addresses[chosen]
+                answers.append((chosen, self._answer_alike(*alike, *divmod(int(form), 2))))
         for row in np.nonzero(~ours)[0]:
-            reply = self._elsewhere(messages[row].tobytes())
+            reply = self._answer_single(messages[row].tobytes())
             if reply:
                 self.asked.other += 1
                 answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
         return answers
 
-    def with_own(self, addresses: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Mark the names that have their own AAAA record."""
-        return self.zone.with_own(addresses, self.own_share)
-
-    def _count(self, addresses: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> None:
+    def _count(self, addresses: U32, kinds: U8) -> None:
         aaaa = kinds == AAAA
         self.asked.aaaa += int(np.count_nonzero(aaaa))
         self.asked.a += int(np.count_nonzero(kinds == A))
         early = addresses[aaaa].astype(np.int64) - self.zone.first < self.cached
         self.asked.repeated += int(np.count_nonzero(early))
 
-    def _alike(self, questions: U8, data: U8 | None, *, extended: bool) -> U8:
-        """Return answers that differ in identifier, question and data only."""
-        rest = self._negative() if data is None else self._record(data.shape[1])
-        rest += _EDNS if extended else b""
+    def _answer_alike(self, questions: U8, addresses: U32, record: int, extended: int) -> U8:
+        """Return answers with one record of the name, or with none, and with OPT or without."""
+        rest, data = self._negative(_ZONE_POINTER), None
+        if record:
+            data = to_octets(addresses, 4) if record == A else self.zone.own_records(addresses)
+            size = data.shape[1]
+            head = _POINTER + record.to_bytes(2, "big") + CLASS_IN
+            rest = head + self.zone.ttl_s.to_bytes(4, "big") + size.to_bytes(2, "big") + bytes(size)
+        rest += _EDNS * extended
         answers = np.empty((len(questions), QUESTION_END + len(rest)), np.uint8)
         answers[:, :QUESTION_END] = questions[:, :QUESTION_END]
         answers[:, QUESTION_END:] = np.frombuffer(rest, np.uint8)
         answers[:, 2] = answers[:, 2] & 1 | _RESPONSE | _AUTHORITATIVE
         answers[:, 3] = 0
-        has_data = data is not None
-        answers[:, 6:12] = (0, int(has_data), 0, int(not has_data), 0, int(extended))
+        answers[:, 6:12] = (0, int(record > 0), 0, int(not record), 0, extended)
         if data is not None:
             begin = QUESTION_END + 12
             answers[:, begin : begin + data.shape[1]] = data
         return answers
 
-    def _record(self, size: int) -> bytes:
-        head = _POINTER + (A if size == 4 else AAAA).to_bytes(2, "big") + _IN
-        return head + self.zone.ttl_s.to_bytes(4, "big") + size.to_bytes(2, "big") + bytes(size)
-
-    def _negative(self, owner: bytes = _ZONE_POINTER) -> bytes:
+    def _negative(self, owner: bytes) -> bytes:
         """Return the SOA record that limits negative caching (RFC 2308, section 5)."""
         ttl = self.zone.ttl_s.to_bytes(4, "big")
         data = wire_name("ns.invalid") + wire_name("hostmaster.invalid")
         data += (1).to_bytes(4, "big") + ttl * 4
-        head = owner + SOA.to_bytes(2, "big") + _IN + ttl
+        head = owner + SOA.to_bytes(2, "big") + CLASS_IN + ttl
         return head + len(data).to_bytes(2, "big") + data
 
-    def _elsewhere(self, message: bytes) -> bytes | None:
+    def _answer_single(self, message: bytes) -> bytes | None:
         """Answer "no such record" within the zone and "refused" elsewhere (RFC 1035, section 4.1.1)."""
         if message[2] & 0xF8 or message[4:6] != b"\0\1":
             return None

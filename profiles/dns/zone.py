@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.headers import to_octets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, U32, Mask
 
 SUFFIX = "dns64perf.test"
 LABEL = 15
@@ -27,18 +28,18 @@ _SPREAD = 2_654_435_769
 
 def wire_name(name: str) -> bytes:
     """Encode a name (RFC 1035, section 3.1)."""
-    labels = [label.encode() for label in name.split(".") if label]
+    labels = [label.encode() for label in name.split(".")]
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"
 
 
 SUFFIX_WIRE = wire_name(SUFFIX)
+NAME_OCTETS = 1 + LABEL + len(SUFFIX_WIRE)
 _WORDS = np.frombuffer(
     b"".join(b"%03d%c" % (n, after) for after in (*b"---", SUFFIX_WIRE[0]) for n in range(256)),
     "<u4",
 ).reshape(4, 256)
 """A number of a label and the octet after it, by its place in the label."""
 _PLACES = np.arange(4)
-NAME_OCTETS = 1 + LABEL + len(SUFFIX_WIRE)
 
 
 @dataclass(frozen=True)
@@ -66,53 +67,46 @@ class Zone:
     ttl_s: int = 3600
     ports: tuple[int, int] = (20_000, 64)
 
-    def addresses(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def addresses(self, numbers: NDArray[np.int64]) -> U32:
         """Return the IPv4 addresses of names by number; after the last comes the first."""
-        addresses: NDArray[np.uint32] = (self.first + numbers % self.count).astype(np.uint32)
+        addresses: U32 = (self.first + numbers % self.count).astype(np.uint32)
         return addresses
 
-    def with_own(self, addresses: NDArray[np.uint32], share: float) -> NDArray[np.bool_]:
+    def with_own(self, addresses: U32, share: float) -> Mask:
         """Mark the names with their own AAAA record, given the share of all that have one."""
         spread = addresses.astype(np.uint64) * _SPREAD & 0xFFFFFFFF
-        chosen: NDArray[np.bool_] = spread < round(share * 2**32)
+        chosen: Mask = spread < round(share * 2**32)
         return chosen
 
-    def answers(self, addresses: NDArray[np.uint32], share: float) -> U8:
+    def answers(self, addresses: U32, share: float) -> U8:
         """Return the AAAA records ``(n, 16)`` a client must receive (RFC 6147, section 5.1)."""
-        records = embedded_address_layout(self.prefix).encode_octets(
-            ipv4=addresses.astype(np.uint64)
-        )
+        layout = embedded_address_layout(self.prefix)
+        records = layout.encode_octets(ipv4=addresses.astype(np.uint64))
         own = self.with_own(addresses, share)
         if own.any():
             records[own] = self.own_records(addresses[own])
         return records
 
-    def own_records(self, addresses: NDArray[np.uint32]) -> U8:
+    def own_records(self, addresses: U32) -> U8:
         """Return the AAAA records ``(n, 16)`` of names that have one."""
         records = np.empty((len(addresses), 16), np.uint8)
         records[:, :12] = np.frombuffer(self.own, np.uint8)
-        records[:, 12:] = octets(addresses)
+        records[:, 12:] = to_octets(addresses, 4)
         return records
 
 
-def octets(addresses: NDArray[np.uint32]) -> U8:
-    """Return addresses ``(n, 4)`` in network order."""
-    return addresses.astype(">u4").view(np.uint8).reshape(-1, 4)
-
-
-def labels_of(addresses: NDArray[np.uint32]) -> U8:
+def labels_of(addresses: U32) -> U8:
     """Return the first labels ``(n, 16)`` of names: without their length, with the next one's."""
-    return _WORDS[_PLACES, octets(addresses)].view(np.uint8)
+    return _WORDS[_PLACES, to_octets(addresses, 4)].view(np.uint8)
 
 
-def read_labels(labels: U8) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+def read_labels(labels: U8) -> tuple[U32, Mask]:
     """Return the addresses that ``(n, 16)`` octets spell, and which rows spell one."""
     words = np.ascontiguousarray(labels).view("<u4")
     values = (words & 15) * 100 + (words >> 8 & 15) * 10 + (words >> 16 & 15)
     values &= 0xFF  # a number above 255 is written otherwise
     right = (_WORDS[_PLACES, values] == words).all(axis=1)
-    joined = values.astype(np.uint8).view(">u4")[:, 0].astype(np.uint32)
-    return joined, right
+    return values.astype(np.uint8).view(">u4")[:, 0].astype(np.uint32), right
 
 
 def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:

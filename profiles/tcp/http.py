@@ -1,7 +1,9 @@
-"""Transfer of an object by HTTP 1.1 (RFC 9112; RFC 3511, section 5.2.3)."""
+"""Transfer of an object by HTTP 1.1 (RFC 9112; RFC 3511, section 5.2.3), and the sizes of its segments."""
 
 from __future__ import annotations
 
+OPENING_OCTETS, HEADER_OCTETS = 36, 32
+"""A TCP header with the options of a SYN, and with those of any other segment."""
 VERSION = "HTTP/1.1"
 SEGMENT_OCTETS = 1208
 """Most data of a segment, for IPv6's smallest MTU (RFC 8200, section 5)."""

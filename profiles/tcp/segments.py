@@ -7,19 +7,19 @@ the four-tuple.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.packets.checksum import fold, write_ipv4_checksum
-from v6t.packets.headers import IP, IPV4, IPV6, PROTOCOL_TCP, TCP, view
-from v6t.packets.walker import FrameLayout, locate_endpoints
-from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
-from v6t.profiles.tcp.http import SEGMENT_OCTETS
+from v6t.packets.headers import IP, IPV4, IPV6, PROTOCOL_TCP, TCP, to_numbers, view
+from v6t.packets.walker import group_by_headers, locate_endpoints, walk_with_quote
+from v6t.profiles.tcp.http import HEADER_OCTETS, OPENING_OCTETS, SEGMENT_OCTETS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
 
     Numbers = NDArray[np.uint32]
 
@@ -42,7 +42,7 @@ def client_number(connections: NDArray[np.integer]) -> Numbers:
     return numbers
 
 
-def connection_of(first: NDArray[np.uint32]) -> Numbers:
+def connection_of(first: Numbers) -> Numbers:
     """Return connections by the first sequence numbers of their clients."""
     connections: Numbers = first * np.uint32(_INVERSE)
     return connections
@@ -50,11 +50,10 @@ def connection_of(first: NDArray[np.uint32]) -> Numbers:
 
 def server_number(connections: NDArray[np.integer]) -> Numbers:
     """Return the first sequence number of each connection's server."""
-    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR) ^ np.uint32(_SERVER)
-    return numbers
+    return client_number(connections) ^ np.uint32(_SERVER)
 
 
-def connection_of_server(first: NDArray[np.uint32]) -> Numbers:
+def connection_of_server(first: Numbers) -> Numbers:
     """Return connections by the first sequence numbers of their servers."""
     return connection_of(first ^ np.uint32(_SERVER))
 
@@ -78,50 +77,51 @@ class Read:
     acknowledged: Numbers
     value: Numbers
     echo: Numbers
-    stamped: NDArray[np.bool_]
+    stamped: Mask
     data: NDArray[np.int64]
     octets: NDArray[np.int64]
-    sound: NDArray[np.bool_]
+    sound: Mask
 
 
 class TcpLayout:
-    """TCP after the headers of one side's test frames."""
+    """TCP after the headers of one side's test frames.
+
+    Attributes:
+        networks: IP headers, outermost first.
+        tcp: octet where the TCP header begins.
+        row: octets of a frame that are a row of the Responder's table.
+        width: octets of the endpoints of a connection, those of tunnels among them.
+    """
 
     def __init__(self, frame: U8) -> None:
-        """Take the headers of a frame.
-
-        Args:
-            frame: of a stream of connections, with any transport.
-        """
+        """Take the headers of a frame of a stream of connections, with any transport."""
         layout = locate_endpoints(frame)
         self.networks, self.tcp = layout.networks, layout.start
         self._layout = replace(layout, transport="TCP", limit=len(frame))
         self._head = frame[: self.tcp].copy()
-        version, at = self.networks[-1]
-        self._protocol = at + (9 if version == 4 else 6)
+        self._protocol = self.networks[-1].protocol
         self._head[self._protocol] = PROTOCOL_TCP
-        self._columns, self._reversed_columns = _columns_of(self._layout)
         self.row = self._layout.row
-        """Octets of a frame that are a row of the Responder's table."""
-        self.width = len(self._columns)
-        """Octets of the endpoints of a connection, those of tunnels among them."""
+        columns = np.arange(len(frame))[self._layout.tunnel_row]
+        half = (len(columns) - 4) // 2
+        sources, destinations, ports = np.split(columns, [half, 2 * half])
+        self._columns = columns
+        self._reversed_columns = np.concatenate([destinations, sources, np.roll(ports, 2)])
+        self.width = len(columns)
 
-    def is_ours(self, frames: U8) -> NDArray[np.bool_]:
+    def is_ours(self, frames: U8) -> Mask:
         """Mark frames with TCP after these headers, unfragmented and without IP options."""
         if frames.shape[1] < self.tcp + 20:
             return np.zeros(len(frames), bool)
-        outer = self.networks[0][1]
-        ours: NDArray[np.bool_] = (frames[:, 12:outer] == self._head[12:outer]).all(axis=1)
-        ours &= frames[:, self._protocol] == PROTOCOL_TCP
-        for version, at in self.networks:
-            header = view(frames, IP[version], at)
-            if version == 4:
+        outer = self.networks[0].start
+        ours: Mask = (frames[:, 12:outer] == self._head[12:outer]).all(axis=1)
+        for network in self.networks:
+            header = view(frames, IP[network.version], network.start)
+            if network.version == 4:
                 ours &= (header["ver_ihl"] == 0x45) & (header["flags_frag"] & 0x3FFF == 0)
             else:
                 ours &= header["ver_tc"] >> 4 == 6
-            if at != self.networks[-1].start:
-                place = at + (9 if version == 4 else 6)
-                ours &= frames[:, place] == self._head[place]
+            ours &= frames[:, network.protocol] == self._head[network.protocol]
         return ours
 
     def icmp(self, frames: U8) -> U8:
@@ -129,8 +129,7 @@ class TcpLayout:
         version, at = self.networks[-1]
         if frames.shape[1] < at + 48:
             return frames[:0]
-        number = 1 if version == 4 else 58
-        errors: U8 = frames[frames[:, self._protocol] == number]
+        errors: U8 = frames[frames[:, self._protocol] == (1 if version == 4 else 58)]
         return errors
 
     def ends(self, frames: U8) -> U8:
@@ -165,32 +164,26 @@ class TcpLayout:
             stamps: own timestamp, and the one echoed.
             data: the same octets after every header.
         """
-        at, opening = self.tcp, bool(flags & SYN)
-        begin = at + (OPENING_OCTETS if opening else HEADER_OCTETS)
+        at, begin, whole = self.tcp, self.octets(flags), rows.shape[1]
         rows[:, :at] = self._head
         rows[:, self._columns] = ends
         header = view(rows, TCP, at)
         header["seq"], header["ack"] = numbers, acknowledged
         header["dataofs"], header["flags"] = (begin - at) << 2, flags
         header["window"], header["urgptr"] = _WINDOW, 0
-        if opening:
+        if flags & SYN:
             rows[:, at + 20 : at + 24] = _MAXIMUM
         options = view(rows, _TIMESTAMP_OPTION, begin - _TIMESTAMP_OPTION.itemsize)
         options["start"] = _TIMESTAMPS
         options["value"], options["echo"] = stamps
         if data is not None:
             rows[:, begin:] = data
-        self._finish(rows)
-
-    def _finish(self, rows: U8) -> None:
-        """Write lengths and checksums."""
-        whole = rows.shape[1]
-        for version, at in self.networks:
+        for version, start in self.networks:
             if version == 6:
-                view(rows, IPV6, at)["plen"] = whole - at - 40
+                view(rows, IPV6, start)["plen"] = whole - start - 40
             else:
-                view(rows, IPV4, at)["len"] = whole - at
-                write_ipv4_checksum(rows, at, 20)
+                view(rows, IPV4, start)["len"] = whole - start
+                write_ipv4_checksum(rows, start, 20)
         replace(self._layout, limit=whole).write_checksum(rows)
 
     def read(self, frames: U8) -> Read:
@@ -206,12 +199,16 @@ class TcpLayout:
         stamped = np.zeros(count, bool)
         for octets in (HEADER_OCTETS, OPENING_OCTETS):
             place = self.tcp + octets - _TIMESTAMP_OPTION.itemsize
-            if place + _TIMESTAMP_OPTION.itemsize > longest:
-                continue
-            options = view(frames, _TIMESTAMP_OPTION, place)
-            mine = (offsets == octets) & (options["start"] == _TIMESTAMPS)
-            stamped |= mine
-            value[mine], echo[mine] = options["value"][mine], options["echo"][mine]
+            if place + _TIMESTAMP_OPTION.itemsize <= longest:
+                options = view(frames, _TIMESTAMP_OPTION, place)
+                mine = (offsets == octets) & (options["start"] == _TIMESTAMPS)
+                stamped |= mine
+                value[mine], echo[mine] = options["value"][mine], options["echo"][mine]
+        sound = np.zeros(count, bool)
+        for end in np.unique(ends):
+            mine = ends == end
+            rows = frames if mine.all() else frames[mine]
+            sound[mine] = fold(replace(self._layout, limit=int(end)).sum_transport(rows)) == 0xFFFF
         return Read(
             flags=header["flags"] & np.uint8(0x3F),
             number=header["seq"].astype(np.uint32),
@@ -221,34 +218,32 @@ class TcpLayout:
             stamped=stamped,
             data=begins,
             octets=ends - begins,
-            sound=self._sound(frames, ends),
+            sound=sound,
         )
 
-    def unfinished(self, frames: U8) -> NDArray[np.bool_]:
+    def unfinished(self, frames: U8) -> Mask:
         """Mark segments without data whose checksum is only the sum of their pseudo header.
 
         A kernel leaves the rest to the interface, and a virtual interface may leave it, too.
         """
-        octets, header = self.tcp + 20, view(frames, TCP, self.tcp)
-        layout = replace(self._layout, limit=octets)
-        pseudo = layout.sum_pseudo_header(frames)
-        mask: NDArray[np.bool_] = fold(pseudo) == header["chksum"]
+        pseudo = replace(self._layout, limit=self.tcp + 20).sum_pseudo_header(frames)
+        mask: Mask = fold(pseudo) == view(frames, TCP, self.tcp)["chksum"]
         return mask
 
-    def _sound(self, frames: U8, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        sound = np.zeros(len(frames), bool)
-        for end in np.unique(ends):
-            mine = ends == end
-            rows = frames if mine.all() else frames[mine]
-            sums = replace(self._layout, limit=int(end)).sum_transport(rows)
-            sound[mine] = fold(sums) == 0xFFFF
-        return sound
 
+def read_quoted_segments(frames: U8) -> Iterator[tuple[U8, Numbers]]:
+    """Read ports ``(n, 4)`` and sequence numbers ``(n,)`` of the segments that ICMP errors quote.
 
-def _columns_of(layout: FrameLayout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the columns of a row, and the same with source and destination exchanged."""
-    row = layout.tunnel_row
-    octets = np.array(range(row.start, row.stop) if isinstance(row, slice) else row, np.int64)
-    half = (len(octets) - 4) // 2
-    sources, destinations, ports = octets[:half], octets[half : 2 * half], octets[2 * half :]
-    return octets, np.concatenate([destinations, sources, ports[2:], ports[:2]])
+    Frames that quote no segment of TCP are left out.
+    """
+    for rows, headers in group_by_headers(frames, walk_with_quote):
+        names = [header.name for header in headers]
+        error = next((at for at, name in enumerate(names) if name in ("ICMP", "ICMPv6")), None)
+        if error is None or error + 1 == len(headers) or names[-1] not in ("TCP", "IPv4", "IPv6"):
+            continue
+        last = headers[-1]
+        at = last.start if last.name == "TCP" else last.end
+        # a NAT may receive no more than eight octets of TCP: ports and the sequence number
+        if at + 8 <= headers[error].limit:
+            group = frames[rows]
+            yield group[:, at : at + 4], to_numbers(group[:, at + 4 : at + 8]).astype(np.uint32)

@@ -21,8 +21,8 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
+from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
-from v6t.profiles.transform.precompute import with_rows
 
 MEMIF = ("--vdev=net_memif0,id=0,role=server", "--vdev=net_memif1,id=0,role=client")
 OFFERED_FPS = 30e6

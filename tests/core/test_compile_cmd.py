@@ -11,7 +11,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
 from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.profiles.export.stl import from_stl_json
+from v6t.profiles.exports import from_stl_json
 from v6t.profiles.model import Role
 from v6t.tests.expect import expect_refusal
 

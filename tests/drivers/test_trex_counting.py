@@ -25,9 +25,9 @@ from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.expand import Expander
-from v6t.profiles.export.stl import from_stl_json
+from v6t.profiles.exports import from_stl_json
+from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
-from v6t.profiles.transform.precompute import with_rows
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.foreign import OverTcp

@@ -13,7 +13,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.profiles.transform import entropy
+from v6t.profiles import entropy
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.device_events import DeviceEvent
@@ -106,7 +106,7 @@ def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
 
 
 def test_flows_begin_one_after_the_other(router):
-    tester, sizes = router(partial(entropy.flows, count=40))
+    tester, sizes = router(partial(entropy.limit_flows, count=40))
     trial = asked(sizes, 4000.0, 2.0, flow_starts=FlowStarts(40, 0.025))
     result = without_faults(tester, trial)
     for found in result.directions.values():

@@ -15,12 +15,12 @@ from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts, stamped
 from v6t.drivers.trex.successive import successive
 from v6t.packets import trailer
+from v6t.profiles import entropy
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import Expander
-from v6t.profiles.transform import entropy
-from v6t.profiles.transform.chunks import beginning_at
-from v6t.profiles.transform.precompute import with_rows
+from v6t.profiles.rows import with_rows
+from v6t.profiles.streams import start_at_frame
 from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
@@ -62,7 +62,7 @@ def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended()
     assert len(set(numbers)) == 4 and max(numbers) < GROUPS_PER_DIRECTION
     for number, stream in enumerate(STREAMS.streams):
         frames = sent.bursts[number].frames
-        wanted = Expander(beginning_at(stream, frames)).frames(0, 20)
+        wanted = Expander(start_at_frame(stream, frames)).frames(0, 20)
         assert (Expander(sent.streams.streams[2 + number]).frames(0, 20) == wanted).all()
 
 
@@ -194,7 +194,7 @@ def test_other_frames_are_no_test_frames():
 
 
 def flows_of(count, rate, duration, interval_s):
-    traffic = entropy.flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
+    traffic = entropy.limit_flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
     streams = stamped(with_rows(compile_traffic(traffic), 0))
     asked = replace(
         trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration

@@ -103,6 +103,15 @@ def test_tolerate_absent_udp_checksum_needs_a_policy(policy, same):
     assert bool((tolerate(policy, sent, expected, received).frames == expected).all()) is same
 
 
+@pytest.mark.parametrize(
+    ("policy", "same"), [(ANY, False), (HeaderPolicy(retranslated=True), True)]
+)
+def test_tolerate_cleared_tos_of_forwarded_packet_needs_two_translations(policy, same):
+    sent, expected = PLAIN, translated()
+    tolerated = tolerate(policy, sent, expected, translated(tos=0))
+    assert bool((tolerated.frames == expected).all()) is same
+
+
 def test_tolerate_counts_the_behavior_that_a_frame_shows():
     sent, expected = ENCAPSULATED
     behaviors = tolerate(ANY, sent, expected, encapsulated(tc=0, hlim=9)).behaviors

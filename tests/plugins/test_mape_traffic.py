@@ -13,7 +13,7 @@ from v6t.packets.unique import sort_unique
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.expand import Expander, expand_set
-from v6t.profiles.export.stl import to_stl_json
+from v6t.profiles.exports import to_stl_json
 from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify

@@ -39,7 +39,7 @@ def compiled(layers, field, kind=Kind.UNIFORM, width=8, first=None, **keys):
 
 
 def fixes(stream):
-    return [i for i in stream.trex["vm"]["instructions"] if i["type"].startswith("fix")]
+    return [i for i in stream.program if i["type"].startswith("fix")]
 
 
 def assert_valid(stream, count=40):
@@ -89,7 +89,7 @@ def test_addresses_and_ports_need_the_nic(layers, field, l2, l3, l4_type):
     assert fixes(stream) == [
         {"type": "fix_checksum_hw", "l2_len": l2, "l3_len": l3, "l4_type": l4_type}
     ]
-    assert stream.trex["vm"]["instructions"][-1] == fixes(stream)[0]
+    assert stream.program[-1] == fixes(stream)[0]
     assert "by the NIC" in stream.notes[-1]
     assert_valid(stream)
 
@@ -124,15 +124,16 @@ def test_icmpv6_is_done_in_software():
     assert_valid(stream)
 
 
-COUNTING = {
-    Kind.INC: {"low": 3, "high": 90, "step": 3},
-    Kind.DEC: {"low": 3, "high": 90, "step": 3},
-    Kind.LIST: {"values": [0, 255, 17, 4]},
-    Kind.PERMUTATION: {},
-}
+COUNTING = [
+    (Kind.INC, {"low": 3, "high": 90, "step": 3}),
+    (Kind.DEC, {"low": 3, "high": 90, "step": 3}),
+    (Kind.DEC, {"low": 0, "high": 90, "step": 7}),  # counts from 0, with a constant added
+    (Kind.LIST, {"values": [0, 255, 17, 4]}),
+    (Kind.PERMUTATION, {}),
+]
 
 
-@pytest.mark.parametrize("kind", COUNTING)
+@pytest.mark.parametrize(("kind", "keys"), COUNTING)
 @pytest.mark.parametrize(
     ("layers", "field", "first"),
     [
@@ -144,8 +145,8 @@ COUNTING = {
         ((ETHER, IPV6, TCP), "TCP.seq", 12),
     ],
 )
-def test_a_counter_and_its_complement_are_neutral(layers, field, first, kind):
-    stream = compiled(layers, field, kind, first=first, **COUNTING[kind])
+def test_a_counter_and_its_complement_are_neutral(layers, field, first, kind, keys):
+    stream = compiled(layers, field, kind, first=first, **keys)
     assert fixes(stream) == []
     assert "complement" in stream.notes[-1]
     assert_valid(stream)
@@ -211,6 +212,13 @@ def test_icmp_over_ipv4_only_where_it_can_be_neutral():
     assert_valid(compiled(layers, "ICMP.seq", Kind.INC, first=0))
     with expect_error("beyond-trex"):
         compiled(layers, "ICMP.seq", first=0)
+
+
+def test_two_complements_keep_their_places_within_words():
+    layers = (ETHER, IPV4, Layer("ICMP", {}))
+    bind = (Binding("v", "ICMP.id", 0, 7), Binding("v", "ICMP.seq", 0, 7))
+    made = one(Variable("v", 8, Kind.INC), bind=bind, layers=layers)
+    assert_valid(compile_traffic(made).streams[0])
 
 
 def test_one_transport_header_per_frame():

@@ -32,7 +32,7 @@ from .traffics import (
     mape,
     one,
 )
-from .vm import Counter, Machine
+from .vm import Machine
 
 pytestmark = pytest.mark.slow
 
@@ -44,47 +44,15 @@ def bound(variable: Variable, **keys) -> Traffic:
     return one(variable, bind=(Binding(variable.name, WIDE, 128 - variable.width, 127),), **keys)
 
 
+def first_stream(traffic: Traffic, **keys):
+    return compile_traffic(traffic, **keys).streams[0]
+
+
 def column(stream, width: int, count: int, core: int = 0, cores: int = 1) -> list[int]:
     """Values of the address's low bits in the first frames of one core."""
-    low = 14 + 40 if stream.trex["vm"]["instructions"] else 54
+    low = 14 + 40 if stream.program else 54
     frames = islice(Machine(stream, core, cores).frames(), count)
     return [int.from_bytes(f[low - 16 : low], "big") & ((1 << width) - 1) for f, _ in frames]
-
-
-def fast_column(stream, count: int, core: int = 0, cores: int = 1) -> np.ndarray:
-    """The same for programs of counters only, and long: by arithmetic instead of execution."""
-    step = core + cores * np.arange(count, dtype=np.int64)
-    total = np.zeros(count, dtype=np.int64)
-    values, size = {}, {}
-    for i in stream.trex["vm"]["instructions"]:
-        if i["type"] == "flow_var":
-            assert i["op"] == "inc"
-            size[i["name"]] = i["size"]
-            if "value_list" in i:
-                table = np.asarray(i["value_list"], dtype=np.int64)
-                values[i["name"]] = table[step % len(table)]
-            else:
-                span = i["max_value"] - i["min_value"] + 1
-                assert int(step[-1]) * i["step"] < 1 << 63
-                values[i["name"]] = i["min_value"] + step * i["step"] % span
-            check = Counter(i, core, cores)
-            few = min(50, count)
-            assert [check.take() for _ in range(few)] == values[i["name"]][:few].tolist()
-        elif i["type"].startswith("write"):
-            plain = i["type"] == "write_flow_var"
-            cast = size[i["name"]] if plain else i["pkt_cast_size"]
-            value = values[i["name"]] >> (32 if size[i["name"]] == 8 else 0)
-            value = (value + i["add_value"]) % (1 << 32)
-            shift = 0 if plain else i["shift"]
-            value = value << shift if shift > 0 else value >> -shift
-            mask = (1 << 8 * cast) - 1 if plain else i["mask"]
-            up = 8 * (54 - i["pkt_offset"] - cast)
-            assert up >= 0
-            total = total & ~(mask << up) | (value & mask) << up
-    return total
-
-
-# ------------------------------------------------------------------ streams
 
 
 def test_streams_follow_the_classes():
@@ -153,7 +121,7 @@ def test_vlan_moves_everything_by_four_octets():
 
 
 def test_random_bits_are_the_top_of_their_draws():  # the low bits of three draws depend
-    program = compile_traffic(bound(Variable("v", 5))).streams[0].trex["vm"]["instructions"]
+    program = first_stream(bound(Variable("v", 5))).program
     assert program[0]["max_value"] == 0x7FFF
     assert [i["shift"] for i in program if i["type"] == "write_mask_flow_var"] == [-10]
 
@@ -166,12 +134,9 @@ def test_two_compilations_are_equal():
     )
 
 
-# ------------------------------------------------------------------ uniform
-
-
 @pytest.mark.parametrize("width", [1, 5, 8, 11, 13, 15, 16, 20, 23, 24, 30, 32, 40, 46, 48])
 def test_all_bits_of_a_random_variable_vary_evenly(width):
-    stream = compile_traffic(bound(Variable("v", width))).streams[0]
+    stream = first_stream(bound(Variable("v", width)))
     values = np.array(column(stream, width, 4000), dtype=np.uint64)
     for bit in range(width):
         ones = int(((values >> np.uint64(bit)) & np.uint64(1)).sum())
@@ -182,7 +147,7 @@ def test_all_bits_of_a_random_variable_vary_evenly(width):
     ("low", "high"), [(0, 65535), (1024, 65535), (1, 49151), (1, 65535), (100, 163), (5, 5), (7, 9)]
 )
 def test_random_ports_keep_to_their_range_and_are_even(low, high):
-    stream = compile_traffic(bound(Variable("v", 16, low=low, high=high))).streams[0]
+    stream = first_stream(bound(Variable("v", 16, low=low, high=high)))
     values = np.array(column(stream, 16, 20000))
     assert low <= values.min() <= values.max() <= high
     cells = min(64, high - low + 1)
@@ -207,7 +172,7 @@ def test_variables_are_independent_of_each_other():
 
 
 def test_sixteen_bits_are_one_variable():  # TRex's own draws leave bit 15 at 0
-    program = compile_traffic(bound(Variable("v", 16))).streams[0].trex["vm"]["instructions"]
+    program = first_stream(bound(Variable("v", 16))).program
     assert sum(i["type"] == "flow_var" for i in program) == 1
     assert program[0]["max_value"] == FILLED - 1
 
@@ -268,9 +233,6 @@ def test_sixteen_million_ces_stay_small():
     assert len(json.dumps(stream.trex)) < small + 2000
 
 
-# ------------------------------------------------------------------ enumeration
-
-
 @pytest.mark.parametrize("cores", range(1, 17))
 def test_enumeration_is_exact_on_any_number_of_cores(cores):
     n = 10
@@ -304,20 +266,18 @@ LONG = [(20, 0, (1 << 20) - 1, 16), (21, 0, (1 << 21) - 1, 3)]
 )
 def test_every_value_comes_exactly_once(width, low, high, cores):
     variable = Variable("v", width, Kind.PERMUTATION, low, high)
-    stream = compile_traffic(bound(variable, layers=FOUR_IN_SIX)).streams[0]
+    stream = first_stream(bound(variable, layers=FOUR_IN_SIX))
     count = high - low + 1
     if low == high:
         assert column(stream, width, 2) == [low, low]
         return
-    constant = int.from_bytes(Machine(stream).packet[38:54], "big") & ((1 << width) - 1)
-    values = []
+    low_octets = []
     for core in range(cores):
-        share = -(-(count - core) // cores)
-        values.append(fast_column(stream, share, core, cores))
-    found = np.concatenate(values)
-    varying = int(np.bitwise_or.reduce(found)).bit_length()
-    whole = sort_unique(found & ((1 << width) - 1) | constant >> varying << varying)
-    assert (len(whole), whole[0], whole[-1]) == (count, low, high)
+        frames = Expander(stream, core, cores).frames(0, -(-(count - core) // cores))
+        low_octets.append(frames[:, 46:54].copy())
+    values = np.concatenate(low_octets).view(">u8") & np.uint64((1 << width) - 1)
+    whole = sort_unique(values)
+    assert (len(values), len(whole), whole[0], whole[-1]) == (count, count, low, high)
 
 
 def test_the_order_is_not_the_natural_one_and_depends_on_the_seed():
@@ -325,7 +285,7 @@ def test_the_order_is_not_the_natural_one_and_depends_on_the_seed():
     for seed in (1, 2):
         for width in (10, 17, 24):
             traffic = bound(Variable("v", width, Kind.PERMUTATION), seed=seed)
-            values = column(compile_traffic(traffic).streams[0], width, 50)
+            values = column(first_stream(traffic), width, 50)
             assert values != sorted(values)
             assert len(set(np.diff(values).tolist())) > 1
             orders.append(tuple(values))
@@ -337,7 +297,7 @@ def test_the_order_is_not_the_natural_one_and_depends_on_the_seed():
 def test_wide_enumerations_are_bijections(width, apart):
     """Bit t of the frame number decides one bit of the value, given the bits below it."""
     variable = Variable("v", width, Kind.PERMUTATION, apart=apart)
-    source = Expander(compile_traffic(bound(variable)).streams[0])
+    source = Expander(first_stream(bound(variable)))
 
     def value(frame: int) -> int:
         (octets,) = source.frames(frame, 1)
@@ -367,7 +327,7 @@ def test_the_steps_of_an_enumeration_look_random(width):
         for low, high in ((0, width // 2), (width // 2, width))
     )
     traffic = one(Variable("v", width, Kind.PERMUTATION), bind=cuts)
-    frames = Expander(compile_traffic(traffic).streams[0]).frames(0, 60_000)
+    frames = Expander(first_stream(traffic)).frames(0, 60_000)
     whole = sum(frames[:, 50 + k].astype(np.int64) << 8 * (3 - k) for k in range(4))
     whole &= (1 << width) - 1
     steps = np.diff(whole) % (1 << width)
@@ -394,20 +354,13 @@ def test_fields_in_a_stride_would_be_noticed():
 @pytest.mark.parametrize(("count", "order"), [(65535, 1), (3 << 14, 1), (3 << 16, 2), (1 << 16, 2)])
 def test_a_stream_says_whether_its_order_is_that_of_earlier_versions(count, order):
     variable = Variable("v", 18, Kind.PERMUTATION, 0, count - 1)
-    assert compile_traffic(bound(variable)).streams[0].order == order
+    assert first_stream(bound(variable)).order == order
 
 
-def test_uneven_bursts_over_cores_are_noted():
-    traffic = bound(Variable("v", 8, Kind.PERMUTATION))
-    assert any(
-        "no multiple" in n for n in compile_traffic(traffic, frames=250, cores=4).streams[0].notes
-    )
-    assert not any(
-        "no multiple" in n for n in compile_traffic(traffic, frames=256, cores=4).streams[0].notes
-    )
-
-
-# ------------------------------------------------------------------ counters and lists
+@pytest.mark.parametrize(("frames", "noted"), [(250, True), (256, False)])
+def test_uneven_bursts_over_cores_are_noted(frames, noted):
+    stream = first_stream(bound(Variable("v", 8, Kind.PERMUTATION)), frames=frames, cores=4)
+    assert any("no multiple" in note for note in stream.notes) is noted
 
 
 @settings(max_examples=150, deadline=None)
@@ -422,7 +375,7 @@ def test_counters_count_as_the_model_says(kind, width, data, cores):
     low = data.draw(st.integers(0, top))
     high = data.draw(st.integers(low, min(top, low + 90)))
     step = data.draw(st.integers(1, 100))
-    stream = compile_traffic(bound(Variable("v", width, kind, low, high, step))).streams[0]
+    stream = first_stream(bound(Variable("v", width, kind, low, high, step)))
     values = list(range(low, high + 1, step))[:: -1 if kind is Kind.DEC else 1]
     core = data.draw(st.integers(0, cores - 1))
     expected = [values[(core + k * cores) % len(values)] for k in range(40)]
@@ -430,7 +383,7 @@ def test_counters_count_as_the_model_says(kind, width, data, cores):
 
 
 def test_the_padding_trap():  # the server enlarges 0..255 to a multiple of 7
-    stream = compile_traffic(bound(Variable("v", 8, Kind.INC, 0, 255, 7))).streams[0]
+    stream = first_stream(bound(Variable("v", 8, Kind.INC, 0, 255, 7)))
     values = column(stream, 8, 75)
     assert values == [*range(0, 256, 7), *range(0, 256, 7), 0]
 
@@ -439,7 +392,7 @@ def test_the_padding_trap():  # the server enlarges 0..255 to a multiple of 7
 def test_full_ranges_of_ports_and_wide_counters(kind):
     sign = -1 if kind is Kind.DEC else 1
     for width, step in ((16, 1), (32, 1), (48, 1), (48, 4), (40, 1 << 20)):
-        stream = compile_traffic(bound(Variable("v", width, kind, step=step))).streams[0]
+        stream = first_stream(bound(Variable("v", width, kind, step=step)))
         start = 0 if sign > 0 else (1 << width) - step
         expected = [(start + sign * step * k) % (1 << width) for k in range(20)]
         assert column(stream, width, 20) == expected
@@ -447,7 +400,7 @@ def test_full_ranges_of_ports_and_wide_counters(kind):
 
 def test_a_list_keeps_its_order_and_repeats():
     values = np.array([3, 1, 4, 1, 5, (1 << 48) - 1])
-    stream = compile_traffic(bound(Variable("v", 48, Kind.LIST, values=values))).streams[0]
+    stream = first_stream(bound(Variable("v", 48, Kind.LIST, values=values)))
     assert column(stream, 48, 13) == (values.tolist() * 3)[:13]
 
 
@@ -472,9 +425,6 @@ def test_a_constant_is_added_before_bits_are_taken():
         assert int.from_bytes(frame[54:56], "big") == plain + 1024
 
 
-# ------------------------------------------------------------------ limits
-
-
 def many(count, kind=Kind.UNIFORM):
     names = [f"v{k}" for k in range(count)]
     variables = tuple(Variable(n, 16, kind, low=1, high=40000) for n in names)
@@ -486,32 +436,29 @@ def many(count, kind=Kind.UNIFORM):
     return one(*variables, bind=bind)
 
 
-def test_memory_of_a_stream():
-    assert len(compile_traffic(many(15)).streams) == 1
-    with expect_error("beyond-trex", mentions="68"):
-        compile_traffic(many(16))
-
-
-def test_highest_octet():
+def at_field(field):
     layers = (ETHER, *[IPV6] * 14, OVER_SIX[2])
-
-    def compiled(field):
-        made = one(
-            Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=1000
-        )
-        return compile_traffic(made).streams[0]
-
-    assert compiled("IPv6:11.hlim").trex["vm"]["instructions"]
-    with expect_error("beyond-trex", mentions="541"):
-        compiled("IPv6:13.hlim")
-    with expect_error("beyond-trex", mentions="7-bit"):
-        compiled("UDP.sport")
+    return one(Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=1000)
 
 
-def test_list_length():
-    assert compile_traffic(bound(Variable("v", 32, Kind.LIST, values=range(65535))))
-    with expect_error("beyond-trex", mentions="65536"):
-        compile_traffic(bound(Variable("v", 32, Kind.LIST, values=range(65536))))
+def listing(count):
+    return bound(Variable("v", 32, Kind.LIST, values=range(count)))
+
+
+@pytest.mark.parametrize(
+    ("largest", "beyond", "mention"),
+    [
+        (many(15), many(16), "68"),
+        (at_field("IPv6:11.hlim"), at_field("IPv6:13.hlim"), "541"),
+        (at_field("IPv6.hlim"), at_field("UDP.sport"), "7-bit"),
+        (listing(65535), listing(65536), "65536"),
+    ],
+    ids=["memory", "octet", "checksum", "list"],
+)
+def test_limits_of_trex(largest, beyond, mention):
+    assert first_stream(largest).program
+    with expect_error("beyond-trex", mentions=mention):
+        compile_traffic(beyond)
 
 
 def test_number_of_streams():
@@ -560,26 +507,23 @@ def test_bindings_that_make_no_sense(variables, bind, code):
         compile_traffic(one(*variables, bind=bind))
 
 
-@pytest.mark.parametrize("rate", [0, -1, float("nan")])
-def test_rates_that_are_none(rate):
-    with expect_error("out-of-range"):
-        compile_traffic(Traffic("forward", (mape(),)), rate_fps=rate)
-
-
-def test_bursts_longer_than_trex_counts():
-    with expect_error("trial-too-long", mentions="4294967295"):
-        compile_traffic(Traffic("forward", (mape(),)), frames=1 << 32)
-
-
-def test_classes_need_names():
-    for classes in ((), (mape(), mape())):
-        with expect_error("invalid-traffic-model"):
-            compile_traffic(Traffic("forward", classes))
+@pytest.mark.parametrize(
+    ("classes", "keys", "code"),
+    [
+        *(((mape(),), {"rate_fps": rate}, "out-of-range") for rate in (0, -1, float("nan"))),
+        ((mape(),), {"frames": 1 << 32}, "trial-too-long"),
+        ((), {}, "invalid-traffic-model"),
+        ((mape(), mape()), {}, "invalid-traffic-model"),
+    ],
+)
+def test_traffic_that_cannot_be_sent(classes, keys, code):
+    with expect_error(code):
+        compile_traffic(Traffic("forward", classes), **keys)
 
 
 def test_scapy_is_loaded_only_to_build_frames():
     code = (
-        "import sys, v6t.profiles.compiler.compile, v6t.profiles.export.stl, v6t.base.ethernet;"
+        "import sys, v6t.profiles.compiler.compile, v6t.profiles.exports, v6t.base.ethernet;"
         "sys.exit('scapy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -587,6 +531,6 @@ def test_scapy_is_loaded_only_to_build_frames():
 
 def test_flow_variables_of_values_apart_have_unique_names():
     variable = Variable("v", 17, Kind.PERMUTATION, low=1 << 15, high=(1 << 17) - 1, apart=1)
-    program = compile_traffic(bound(variable)).streams[0].trex["vm"]["instructions"]
+    program = first_stream(bound(variable)).program
     names = [i["name"] for i in program if i["type"] == "flow_var"]
     assert len(set(names)) == len(names) == 3

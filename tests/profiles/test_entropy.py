@@ -5,9 +5,9 @@ import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.entropy import find_variation, hold_variables, limit_flows
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Layer, Role, Traffic, TrafficClass, Variable
-from v6t.profiles.transform.entropy import flows, held, varies
 from v6t.tests.expect import expect_error
 
 SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
@@ -40,15 +40,15 @@ def test_what_is_held_is_constant_and_still_forwarded(name, direction):
     plugin = made(name)
     sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     traffic = plugin.traffic(direction, sizes, 1)
-    assert varies(traffic) == (True, True)
+    assert find_variation(traffic) == (True, True)
     for ports in (False, True):
         for addresses in (False, True):
-            frames = frames_of(held(traffic, ports=ports, addresses=addresses))
+            frames = frames_of(hold_variables(traffic, ports=ports, addresses=addresses))
             assert np.all(plugin.expect(direction, frames).length > 0)
             assert (kinds(frames) == 1) is (ports and addresses)
             assert (kinds(outer(frames)[0]) == 1) is addresses
-    assert varies(held(traffic, ports=True, addresses=True)) == (False, False)
-    assert varies(held(traffic, ports=True, addresses=False)) == (False, True)
+    assert find_variation(hold_variables(traffic, ports=True, addresses=True)) == (False, False)
+    assert find_variation(hold_variables(traffic, ports=True, addresses=False)) == (False, True)
 
 
 @pytest.mark.parametrize("name", ONE_HOST)
@@ -56,7 +56,7 @@ def test_the_addresses_of_one_customer_do_not_vary(name):
     plugin = made(name)
     sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     for direction in DIRECTIONS:
-        assert varies(plugin.traffic(direction, sizes, 1)) == (True, False)
+        assert find_variation(plugin.traffic(direction, sizes, 1)) == (True, False)
 
 
 @pytest.mark.parametrize("name", SPREAD + ONE_HOST)
@@ -65,7 +65,7 @@ def test_so_many_flows_each_with_its_turn(name, count):
     plugin = made(name)
     sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     for direction in DIRECTIONS:
-        frames = frames_of(flows(plugin.traffic(direction, sizes, 1), count), 3 * count + 5)
+        frames = frames_of(limit_flows(plugin.traffic(direction, sizes, 1), count), 3 * count + 5)
         assert np.all(plugin.expect(direction, frames).length > 0)
         assert kinds(frames) == count
         # frame k is of flow k mod n, as testers that start flows one by one take it to be
@@ -75,7 +75,7 @@ def test_so_many_flows_each_with_its_turn(name, count):
 def test_background_has_flows_of_its_own():
     plugin = load_plugin("mape-br")
     plugin = plugin(plugin.params_model(n=2, m=1))
-    traffic = flows(plugin.traffic("forward", plugin.frame_pair(128), 1), 8)
+    traffic = limit_flows(plugin.traffic("forward", plugin.frame_pair(128), 1), 8)
     for stream in compile_traffic(traffic).streams:
         assert kinds(Expander(stream).frames(0, 64)) == 8
 
@@ -88,7 +88,7 @@ def test_lists_that_go_on_together_stay_together():
     a, b = variables
     layers = (Layer("IP", {"dst": a.at(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
     traffic = Traffic("forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64),))
-    (two,) = flows(traffic, 2).classes
+    (two,) = limit_flows(traffic, 2).classes
     assert [v.values for v in two.drawn_variables()] == [(3, 1), (30, 10)]
 
 
@@ -97,4 +97,4 @@ def test_more_flows_than_there_are():
     plugin = plugin(plugin.params_model(ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"}))
     traffic = plugin.traffic("forward", plugin.frame_pair(104), 1)
     with expect_error("not-enough-addresses", mentions="10"):
-        flows(traffic, 11)
+        limit_flows(traffic, 11)

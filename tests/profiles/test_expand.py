@@ -16,7 +16,7 @@ from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.expand import BLOCK, Expander, expand_set
-from v6t.profiles.export.stl import to_stl_json
+from v6t.profiles.exports import to_stl_json
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -157,7 +157,7 @@ def test_far_frames_are_as_near(name):
 def period(stream) -> int:
     """Frames after which a program certainly repeats: the generator's period times all cycles."""
     total = 1 << 32
-    for i in stream.trex["vm"]["instructions"]:
+    for i in stream.program:
         if i["type"] == "flow_var" and i["op"] != "random":
             listed = i.get("value_list")
             total *= len(listed) if listed else (i["max_value"] - i["min_value"] + 1)
@@ -217,9 +217,23 @@ def test_cores_together_send_each_value_once():
 def changed(*instructions, drop=0):
     """A compiled stream with other instructions at its end."""
     stream = mape_set("figure 8", "forward").streams[0]
-    program = stream.trex["vm"]["instructions"]
-    kept = program[: len(program) - drop] if drop else program
+    program = stream.program
+    kept = program[: max(0, len(program) - drop)]
     return replace(stream, trex={**stream.trex, "vm": {"instructions": [*kept, *instructions]}})
+
+
+@pytest.mark.parametrize(("op", "first"), [("inc", [0, 7, 14]), ("dec", [255, 248, 241])])
+def test_range_is_rounded_up_to_the_step_as_the_server_does(op, first):
+    v = ins.flow_var("x", 2, op, 0, 255, 7)
+    values = (
+        Expander(changed(v, ins.write("x", 22), drop=99))
+        .frames(0, 75)[:, 22:24]
+        .copy()
+        .view(">u2")[:, 0]
+    )
+    assert values[:3].tolist() == first
+    assert len(set(values.tolist())) == 37
+    assert (values[37:74] == values[:37]).all()
 
 
 EA = {"type": "write_mask_flow_var", "name": "ea", "pkt_offset": 22, "pkt_cast_size": 2,

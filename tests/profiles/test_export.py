@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-import ast
 import json
+import re
+import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.export.stl import check_file_name, explain, from_stl_json, to_stl_json, to_stl_py
+from v6t.profiles.exports import check_file_name, explain, from_stl_json, to_stl_json, to_stl_py
 from v6t.profiles.model import Kind, Layer, Traffic, Variable
 from v6t.tests.expect import expect_error
 
@@ -41,37 +44,27 @@ def test_other_json_is_refused(text):
         from_stl_json(text)
 
 
-def test_python_profile_stands_alone():
-    text = to_stl_py(example())
-    tree = ast.parse(text)
-    imported = {
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for name in (
-            [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
-        )
-    }
-    assert imported == {"argparse", "json", "trex.stl.api"}
-    defined = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
-    assert set(defined) == {"register", "get_streams"}
-    arguments = defined["get_streams"].args
-    # TRex wants a default for every argument, and passes on what it knows by name
-    assert len(arguments.defaults) == len(arguments.args) - 1
-    assert arguments.kwarg is not None
+def load_profile(streams, monkeypatch):
+    """Import a profile as trex-console does, with a client that returns its argument."""
+    api = ModuleType("trex.stl.api")
+    api.STLStream = SimpleNamespace(from_json=lambda stream: stream)
+    for name in ("trex", "trex.stl"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "trex.stl.api", api)
+    source, namespace = to_stl_py(streams), {"__doc__": ""}
+    assert set(re.findall(r"^(?:from|import) ([\w.]+)", source, re.M)) == {
+        "argparse", "json", "trex.stl.api"
+    }  # fmt: skip
+    exec(compile(source, "profile", "exec"), namespace)  # noqa: S102
+    # TRex passes on what it knows by name
+    return namespace["register"]().get_streams(direction=0, tunables=(), port_id=1)
 
 
-def test_names_cannot_break_out_of_the_profile():
-    name = 'x"""\\'
-    traffic = one(bind=())
-    renamed = Traffic(
-        "forward",
-        (type(traffic.classes[0])(name, traffic.classes[0].role, traffic.classes[0].layers, 128),),
-    )
-    namespace: dict[str, object] = {}
-    source = to_stl_py(compile_traffic(renamed)).replace("from trex.stl.api import STLStream", "")
-    exec(compile(source, "profile", "exec"), namespace)  # noqa: S102 - as trex-console does
-    assert namespace["STREAMS"][0]["name"] == name
+@pytest.mark.parametrize("name", ["fg", 'x"""\\'])
+def test_python_profile_returns_the_streams_under_any_name(name, monkeypatch):
+    (made,) = one(bind=()).classes
+    streams = compile_traffic(Traffic("forward", (replace(made, name=name),)))
+    assert load_profile(streams, monkeypatch) == [streams.streams[0].trex]
 
 
 def test_explanation_names_every_field_and_decision():
@@ -94,7 +87,7 @@ def test_explanation_names_every_field_and_decision():
         "UDP.dport",
     ):
         assert phrase in text
-    program = [len(s.trex["vm"]["instructions"]) for s in example().streams]
+    program = [len(s.program) for s in example().streams]
     assert text.count("\n    ") == sum(program)
 
 

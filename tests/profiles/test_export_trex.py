@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapReader
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.export.stl import to_stl_json, to_stl_py
+from v6t.profiles.exports import to_stl_json, to_stl_py
 from v6t.profiles.model import Kind, Traffic, Variable
 
 from .test_template import rebuilt

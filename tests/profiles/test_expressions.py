@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.entropy import hold_variables
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import (
     Expression,
@@ -16,7 +17,6 @@ from v6t.profiles.model import (
     Variable,
     VariableBits,
 )
-from v6t.profiles.transform.entropy import held
 from v6t.tests.expect import expect_error
 
 ETHER = Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"})
@@ -95,6 +95,6 @@ def test_replace_fields_keeps_the_other_fields():
 
 def test_held_addresses_are_constant_while_ports_vary():
     traffic = Traffic("forward", (traffic_class(SOURCE, PORT),))
-    made = frames(held(traffic, ports=False, addresses=True).classes[0])
+    made = frames(hold_variables(traffic, ports=False, addresses=True).classes[0])
     assert np.unique(made[:, 29]).tolist() == [0x15]
     assert made[:, 35].tolist() == [7, 8, 9]

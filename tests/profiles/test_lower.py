@@ -37,7 +37,7 @@ FIELDS = {
 
 def program(stream):
     """How often each type of instruction occurs."""
-    return Tally(i["type"] for i in stream.trex["vm"]["instructions"])
+    return Tally(i["type"] for i in stream.program)
 
 
 @st.composite
@@ -185,6 +185,13 @@ def test_bindings_with_the_same_shift_share_a_write():
     bind = (Binding("v", "IP.src", 8, 14, 0, 6), Binding("v", "IP.src", 16, 23, 8, 15))
     stream = compile_traffic(one(Variable("v", 16), bind=bind, layers=FOUR_IN_SIX)).streams[0]
     assert program(stream)["write_mask_flow_var"] == 1
+
+
+def test_sum_does_not_carry_into_the_constant_bits_before_a_field():
+    bind = (Binding("v", "IP.id", 4, 15, add=1),)
+    made = one(Variable("v", 12, Kind.LIST, values=[0xFFF]), bind=bind, layers=FOUR_IN_SIX)
+    frame, _ = next(Machine(compile_traffic(made).streams[0]).frames())
+    assert frame[58:60] == b"\0\0"
 
 
 def test_a_field_over_a_window_of_four_octets_takes_two_writes():

@@ -11,8 +11,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.transform.chunks import beginning_at
-from v6t.profiles.transform.precompute import with_rows
+from v6t.profiles.rows import with_rows
+from v6t.profiles.streams import start_at_frame
 
 from .test_export_trex import traffics
 
@@ -24,7 +24,7 @@ STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(104), 7)
 
 
 def random_free(stream):
-    return not any(i.get("op") == "random" for i in stream.trex["vm"]["instructions"])
+    return not any(i.get("op") == "random" for i in stream.program)
 
 
 def enumerating():
@@ -41,5 +41,5 @@ ENUMERATING = enumerating()
 @given(first=st.integers(0, 1 << 20), count=st.integers(1, 300))
 def test_a_stream_that_begins_later_goes_on_from_there(name, first, count):
     stream = ENUMERATING[name]
-    later = Expander(beginning_at(stream, first)).frames(0, count)
+    later = Expander(start_at_frame(stream, first)).frames(0, count)
     assert np.array_equal(later, Expander(stream).frames(first, count))

@@ -16,7 +16,7 @@ from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import find_problems
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.export.stl import from_stl_json, to_stl_json
+from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Layer
 from v6t.tests.expect import expect_error
 from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp
@@ -108,7 +108,7 @@ def test_no_mark_is_written_over_a_header():
 @pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
 def test_trex_is_told_to_mend_what_its_stamp_breaks(plugin):
     for stream in stamped(streams(plugin)).streams:
-        program = [i["type"] for i in stream.trex["vm"]["instructions"]]
+        program = [i["type"] for i in stream.program]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
         assert program.count("fix_checksum_hw") <= 1
         assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())

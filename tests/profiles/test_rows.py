@@ -13,7 +13,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex.stamping import stamped
 from v6t.profiles.expand import Expander
-from v6t.profiles.transform.precompute import period, pieces, with_rows
+from v6t.profiles.rows import cover_octets, with_rows
+from v6t.profiles.streams import compute_period
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
@@ -35,9 +36,9 @@ def test_the_same_frames(plugin, direction):
         frames = Expander(before).frames(0, 500)
         assert np.array_equal(Expander(after).frames(0, 500), frames)
         assert np.array_equal(Expander(after).frames(500, 3), frames[:3])
-        kinds = {i["type"] for i in after.trex["vm"]["instructions"]}
+        kinds = {i["type"] for i in after.program}
         assert kinds <= {"flow_var", "write_flow_var"}
-        assert len(after.trex["vm"]["instructions"]) <= len(before.trex["vm"]["instructions"])
+        assert len(after.program) <= len(before.program)
         assert any("500 ready frames" in note for note in after.notes)
 
 
@@ -45,7 +46,7 @@ def test_stamps_still_get_their_checksum():
     listed = stamped(with_rows(sets("mape-br")["forward"], 300))
     frames = Expander(listed.streams[0]).frames(0, 300)
     assert verify(frames).all()
-    kinds = [i["type"] for i in listed.streams[0].trex["vm"]["instructions"]]
+    kinds = [i["type"] for i in listed.streams[0].program]
     assert kinds.count("fix_checksum_hw") == 1
 
 
@@ -67,7 +68,7 @@ def test_no_rows_and_no_program_change_nothing():
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 def test_windows_cover_what_changes_and_little_else(octets):
     changing = sorted(octets)
-    found = pieces(changing, 100)
+    found = cover_octets(changing, 100)
     covered = {at + k for at, size in found for k in range(size)}
     assert set(changing) <= covered
     assert all(at + size <= 100 for at, size in found)
@@ -87,7 +88,7 @@ def test_frames_that_repeat_soon_are_listed_unasked(direction):
     plain = fixed_ports("1000")[direction]
     listed = with_rows(plain, 0)
     (before,), (after,) = plain.streams, listed.streams
-    assert period(before) == 1000
+    assert compute_period(before) == 1000
     assert after is not before
     assert any("1000 ready frames" in note for note in after.notes)
     frames = Expander(before).frames(0, 3000)
@@ -113,7 +114,7 @@ def test_the_period_is_that_of_the_frames(op, count, step, low):
     stream = sets("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.flow_var("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
     alone = replace(stream, trex={**stream.trex, "vm": {"instructions": program, "cache": None}})
-    found = period(alone)
+    found = compute_period(alone)
     frames = Expander(alone).frames(0, 2 * found)
     assert np.array_equal(frames[:found], frames[found:])
     assert len(np.unique(frames[:found, 36:38], axis=0)) == found

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 from scapy.layers.inet import IP, UDP
-from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.l2 import Ether
 from v6t.profiles.model import Layer, Variable
 from v6t.profiles.template import build
 from v6t.tests.expect import expect_error
@@ -20,6 +19,7 @@ STACKS = {
     "icmp": (ETHER, IPV4, Layer("ICMP", {})),
     "icmpv6": (ETHER, IPV6, Layer("ICMPv6EchoRequest", {})),
     "fragment": (ETHER, IPV6, Layer("IPv6ExtHdrFragment", {}), UDP_LAYER),
+    "4in4": (ETHER, IPV4, IPV4, UDP_LAYER),
     "6in4": (ETHER, IPV4, IPV6, UDP_LAYER),
 }
 
@@ -54,37 +54,26 @@ def test_lengths_and_checksums_are_scapys(layers, size):
     assert not any(template.packet[template.layout.payload :])
 
 
-def test_smallest_frames_of_the_pairs():
-    assert len(build(FOUR_IN_SIX, 104).packet) == 100
-    assert len(build(OVER_SIX, 84).packet) == 80
-    assert len(build(OVER_FOUR, 64).packet) == 60
+@pytest.mark.parametrize(("stack", "size"), [("4in6", 104), ("ipv6", 84), ("ipv4", 64)])
+def test_smallest_frames_of_the_pairs(stack, size):
+    assert len(build(STACKS[stack], size).packet) == size - 4
 
 
-def test_fields_are_where_the_headers_say():
-    template = build(STACKS["vlan"], 128)
-    frame = Ether(template.packet)
-    assert (frame[Dot1Q].vlan, frame[IPv6].hlim, frame[IP].flags, frame[UDP].dport) == (
-        42,
-        64,
-        "DF",
-        12345,
-    )
-    expected = {
-        "Dot1Q.vlan": (14 * 8 + 4, 12),
-        "IPv6.fl": (18 * 8 + 12, 20),
-        "IPv6.src": (26 * 8, 128),
-        "IP.src": (70 * 8, 32),
-        "UDP.sport": (78 * 8, 16),
-    }
-    for path, place in expected.items():
-        _, field = template.layout.find(path)
-        assert (field.first, field.width) == place
-
-
-def test_second_layer_of_a_name():
-    template = build((ETHER, IPV4, IPV4, UDP_LAYER), 128)
-    assert template.layout.find("IP.src")[1].first == 26 * 8
-    assert template.layout.find("IP:1.src")[1].first == 46 * 8
+@pytest.mark.parametrize(
+    ("stack", "path", "first", "width"),
+    [
+        ("vlan", "Dot1Q.vlan", 14 * 8 + 4, 12),
+        ("vlan", "IPv6.fl", 18 * 8 + 12, 20),
+        ("vlan", "IPv6.src", 26 * 8, 128),
+        ("vlan", "IP.src", 70 * 8, 32),
+        ("vlan", "UDP.sport", 78 * 8, 16),
+        ("4in4", "IP.src", 26 * 8, 32),
+        ("4in4", "IP:1.src", 46 * 8, 32),
+    ],
+)
+def test_fields_are_where_the_headers_say(stack, path, first, width):
+    _, field = build(STACKS[stack], 128).layout.find(path)
+    assert (field.first, field.width) == (first, width)
 
 
 def test_constants_keep_checksums_valid():
@@ -109,6 +98,8 @@ def test_udp_checksum_is_never_zero():
     first = Ether(build(OVER_FOUR, 64).packet)[UDP].chksum
     layers = (ETHER, IPV4, Layer("UDP", {"sport": first, "dport": 12345}))
     assert Ether(build(layers, 64).packet)[UDP].chksum == 0xFFFF
+    written = build(OVER_FOUR, 64).with_bits([(34 * 8, 16, first)])
+    assert Ether(written.packet)[UDP].chksum == 0xFFFF
 
 
 def test_names_of_octets():

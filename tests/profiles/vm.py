@@ -66,7 +66,7 @@ class Machine:
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
         self.packet = base64.b64decode(stream.trex["packet"]["binary"])
-        self.program = stream.trex["vm"]["instructions"]
+        self.program = stream.program
         self.state = stream.trex["random_seed"] * (core + 1) * 514229 & U32
         variables = [i for i in self.program if i["type"] == "flow_var"]
         used = sum(v["size"] for v in variables) + 4 * any(v["op"] == "random" for v in variables)

@@ -2,15 +2,13 @@
 
 Each group of octets that changes becomes one variable, whose list holds what the program would have
 written there, checksums included, and one plain write. That takes about half the time per frame
-(``tests/bench``), but allows only as many distinct frames as rows, at most 65,535, before they
-repeat. If a program's frames repeat within :data:`EXACT_ROWS` anyway, rows are always used. Unlike
-TRex's packet cache, they take no more memory than the changing octets and suit latency streams.
+(``tests/bench``), but allows only as many distinct frames as rows before they repeat. Unlike TRex's
+packet cache, rows take no more memory than the changing octets and suit latency streams.
 """
 
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING
 from v6t.base.errors import UsageError
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.streams import Stream, StreamSet, compute_period
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
@@ -43,56 +41,38 @@ def with_rows(streams: StreamSet, rows: int) -> StreamSet:
             f"{rows} rows are not possible: TRex lists hold 1 to {ins.MAX_LIST} values",
             code="too-many-for-trex",
         )
-    replaced = _list_frames if rows else _list_exactly
-    return StreamSet(streams.direction, tuple(replaced(s, rows) for s in streams.streams))
+    replaced = [_list_rows(s, rows) if rows else _list_exactly(s) for s in streams.streams]
+    return StreamSet(streams.direction, tuple(replaced))
 
 
-def period(stream: Stream) -> int | None:
-    """Return the frames after which a stream begins again; None if it draws random numbers."""
-    multiple = 1
-    for variable in stream.trex["vm"]["instructions"]:
-        if variable["type"] != "flow_var":
-            continue
-        if variable["op"] == "random":
-            return None
-        step = int(variable["step"])
-        if values := variable.get("value_list"):
-            span = len(values)
-        else:
-            span = int(variable["max_value"]) - int(variable["min_value"]) + 1
-            span += -span % step  # the server rounds ranges up to the step
-        multiple = math.lcm(multiple, span // math.gcd(span, step))
-    return multiple
-
-
-def _list_exactly(stream: Stream, _: int) -> Stream:
-    frames = period(stream)
+def _list_exactly(stream: Stream) -> Stream:
+    frames = compute_period(stream)
     if frames is None or frames > EXACT_ROWS:
         return stream
     try:
-        return _list_frames(stream, frames)
+        return _list_rows(stream, frames)
     except UsageError:  # too many octets change
         return stream
 
 
-def _list_frames(stream: Stream, rows: int) -> Stream:
-    if not stream.trex["vm"]["instructions"]:
+def _list_rows(stream: Stream, rows: int) -> Stream:
+    if not stream.program:
         return stream
     frames = Expander(stream).frames(0, rows)
-    listed, lists = in_lists(stream, frames, list_of, "use the plain program (rows: 0)")
+    listed, lists = list_frames(stream, frames, make_list, "use the plain program (rows: 0)")
     text = f"rows: {rows} ready frames in {lists} lists, then from the start again"
     return replace(listed, notes=(*stream.notes, text))
 
 
-def in_lists(
-    stream: Stream, frames: U8, list_of: Callable[[U8, int, int], ins.Instruction], hint: str = ""
+def list_frames(
+    stream: Stream, frames: U8, make_list: Callable[[U8, int, int], ins.Instruction], hint: str = ""
 ) -> tuple[Stream, int]:
     """Return a stream that sends the given frames in turn, again and again, and its number of lists.
 
     Args:
         stream: its program is replaced.
         frames: ``(n, length)``, n from 1 to 65,535.
-        list_of: makes the list of some octets: frames, the first octet, how many.
+        make_list: makes the list of some octets: frames, the first octet, how many.
         hint: of the error.
 
     Raises:
@@ -101,7 +81,7 @@ def in_lists(
     import numpy as np
 
     changing = np.nonzero((frames != frames[0]).any(axis=0))[0].tolist()
-    spans = pieces(changing, frames.shape[1])
+    spans = cover_octets(changing, frames.shape[1])
     needed = sum(size for _, size in spans)
     if needed > ins.MAX_VARIABLE_OCTETS:
         raise UsageError(
@@ -110,18 +90,14 @@ def in_lists(
             hint,
             code="too-many-for-trex",
         )
-    program = [list_of(frames, at, size) for at, size in spans]
+    program = [make_list(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]
     binary = base64.b64encode(frames[0].tobytes()).decode()
-    trex = {
-        **stream.trex,
-        "packet": {**stream.trex["packet"], "binary": binary},
-        "vm": {**stream.trex["vm"], "instructions": program},
-    }
-    return replace(stream, trex=trex), len(spans)
+    packet = {**stream.trex["packet"], "binary": binary}
+    return stream.with_program(program, packet=packet), len(spans)
 
 
-def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
+def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:
     """Return the fewest windows (offset, octets) of TRex's sizes that cover the changing octets.
 
     A window costs one variable and one write of any size, so each reaches as far as eight
@@ -137,7 +113,7 @@ def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def list_of(frames: U8, at: int, size: int) -> ins.Instruction:
+def make_list(frames: U8, at: int, size: int) -> ins.Instruction:
     """Return the list of the values that some octets have in each frame."""
     octets = frames[:, at : at + size].tobytes()
     values = [int.from_bytes(octets[i : i + size], "big") for i in range(0, len(octets), size)]

@@ -1,7 +1,7 @@
-"""Compiled streams as files a TRex user can start, and as a description.
+"""Compiled streams as files that a TRex user can start, as captures, and as a description.
 
-``trex-console`` loads all of them with ``start -f``: a ``.json`` holds the list of stream objects,
-a ``.py`` a class whose ``get_streams`` makes them. TRex wants exactly one dot in the file's name.
+``trex-console`` loads profiles with ``start -f``: a ``.json`` holds the list of stream objects, a
+``.py`` a class whose ``get_streams`` makes them. TRex wants exactly one dot in the file's name.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import keyword
+import os
 import re
+import struct
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from v6t.base.errors import UsageError
@@ -26,6 +28,8 @@ from v6t.profiles.template import TemplateLayout, final_checksum, locate_fields
 
 _EXTRA = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
+_PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
+"""Classic pcap with nanosecond time stamps, of Ethernet frames."""
 
 _PROFILE = '''\
 """{title}
@@ -55,6 +59,37 @@ def register():
 '''
 
 
+def write_pcap(
+    path: Path, frames: Iterable[bytes | None], rate_fps: float, overwrite: bool = False
+) -> int:
+    """Write frames (without FCS) ``1 / rate_fps`` apart and return their number.
+
+    None stands for a dropped frame: it takes its time but is not written. The file appears complete
+    or not at all.
+
+    Raises:
+        UsageError: the file exists and may not be overwritten.
+    """
+    if path.exists() and not overwrite:
+        raise UsageError(
+            f"{path} exists already", "choose another name or use --force", code="file-exists"
+        )
+    partial = path.with_name(path.name + ".part")
+    count = 0
+    try:
+        with partial.open("wb") as out:
+            out.write(_PCAP_HEADER)
+            for place, frame in enumerate(frames):
+                if frame is not None:
+                    count += 1
+                    stamp = divmod(round(place * 1e9 / rate_fps), 1_000_000_000)
+                    out.write(struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
 def to_stl_json(streams: StreamSet) -> str:
     """Write the set as a file for ``STLProfile.load`` (``start -f x.json``)."""
     return _dump(streams, extra=True) + "\n"
@@ -76,17 +111,13 @@ def from_stl_json(text: str) -> StreamSet:
         streams = []
         for trex in json.loads(text):
             extra = trex.pop(_EXTRA)
-            streams.append(
-                Stream(
-                    str(trex["name"]),
-                    Role(extra["role"]),
-                    int(extra["stream_id"]),
-                    int(extra["weight"]),
-                    trex,
-                    _read_checksum(extra, trex),
-                    tuple(extra["notes"]),
-                )
-            )
+            if "checksum" in extra:
+                checksum = Checksum(**extra["checksum"]) if extra["checksum"] else None
+            else:  # a file of an earlier version
+                checksum = final_checksum(_dissect(trex)[1])
+            name, role, notes = str(trex["name"]), Role(extra["role"]), tuple(extra["notes"])
+            numbers = int(extra["stream_id"]), int(extra["weight"])
+            streams.append(Stream(name, role, *numbers, trex, checksum, notes))
             direction = extra["direction"]
         if direction not in DIRECTIONS:
             raise ValueError(direction)
@@ -97,18 +128,13 @@ def from_stl_json(text: str) -> StreamSet:
     return StreamSet(direction, tuple(streams))
 
 
-def _read_checksum(extra: Mapping[str, Any], trex: Mapping[str, Any]) -> Checksum | None:
-    """Return the checksum as written; in files without it, the one that the packet shows."""
-    if "checksum" not in extra:
-        return final_checksum(_dissect(base64.b64decode(trex["packet"]["binary"])))
-    return Checksum(**extra["checksum"]) if extra["checksum"] else None
-
-
-def _dissect(packet: bytes) -> TemplateLayout:
+def _dissect(trex: Mapping[str, Any]) -> tuple[bytes, TemplateLayout]:
+    """Return the packet of a stream and its layout."""
     from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
     from scapy.layers.l2 import Ether
 
-    return locate_fields(Ether(packet))
+    packet = base64.b64decode(trex["packet"]["binary"])
+    return packet, locate_fields(Ether(packet))
 
 
 def check_file_name(name: str) -> None:
@@ -117,7 +143,7 @@ def check_file_name(name: str) -> None:
     TRex reads the type after the only dot of the name, and imports a ``.py`` by its bare name.
 
     Raises:
-        UsageError: a second dot, or a module name that is taken or no identifier.
+        UsageError: a second dot, or a module name that is taken or not an identifier.
     """
     base = PurePath(name).name
     stem, _, kind = base.partition(".")
@@ -146,19 +172,19 @@ def _dump(streams: StreamSet, *, extra: bool) -> str:
             "checksum": stream.checksum and asdict(stream.checksum),
             "notes": list(stream.notes),
         }
-        objects.append({**stream.trex, **({_EXTRA: ours} if extra else {})})
-    return "[\n" + ",\n".join(_format_stream(o) for o in objects) + "\n]"
+        objects.append(_format_stream({**stream.trex, **({_EXTRA: ours} if extra else {})}))
+    return "[\n" + ",\n".join(objects) + "\n]"
 
 
 def _format_stream(trex: Mapping[str, Any]) -> str:
     """Write one line per key and instruction, so that a diff of two files shows what changed."""
     lines = []
     for key, value in trex.items():
+        text = json.dumps(value)
         if key == "vm":
             inner = ",\n".join("   " + json.dumps(i) for i in value["instructions"])
-            lines.append('  "vm": {"instructions": [\n' + inner + "\n  ]}")
-        else:
-            lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
+            text = '{"instructions": [\n' + inner + "\n  ]}"
+        lines.append(f"  {json.dumps(key)}: {text}")
     return " {\n" + ",\n".join(lines) + "\n }"
 
 
@@ -170,10 +196,8 @@ def explain(streams: StreamSet) -> str:
 
 
 def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
-    trex = stream.trex
-    packet = base64.b64decode(trex["packet"]["binary"])
-    layout = _dissect(packet)
-    program = trex["vm"]["instructions"]
+    trex, program = stream.trex, stream.program
+    packet, layout = _dissect(trex)
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     yield f"stream {stream.stream_id} '{stream.name}' ({stream.role.value}, {direction})"
     names = "/".join(h.label for h in layout.headers)
@@ -195,46 +219,43 @@ def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
 def _explain_instruction(
     i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]
 ) -> str:
-    kind = i["type"]
-    if kind == "flow_var":
-        return _explain_flow_var(i)
-    if kind in {"write_flow_var", "write_mask_flow_var"}:
-        return _explain_write(i, layout, sizes)
-    if kind == "fix_checksum_ipv4":
-        return f"compute the checksum of the IPv4 header at octet {i['pkt_offset']}"
-    l4 = i["l2_len"] + i["l3_len"]
-    if kind == "fix_checksum_hw":
-        return (
-            f"let the NIC compute the checksums of the IP header at octet {i['l2_len']} and the "
-            f"transport header at octet {l4}"
-        )
-    return f"compute the ICMPv6 checksum at octet {l4}"
+    match i["type"]:
+        case "flow_var":
+            return f"variable {i['name']} ({i['size']} octets): {_explain_values(i)}"
+        case "write_flow_var" | "write_mask_flow_var":
+            return _explain_write(i, layout, sizes[i["name"]])
+        case "fix_checksum_ipv4":
+            return f"compute the checksum of the IPv4 header at octet {i['pkt_offset']}"
+        case "fix_checksum_hw":
+            return (
+                f"let the NIC compute the checksums of the IP header at octet {i['l2_len']} and "
+                f"the transport header at octet {i['l2_len'] + i['l3_len']}"
+            )
+    return f"compute the ICMPv6 checksum at octet {i['l2_len'] + i['l3_len']}"
 
 
-def _explain_flow_var(i: Mapping[str, Any]) -> str:
-    head = f"variable {i['name']} ({i['size']} octets): "
+def _explain_values(i: Mapping[str, Any]) -> str:
     if "value_list" in i:
         values = i["value_list"]
         shown = ", ".join(str(v) for v in values[:6]) + (", ..." if len(values) > 6 else "")
-        return head + f"the {len(values)} values {shown} in turn"
+        return f"the {len(values)} values {shown} in turn"
     if i["op"] == "random":
-        return head + f"random {i['min_value']}..{i['max_value']}"
+        return f"random {i['min_value']}..{i['max_value']}"
     verb = "counts up" if i["op"] == "inc" else "counts down"
-    return head + f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
+    return f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
 
 
-def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, sizes: Mapping[str, int]) -> str:
-    offset, size = touched(i, sizes[i["name"]])
+def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) -> str:
+    offset, size = touched(i, var_size)
     sign = "-" if i["add_value"] < 0 else "+"
     value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")
     if i["type"] == "write_flow_var":
         named = layout.describe(8 * offset, 8 * (offset + size) - 1)
         return f"store {value} in {where}: {named}"
-    shift = i["shift"]
-    if shift:
+    if shift := i["shift"]:
         value = f"({value}) {'<<' if shift > 0 else '>>'} {abs(shift)}"
-    if sizes[i["name"]] == 8:
+    if var_size == 8:
         value = value.replace(i["name"], f"high half of {i['name']}")
     digits = f"{i['mask']:0{8 * size}b}"
     named = ", ".join(

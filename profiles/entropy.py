@@ -10,12 +10,12 @@ import re
 from dataclasses import replace
 
 from v6t.base.errors import UsageError
-from v6t.profiles.model import Kind, Traffic, TrafficClass, Variable
+from v6t.profiles.model import Kind, Role, Traffic, TrafficClass, Variable
 
 _ADDRESS = re.compile(r"IP(v6)?(:\d+)?\.(src|dst)")
 
 
-def varies(traffic: Traffic) -> tuple[bool, bool]:
+def find_variation(traffic: Traffic) -> tuple[bool, bool]:
     """Return whether ports alone, and whether addresses vary in the foreground.
 
     A variable that reaches an address is one of addresses, even if it decides ports, too: the
@@ -24,21 +24,15 @@ def varies(traffic: Traffic) -> tuple[bool, bool]:
     found = {
         variable.name in _address_variables(traffic_class)
         for traffic_class in traffic.classes
-        if traffic_class.role.value == "foreground"
+        if traffic_class.role is Role.FOREGROUND
         for variable in traffic_class.drawn_variables()
-        if variable.first != _last_value(variable)
+        if _varies(variable)
     }
     return False in found, True in found
 
 
-def held(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:
-    """Return the traffic with constant ports, constant addresses, or both.
-
-    Args:
-        traffic: of a plugin.
-        ports: hold the variables that reach ports alone.
-        addresses: hold the variables that reach an address.
-    """
+def hold_variables(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:
+    """Return the traffic with constants for variables that reach an address, or ports alone."""
 
     def hold(traffic_class: TrafficClass) -> TrafficClass:
         far = _address_variables(traffic_class)
@@ -49,15 +43,11 @@ def held(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:
     return replace(traffic, classes=tuple(map(hold, traffic.classes)))
 
 
-def flows(traffic: Traffic, count: int) -> Traffic:
+def limit_flows(traffic: Traffic, count: int) -> Traffic:
     """Return the traffic reduced to some flows, each with every ``count``-th frame of its class.
 
     The first variable of an address with enough values tells the flows apart, else one of ports;
     lists of equal length stay together.
-
-    Args:
-        traffic: of a plugin.
-        count: flows of every class (RFC 8219, section 10).
 
     Raises:
         UsageError: no variable has enough values.
@@ -92,12 +82,9 @@ def _address_variables(traffic_class: TrafficClass) -> set[str]:
     return {bits.variable.name for path, bits in copied if _ADDRESS.fullmatch(path)}
 
 
-def _last_value(variable: Variable) -> int:
-    """Return another value than the first, if the variable takes more than one."""
-    if variable.kind is not Kind.LIST:
-        return variable.top
-    others = (int(v) for v in variable.values if int(v) != variable.first)
-    return next(others, variable.first)
+def _varies(variable: Variable) -> bool:
+    values = variable.values if variable.kind is Kind.LIST else (variable.top,)
+    return any(int(value) != variable.first for value in values)
 
 
 def _constant(variable: Variable) -> Variable:

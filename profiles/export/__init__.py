@@ -1,1 +1,0 @@
-"""Stream sets as files."""

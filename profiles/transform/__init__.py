@@ -1,1 +1,0 @@
-"""Stream sets made into others that mean the same."""
