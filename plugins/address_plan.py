@@ -31,7 +31,7 @@ from v6t.intent.families import (
     RouterConfig,
     SiitConfig,
 )
-from v6t.plugins.address_mappings import Eam, Mappings, Rfc6052
+from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 
 Problems = Iterator[tuple[Address | Network, str, str]]
 """Addresses and networks, what is wrong with them, and hints."""
@@ -206,7 +206,7 @@ def _check_translated(device: _Device) -> Problems:
     if not isinstance(configuration, SiitConfig):
         return
     prefix = configuration.prefix
-    eams = tuple(Eam(four, six) for four, six in configuration.eam)
+    eams = tuple(Mapping(four, six) for four, six in configuration.eam)
     mappings = Mappings(eams, None if prefix is None else Rfc6052(prefix))
     hosts = [net for net in (*device.left.routes, *device.right.routes) if net != prefix]
     for address in links:
