@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.intent.device import LinkIntent
+from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
@@ -17,7 +19,6 @@ from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins.address_mappings import (
     WELL_KNOWN,
     Mappings,
-    Rfc6052,
     mappings_from_text,
     read_pairs,
 )
@@ -37,9 +38,8 @@ from v6t.plugins.audit_views import (
 )
 from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks, outside
+from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
-from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.translation import (
@@ -52,7 +52,9 @@ from v6t.plugins.translation import (
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
+
+_T = TypeVar("_T")
 
 
 class TranslatorDrop(DropReason):
@@ -105,13 +107,12 @@ class TranslatorParams(LinkParams):
 
     @property
     def embedded_addresses(self) -> Embedded:
-        if self.prefix6 is None:
+        prefix, six, four = self.mappings.prefix, self.ipv6_hosts, self.ipv4_hosts
+        if prefix is None:
             return {}
-        ends = [
-            end for hosts in (self.ipv6_hosts, self.ipv4_hosts) for end in (hosts.first, hosts.top)
-        ]
-        behind = [end for end in ends if isinstance(self.mappings.of_ipv4(end), Rfc6052)]
-        return {self.prefix_parameter: (self.prefix6, behind)}
+        ends = (six.first, six.top, four.first, four.top)
+        behind = [end for end in ends if self.mappings.of_ipv4(end) is prefix]
+        return {self.prefix_parameter: (prefix.ipv6, behind)}
 
     @model_validator(mode="after")
     def _hosts(self) -> TranslatorParams:
@@ -139,11 +140,14 @@ class TranslatorParams(LinkParams):
             describe_host("ipv4_host", self.ipv4_hosts, self.mappings, seed),
         )
 
-    @property
-    def unmapped_ipv4(self) -> IPv4Address | None:
-        """An IPv4 address near the hosts' without a mapping."""
-        near = (IPv4Address(int(self.ipv4_hosts.first) ^ 1 << bit) for bit in range(31, -1, -1))
-        return next((each for each in near if self.mappings.to_ipv6(each) is None), None)
+    def find_unmapped(self, address: Address) -> Address | None:
+        """Return an address without a mapping that differs from this one in one bit of its network."""
+        lowest, find = 0, self.mappings.of_ipv4
+        if address.version == 6:
+            lowest, find = 64, self.mappings.of_ipv6
+        bits = range(address.max_prefixlen - 1, lowest - 1, -1)
+        near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
+        return next((each for each in near if find(each) is None), None)
 
 
 class StatelessTranslator(StatelessTechnology):
@@ -162,39 +166,37 @@ class StatelessTranslator(StatelessTechnology):
         """Whether the left link carries IPv6."""
         return self.ip_versions[0] == 6
 
-    @property
-    def _ipv6_link(self) -> Link:
-        return self.links.left if self.ipv6_is_left else self.links.right
+    def _order(self, six: _T, four: _T) -> tuple[_T, _T]:
+        """Return the left and the right one, or the other way round."""
+        return (six, four) if self.ipv6_is_left else (four, six)
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Describe one foreground class, background, and frames with unmapped addresses."""
         p = self.params
         six, four = p.describe_hosts(seed)
-        unmapped: IPv6Address | IPv4Address | None
+        source: Address = six.ipv6
         if (direction == "forward") == self.ipv6_is_left:
             header = ipv6(p, six.values[6], four.values[6])
-            networks = [e.ipv6 for e in p.mappings.eams] + [n for n in [p.prefix6] if n]
-            unmapped = outside(networks, six.ipv6)
         else:
-            check_whole(p.df, sizes.ipv6, self._ipv6_link, p.lowest_ipv6_mtu)
-            header, unmapped = ipv4(p, four.values[4], six.values[4]), p.unmapped_ipv4
+            check_whole(p.df, sizes.ipv6, self._ends[0], p.lowest_ipv6_mtu)
+            header, source = ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
         made = foreground(self, direction, sizes, header)
         negative = []
-        if p.negative_percent and unmapped is not None:
+        unmapped = p.find_unmapped(source) if p.negative_percent else None
+        if unmapped is not None:
             negative = [change_header(made, "unmapped", header.name, src=str(unmapped))]
-        ends = (p.bg_ipv6_side, p.bg_ipv4_side)
-        ends = ends if self.ipv6_is_left else ends[::-1]
+        ends = self._order(p.bg_ipv6_side, p.bg_ipv4_side)
         return combine(self, made, negative, direction, sizes, seed, ends)
 
     def reference_device(self) -> ReferenceDevice:
-        p = self.params
-        beyond_six, beyond_four = (
-            LongestMatch([IPv6Network(end)]) for end in (p.bg_ipv6_side, p.bg_ipv4_side)
-        )
-        from_six: dict[int, Handler] = {6: partial(self._from_ipv6, beyond_four)}
-        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: partial(_route, beyond_six)}
-        forward, reverse = (from_six, from_four) if self.ipv6_is_left else (from_four, from_six)
-        return ReferenceDevice(self.links, forward, reverse)
+        from_six: dict[int, Handler] = {6: self._from_ipv6}
+        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: self._route}
+        return ReferenceDevice(self.links, *self._order(from_six, from_four))
+
+    @property
+    def _ends(self) -> tuple[Link, Link]:
+        """The IPv6 and the IPv4 link."""
+        return self._order(self.links.left, self.links.right)
 
     @cached_property
     def _table(self) -> MappingsArray:
@@ -204,7 +206,7 @@ class StatelessTranslator(StatelessTechnology):
         header, octets = view(packets, IPV4), packets.shape[1] + 20
         source, known = self._table.to_ipv6(header["src_octets"])
         destination, mapped = self._table.to_ipv6(header["dst_octets"])
-        df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ipv6_link.mtu
+        df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ends[0].mtu
         return Answer(
             [
                 (EXHAUSTED, header["ttl"] <= 1),
@@ -213,64 +215,69 @@ class StatelessTranslator(StatelessTechnology):
                 (TranslatorDrop.TOO_BIG, df & (octets > mtu)),
                 (TranslatorDrop.FRAGMENTS, ~df & (octets > min(self.params.lowest_ipv6_mtu, mtu))),
             ],
-            lambda rows: four_to_six(packets[rows], source[rows], destination[rows]),
+            partial(_translate, four_to_six, (packets, source, destination)),
         )
 
-    def _from_ipv6(self, native: LongestMatch, packets: U8) -> Answer:
-        """Translate packets whose destination has a mapping, and route packets to native networks."""
+    def _from_ipv6(self, packets: U8) -> Answer:
+        """Translate packets whose destination has a mapping, and route background."""
         header = view(packets, IPV6)
         source, known = self._table.to_ipv4(header["src_octets"])
         destination, mapped = self._table.to_ipv4(header["dst_octets"])
-        four = self.links.right if self.ipv6_is_left else self.links.left
+        beyond_four = np.frombuffer(self.params.bg_ipv4_side.packed, dtype=np.uint8)
         return Answer(
             [
                 (EXHAUSTED, header["hlim"] <= 1),
                 (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
                 (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv6(packets)),
-                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > four.mtu),
+                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > self._ends[1].mtu),
             ],
-            lambda rows: six_to_four(packets[rows], source[rows], destination[rows]),
+            partial(_translate, six_to_four, (packets, source, destination)),
             version=4,
-            native=(native.find(header["dst_octets"]) >= 0) & ~mapped,
+            native=(header["dst_octets"] == beyond_four).all(axis=1) & ~mapped,
         )
+
+    def _route(self, packets: U8) -> Answer:
+        """Route background from the IPv4 link."""
+        beyond_six = np.frombuffer(self.params.bg_ipv6_side.packed, dtype=np.uint8)
+        native = (view(packets, IPV6)["dst_octets"] == beyond_six).all(axis=1)
+        return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe the address table, both links, static neighbors and routes to all test hosts."""
         p = self.params
-        links = (self.links.left, self.links.right)
-        sides = ("left", "right") if self.ipv6_is_left else ("right", "left")
-        device6, tester6 = (
-            [getattr(p, f"{who}_{side}_ipv6") for side in sides] for who in ("dut", "tester")
+        side6, side4 = self._order("left", "right")
+        device6, tester6, native, via = (
+            getattr(p, f"{who}_{side}_ipv6") for side in (side6, side4) for who in ("dut", "tester")
         )
         networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-        to_six = {**dict.fromkeys(networks, tester6[0]), p.bg_ipv6_side: tester6[0]}
-        to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
-        ends = (
-            ([device6[0]], [tester6[0]], to_six),
-            (
-                [p.dut_ipv4, device6[1]],
-                [p.tester_ipv4, tester6[1]],
-                {**to_four, p.bg_ipv4_side: tester6[1]},
-            ),
+        six = LinkIntent.describe(
+            self._ends[0], [device6], [tester6], dict.fromkeys([*networks, p.bg_ipv6_side], tester6)
         )
-        left, right = (
-            LinkIntent.describe(link, *end)
-            for link, end in zip(links, ends if self.ipv6_is_left else ends[::-1], strict=True)
+        to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
+        four = LinkIntent.describe(
+            self._ends[1],
+            [p.dut_ipv4, native],
+            [p.tester_ipv4, via],
+            {**to_four, p.bg_ipv4_side: via},
         )
         configuration = self.family(
-            eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
+            eam=self._eam,
             prefix=p.prefix6,
-            ipv6_side=sides[0],
+            ipv6_side=side6,
             lowest_ipv6_mtu=p.lowest_ipv6_mtu,
         )
-        return DeviceIntent(self.name, configuration, self.links, left, right)
+        return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
+
+    @property
+    def _eam(self) -> tuple[tuple[IPv4Network, IPv6Network], ...]:
+        return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
         return (
             Translator(
-                six_side="left" if self.ipv6_is_left else "right",
+                six_side=self._order("left", "right")[0],
                 six=six.ipv6,
                 six4=(six.ipv4,),
                 port=40123,
@@ -278,15 +285,14 @@ class StatelessTranslator(StatelessTechnology):
                 four6=four.ipv6,
                 server_port=443,
                 lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=AddressTable(tuple((e.ipv4, e.ipv6) for e in p.mappings.eams), p.prefix6),
+                table=AddressTable(self._eam, p.prefix6),
                 prefix_side=self.prefix_side,
             ),
         )
 
 
-def _route(networks: LongestMatch, packets: U8) -> Answer:
-    known = networks.find(view(packets, IPV6)["dst_octets"]) >= 0
-    return Answer([(TranslatorDrop.NO_MAPPING, True)], native=known)
+def _translate(translate: Callable[..., U8], columns: Iterable[U8], rows: Mask) -> U8:
+    return translate(*(columns if rows.all() else (column[rows] for column in columns)))
 
 
 class EamEntry(PluginParams):
