@@ -16,26 +16,8 @@ from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
 from v6t.packets.reference import EXHAUSTED, DropReason
-from v6t.plugins.address_mappings import (
-    WELL_KNOWN,
-    Mappings,
-    mappings_from_text,
-    read_pairs,
-)
-from v6t.plugins.audit_views import (
-    GLOBAL_HOST,
-    MAPPED_HOST,
-    OVERLAPPING_MAPPINGS,
-    PREFIX_BESIDE_MAPPINGS,
-    RAISED_MTU,
-    UNLIKE_MAPPINGS,
-    WELL_KNOWN_PREFIX,
-    AddressTable,
-    AuditView,
-    Translator,
-    prefix_variants,
-    variant_prefix,
-)
+from v6t.plugins import audit_views as views
+from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
 from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
@@ -260,23 +242,19 @@ class StatelessTranslator(StatelessTechnology):
             [p.tester_ipv4, via],
             {**to_four, p.bg_ipv4_side: via},
         )
-        configuration = self.family(
-            eam=self._eam,
-            prefix=p.prefix6,
-            ipv6_side=side6,
-            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-        )
+        table = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": side6}
+        configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
     @property
     def _eam(self) -> tuple[tuple[IPv4Network, IPv6Network], ...]:
         return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
         return (
-            Translator(
+            views.Translator(
                 six_side=self._order("left", "right")[0],
                 six=six.ipv6,
                 six4=(six.ipv4,),
@@ -285,7 +263,7 @@ class StatelessTranslator(StatelessTechnology):
                 four6=four.ipv6,
                 server_port=443,
                 lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=AddressTable(self._eam, p.prefix6),
+                table=views.AddressTable(self._eam, p.prefix6),
                 prefix_side=self.prefix_side,
             ),
         )
@@ -369,34 +347,29 @@ class Siit(StatelessTranslator):
         return (6, 4) if self.params.orientation == "nat64" else (4, 6)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
+        mapped, server, random = str(views.MAPPED_HOST), "198.19.0.2", {"policy": "random"}
         # hosts that the tables map, whatever hosts the user chose
         hosts = {
-            "ipv6_hosts": _hosts(MAPPED_HOST - 1, MAPPED_HOST),
-            "ipv4_hosts": _hosts("198.19.0.2", "198.19.0.2"),
+            "ipv6_hosts": {"first": str(views.MAPPED_HOST - 1), "last": mapped, **random},
+            "ipv4_hosts": {"first": server, "last": server, **random},
+            "eam_file": None,
         }
-
-        def variant(*table: tuple[str, str], **more: object) -> dict[str, Any]:
-            eam = [{"ipv4": four, "ipv6": six} for four, six in table]
-            return {"eam_file": None, "eam": eam, **hosts, **more}
-
-        plain, servers = ("198.18.0.0/24", "2001:2::/120"), ("198.19.0.0/24", "2001:2:0:1::/120")
-        longer = ("198.18.0.64/26", "2001:2:0:64::/122")
+        plain, servers = "198.18.0.0/24 = 2001:2::/120", "198.19.0.0/24 = 2001:2:0:1::/120"
+        longer, unlike = "198.18.0.64/26 = 2001:2:0:64::/122", "198.18.0.0/24 = 2001:2:0:64::/64"
+        prefix = views.variant_prefix(96)
         return {
-            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **prefix_variants("prefix", eam=[], eam_file=None),
-            OVERLAPPING_MAPPINGS: variant(plain, longer, servers),
-            UNLIKE_MAPPINGS: variant(("198.18.0.0/24", "2001:2:0:64::/64"), servers),
-            PREFIX_BESIDE_MAPPINGS: variant(plain, servers, prefix=variant_prefix(96)),
-            WELL_KNOWN_PREFIX: variant(
-                plain,
-                prefix=str(WELL_KNOWN),
-                ipv4_hosts={"first": GLOBAL_HOST, "last": GLOBAL_HOST},
-            ),
+            views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **views.prefix_variants("prefix", eam=[], eam_file=None),
+            views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
+            views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
+            views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
+            views.WELL_KNOWN_PREFIX: {
+                **hosts,
+                "eam": [plain],
+                "prefix": str(WELL_KNOWN),
+                "ipv4_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
+            },
         }
-
-
-def _hosts(first: object, last: object) -> dict[str, str]:
-    return {"first": str(first), "last": str(last), "policy": "random"}
 
 
 class ClatParams(TranslatorParams):
@@ -460,14 +433,14 @@ class Clat(StatelessTranslator):
 
     def audit_params(self) -> dict[str, Any]:
         """Return a prefix behind which benchmark addresses are allowed, as the well-known one has none."""
-        return {"plat_prefix": variant_prefix(96)}
+        return {"plat_prefix": views.variant_prefix(96)}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {
-            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **prefix_variants("plat_prefix"),
-            WELL_KNOWN_PREFIX: {
+            views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **views.prefix_variants("plat_prefix"),
+            views.WELL_KNOWN_PREFIX: {
                 "plat_prefix": str(WELL_KNOWN),
-                "ipv6_hosts": {"first": GLOBAL_HOST, "last": GLOBAL_HOST},
+                "ipv6_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
             },
         }
