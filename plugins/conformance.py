@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -38,7 +38,6 @@ from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json, to_stl_json
-from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build
@@ -105,14 +104,10 @@ class Case:
     what: str
 
     @cached_property
-    def sizes(self) -> Sizes:
-        """Sizes on both sides."""
-        return self.plugin.sizes_of(self.size)
-
-    @cached_property
     def traffic(self) -> Traffic:
         """The traffic as the plugin describes it."""
-        return self.plugin.sized_traffic(self.direction, self.sizes, SEED)
+        sizes = self.plugin.sizes_of(self.size)
+        return self.plugin.sized_traffic(self.direction, sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
@@ -135,7 +130,8 @@ class Case:
     @cached_property
     def octets(self) -> dict[int, int]:
         """Sizes of received foreground frames by those of sent ones, FCS included."""
-        return dict(self._order(*self.plugin.side_sizes(pair)) for pair, _ in self.sizes.pairs)
+        pairs = self.plugin.sizes_of(self.size).pairs
+        return dict(self._order(*self.plugin.side_sizes(pair)) for pair, _ in pairs)
 
     @cached_property
     def frames(self) -> dict[int, U8]:
@@ -329,15 +325,13 @@ def check_pickling(plugin: Technology) -> Rows:
     except Exception as exc:  # noqa: BLE001  (anything may fail here, and is told)
         yield "pickling", True, f"it cannot be pickled: {type(exc).__name__}: {exc}"
         return
-    if (other.params, other.links) != (plugin.params, plugin.links):
-        yield "pickling", True, "parameters or links are others after pickling"
-        return
+    differs = (other.params, other.links) != (plugin.params, plugin.links)
+    yield "pickling", differs, "parameters or links are others after pickling"
     for direction in DIRECTIONS:
         case = Case(plugin, plugin.default_frame_sizes[0], direction, "")
         copy = replace(case, plugin=other)
-        if case.streams != copy.streams:
-            yield "pickling", True, "it sends other frames after pickling"
-            return
+        differs = case.streams != copy.streams
+        yield "pickling", differs, "it sends other frames after pickling"
         for stream in case.streams.streams:
             frames = case.marked(stream)
             answers = case.answer(stream, frames), copy.answer(stream, frames)
@@ -385,7 +379,9 @@ def check_traffic(case: Case) -> Rows:
     yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
     yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
     for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
-        for code, fault, said in _check_sent(case, described, stream):
+        frames = case.marked(stream)
+        rows = _check_frames(case, stream, frames, set(case.octets), 0)
+        for code, fault, said in chain(rows, _check_variables(described, frames)):
             yield code, fault, f"class '{stream.name}': {said}"
     again = replace(case).streams
     yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
@@ -396,37 +392,10 @@ def check_traffic(case: Case) -> Rows:
         yield "export", differs, f"class '{stream.name}': frames of the exported stream are others"
 
 
-def _check_sent(case: Case, described: TrafficClass, stream: Stream) -> Rows:
-    frames = case.marked(stream)
-    yield from _check_link(frames, case.links[0], sending=True)
-    if stream.role is not Role.NEGATIVE:
-        yield from _check_headers(frames)
-    if stream.role is Role.FOREGROUND:
-        octets, version = frames.shape[1] + FCS_OCTETS, _read_version(frames[0])
-        sizes, stated = " or ".join(map(str, case.octets)), case.versions[0]
-        message = f"frames have {octets} octets, frame_pair says {sizes}"
-        yield "frame-size", octets not in case.octets, message
-        yield "ip-version", version != stated, f"frames are IPv{version}, ip_versions says {stated}"
-    yield from _check_variables(described, frames)
-
-
-def _check_headers(frames: U8) -> Rows:
-    """Yield the first problem of the first frame with a wrong length or checksum."""
-    problems = (
-        ("header", True, f"frame {number}: {problem}")
-        for number, frame in enumerate(frames)
-        for problem in find_problems(frame.tobytes())
-    )
-    yield from islice(problems, 1)
-
-
-def _read_version(frame: U8) -> int:
-    """Return the IP version of a frame, or 0 if it carries no IP."""
-    return next((VERSIONS[h.name] for h in walk(frame.tobytes()) if h.name in VERSIONS), 0)
-
-
-def _check_link(frames: U8, link: Link, *, sending: bool) -> Rows:
-    ends = (link.dut_mac, link.tester_mac) if sending else (link.tester_mac, link.dut_mac)
+def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side: int) -> Rows:
+    """Check frames of a stream as sent (``side`` 0) or as they leave the device (1)."""
+    link, version = case.links[side], case.versions[side]
+    ends = (link.tester_mac, link.dut_mac) if side else (link.dut_mac, link.tester_mac)
     macs = np.frombuffer(bytes.fromhex("".join(ends).replace(":", "")), dtype=np.uint8)
     differ = (frames[:, :12] != macs).any()
     yield "mac-address", differ, "MAC addresses are not those of the link"
@@ -436,6 +405,17 @@ def _check_link(frames: U8, link: Link, *, sending: bool) -> Rows:
     else:
         right = tagged & (to_numbers(frames[:, 14:16]) & 0x0FFF == link.vlan)
         yield "vlan", not right.all(), f"frames are not tagged with VLAN {link.vlan}"
+    if stream.role is not Role.NEGATIVE:
+        problems = ((n, text) for n, f in enumerate(frames) for text in find_problems(f.tobytes()))
+        for number, problem in islice(problems, 1):
+            yield "header", True, f"frame {number}: {problem}"
+    if stream.role is Role.FOREGROUND:
+        length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, octets))
+        message = f"frames have {length} octets, frame_pair says {stated}"
+        yield "frame-size", length not in octets, message
+        headers = walk(frames[0].tobytes())
+        first = next((VERSIONS[h.name] for h in headers if h.name in VERSIONS), 0)
+        yield "ip-version", first != version, f"frames are IPv{first}, ip_versions says {version}"
 
 
 def _check_variables(described: TrafficClass, frames: U8) -> Rows:
@@ -512,25 +492,17 @@ def _check_shape(case: Case, answer: Expected, count: int) -> Rows:
 
 
 def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> Rows:
-    sizes = set(answer.length.tolist())
-    if len(sizes) > 1:
-        yield "frame-size", True, f"equal frames leave in different sizes: {sorted(sizes)}"
+    lengths = set(answer.length.tolist())
+    if len(lengths) > 1:
+        yield "frame-size", True, f"equal frames leave in different sizes: {sorted(lengths)}"
         return
-    out = answer.frames[:, : sizes.pop()]
-    changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
-    for code, fault, said in (
-        *_check_link(out, case.links[1], sending=False),
-        *_check_headers(out),
-        ("trailer", changed, "the last 16 octets, the tester's mark, are not those sent"),
-    ):
+    out = answer.frames[:, : lengths.pop()]
+    octets = {case.octets.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
+    for code, fault, said in _check_frames(case, stream, out, octets, 1):
         yield code, fault, f"out of expect(): {said}"
-    if stream.role is Role.FOREGROUND:
-        octets, version = out.shape[1] + FCS_OCTETS, _read_version(out[0])
-        size, stated = case.octets.get(frames.shape[1] + FCS_OCTETS, octets), case.versions[1]
-        message = f"frames leave with {octets} octets, frame_pair says {size}"
-        yield "frame-size", octets != size, message
-        message = f"frames leave as IPv{version}, ip_versions says {stated}"
-        yield "ip-version", version != stated, message
+    changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
+    message = "out of expect(): the last 16 octets, the tester's mark, are not those sent"
+    yield "trailer", changed, message
 
 
 def _check_strangers(case: Case) -> Rows:
