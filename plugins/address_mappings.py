@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,20 +39,13 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
 
 
 def read_prefix(text: str, name: str) -> IPv6Network:
-    """Read the RFC 6052 prefix of a parameter; ``wkp`` and ``well-known`` are the well-known one.
-
-    Raises:
-        UsageError: IPv4 addresses cannot be embedded behind it.
-    """
+    """Read the RFC 6052 prefix of a parameter; ``wkp`` and ``well-known`` are the well-known one."""
     named = str(WELL_KNOWN) if text in {"wkp", "well-known"} else text
     return check_prefix(network6(named, name))
 
 
 def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
-    """Return whether a prefix may stand for an address: the well-known one only for global ones.
-
-    See RFC 6052, section 3.1.
-    """
+    """Return whether RFC 6052, section 3.1, allows it: the well-known prefix stands for global addresses."""
     return prefix != WELL_KNOWN or ipv4.is_global
 
 
@@ -83,30 +75,11 @@ def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
 
 
 @dataclass(frozen=True)
-class Mapping(ABC):
-    """An IPv6 prefix whose addresses represent those of an IPv4 prefix."""
+class Mapping:
+    """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix (RFC 7757)."""
 
     ipv4: IPv4Network
     ipv6: IPv6Network
-
-    @property
-    @abstractmethod
-    def layout(self) -> BitLayout:
-        """How an IPv6 address holds an IPv4 address."""
-
-    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
-        """Compute the IPv6 address of an address within the IPv4 prefix."""
-        return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
-
-    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
-        """Compute the IPv4 address of an address within the IPv6 prefix; later bits are ignored."""
-        suffix = self.layout.decode(int(ipv6))[IPV4]
-        return IPv4Address(int(self.ipv4.network_address) | suffix)
-
-
-@dataclass(frozen=True)
-class Eam(Mapping):
-    """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
 
     def __post_init__(self) -> None:
         suffix_len = 32 - self.ipv4.prefixlen
@@ -120,7 +93,17 @@ class Eam(Mapping):
 
     @cached_property
     def layout(self) -> BitLayout:
+        """How an IPv6 address holds an IPv4 address."""
         return eam_layout(self.ipv4, self.ipv6)
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
+        """Compute the IPv6 address of an address within the IPv4 prefix."""
+        return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
+        """Compute the IPv4 address of an address within the IPv6 prefix; later bits are ignored."""
+        suffix = self.layout.decode(int(ipv6))[IPV4]
+        return IPv4Address(int(self.ipv4.network_address) | suffix)
 
 
 class Rfc6052(Mapping):
@@ -129,29 +112,29 @@ class Rfc6052(Mapping):
     def __init__(self, ipv6: IPv6Network) -> None:
         super().__init__(IPv4Network("0.0.0.0/0"), check_prefix(ipv6))
 
-    @property
+    @cached_property
     def layout(self) -> BitLayout:
         return embedded_address_layout(self.ipv6)
 
 
 @dataclass(frozen=True)
 class Mappings:
-    """A translator's address table: EAMs first, by longest prefix, then an RFC 6052 prefix.
+    """A translator's address table.
 
     Attributes:
-        eams: explicit mappings, in any order.
+        eams: explicit mappings in any order; the longest prefix decides.
         prefix: for all other addresses (RFC 7757, section 3); None: they are not translated.
     """
 
-    eams: tuple[Eam, ...] = ()
+    eams: tuple[Mapping, ...] = ()
     prefix: Rfc6052 | None = None
 
     def __post_init__(self) -> None:
-        for version in ("ipv4", "ipv6"):
-            counts = Counter(getattr(e, version) for e in self.eams)
-            for twice in (net for net, count in counts.items() if count > 1):
+        for networks in ([e.ipv4 for e in self.eams], [e.ipv6 for e in self.eams]):
+            net, count = next(iter(Counter(map(str, networks)).most_common(1)), ("", 0))
+            if count > 1:
                 raise UsageError(
-                    f"two explicit address mappings have the same prefix {twice}",
+                    f"two explicit address mappings have the same prefix {net}",
                     "leave one out; a longer prefix within another is fine",
                     code="duplicate",
                 )
@@ -192,21 +175,17 @@ class Mappings:
         for other in self.eams:
             longer4 = other.ipv4.prefixlen > mapping.ipv4.prefixlen
             longer6 = mapping is self.prefix or other.ipv6.prefixlen > mapping.ipv6.prefixlen
-            if longer4 and _overlaps(other.ipv4, first, last):
+            if longer4 and other.ipv4[0] <= last and first <= other.ipv4[-1]:
                 return None
-            if longer6 and _overlaps(other.ipv6, low, high):
+            if longer6 and other.ipv6[0] <= high and low <= other.ipv6[-1]:
                 return None
         return mapping
 
 
 def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
-    """Read a table from pairs of an IPv4 and an IPv6 prefix.
-
-    Raises:
-        UsageError: a prefix is invalid or has host bits, or the table is impossible.
-    """
+    """Read a table from pairs of an IPv4 and an IPv6 prefix."""
     eams = tuple(
-        Eam(network4(four, "EAM IPv4 prefix"), network6(six, "EAM IPv6 prefix"))
+        Mapping(network4(four, "EAM IPv4 prefix"), network6(six, "EAM IPv6 prefix"))
         for four, six in pairs
     )
     return Mappings(eams, Rfc6052(network6(prefix, "prefix")) if prefix else None)
@@ -238,11 +217,3 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         four, six = words if ":" in words[1] else words[::-1]
         pairs.append((four, six))
     return pairs
-
-
-def _overlaps(
-    net: IPv4Network | IPv6Network,
-    first: IPv4Address | IPv6Address,
-    last: IPv4Address | IPv6Address,
-) -> bool:
-    return int(net.network_address) <= int(last) and int(first) <= int(net.broadcast_address)

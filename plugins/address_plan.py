@@ -7,15 +7,13 @@ technologies and drivers, the parts of a chain, and the addresses that a chain c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
-    IPv4Network,
     IPv6Address,
     IPv6Interface,
-    IPv6Network,
     ip_network,
     summarize_address_range,
 )
@@ -33,67 +31,58 @@ from v6t.intent.families import (
     RouterConfig,
     SiitConfig,
 )
-from v6t.plugins.address_mappings import Eam, Mappings, Rfc6052
+from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 
-Names = Mapping[Address | Network, str]
+Problems = Iterator[tuple[Address | Network, str, str]]
+"""Addresses and networks, what is wrong with them, and hints."""
 
-_OWN = ("br_address", "tunnel_local")
-"""Fields of configurations that are addresses of the device, and need not be on a link."""
+_USED = "choose an address that is not used"
+_OUTSIDE = "choose a network outside"
 
 
-@dataclass(frozen=True)
 class _Side:
-    """One side of an intent.
+    """One side of an intent: addresses of the device, their networks, and routes but default routes."""
 
-    Attributes:
-        name: ``left`` or ``right``.
-        own: addresses of the device.
-        links: networks of these addresses; an address with its full length is on no network.
-        neighbors: addresses of the tester, or of the next device of a chain.
-        routes: networks and next hops.
-    """
-
-    name: str
-    own: Sequence[Address]
-    links: Sequence[Network]
-    neighbors: Sequence[Address]
-    routes: Sequence[tuple[Network, Address]]
-
-    @classmethod
-    def of(cls, name: str, side: LinkIntent) -> _Side:
-        return cls(
-            name,
-            [each.ip for each in side.addresses],
-            [each.network for each in side.addresses if each.network.num_addresses > 1],
-            list(side.neighbors),
-            list(side.routes.items()),
-        )
+    def __init__(self, name: str, intent: LinkIntent) -> None:
+        self.name, self.intent, interfaces = name, intent, intent.addresses
+        self.own: list[Address] = [each.ip for each in interfaces]
+        links = (each.network for each in interfaces)
+        self.links: list[Network] = [net for net in links if net.num_addresses > 1]
+        self.routes = [net for net in intent.routes if net.prefixlen]
 
 
-@dataclass(frozen=True)
 class _Device:
     """A device, or a part of a chain, as an intent describes it."""
 
-    left: _Side
-    right: _Side
-    configuration: DeviceConfig
-    own: Sequence[Address] = field(init=False)
+    def __init__(self, left: LinkIntent, right: LinkIntent, configuration: DeviceConfig) -> None:
+        self.left, self.right = _Side("left", left), _Side("right", right)
+        self.sides = (self.left, self.right), (self.right, self.left)
+        self.configuration = configuration
+        tunnels = (getattr(configuration, name, None) for name in ("br_address", "tunnel_local"))
+        own = (*self.left.own, *self.right.own, *filter(None, tunnels))
+        self.own = list(dict.fromkeys(own))
+        self.neighbors = (*left.neighbors, *right.neighbors)
 
-    @classmethod
-    def of(cls, intent: DeviceIntent) -> _Device:
-        left, right = _Side.of("left", intent.left), _Side.of("right", intent.right)
-        return cls(left, right, intent.configuration)
+    def customers(self) -> Iterator[Network]:
+        """Yield the IPv4 networks of customers on the left."""
+        configuration = self.configuration
+        if isinstance(configuration, (MapERelayConfig, MapTRelayConfig)):
+            yield from (rule.ipv4_prefix for rule in configuration.rules)
+        table = configuration.table if isinstance(configuration, LwAftrConfig) else None
+        if isinstance(table, GeneratedTable):
+            yield table.ipv4_pool
+        yield from getattr(configuration, "inside4", ())
 
-    def __post_init__(self) -> None:
-        tunnels = [a for name in _OWN if (a := getattr(self.configuration, name, None))]
-        known = [*self.left.own, *self.right.own]
-        own = [*known, *(a for a in dict.fromkeys(tunnels) if a not in known)]
-        object.__setattr__(self, "own", own)
-
-    @property
-    def sides(self) -> tuple[tuple[_Side, _Side], ...]:
-        """Each side with the opposite one."""
-        return (self.left, self.right), (self.right, self.left)
+    def pool(self) -> Iterator[Network]:
+        """Yield the networks that hold exactly the public addresses."""
+        if isinstance(self.configuration, NptConfig):
+            yield self.configuration.external
+        for name in ("pool4", "pool6"):
+            addresses = getattr(self.configuration, name, ())
+            if addresses and int(addresses[-1]) - int(addresses[0]) == len(addresses) - 1:
+                yield from summarize_address_range(addresses[0], addresses[-1])
+            else:
+                yield from map(ip_network, addresses)
 
 
 def check_addresses(intent: DeviceIntent, params: object = None) -> None:
@@ -107,198 +96,160 @@ def check_addresses(intent: DeviceIntent, params: object = None) -> None:
         UsageError: a neighbor is not on its link, an address is used twice, links or routes overlap, or a
             route contains its own next hop or an address of the device.
     """
-    names: dict[Address | Network, str] = {}
-    for value, name in _named(params):
-        names.setdefault(value, name)
-    whole = _Device.of(intent)
-    parts = [_Device.of(part.intent) for part in intent.parts]
+    for subject, problem, hint in _find_problems(intent):
+        names: dict[Address | Network, str] = {}
+        for value, name in _named(params):
+            names.setdefault(value, name)
+        first = getattr(subject, "network_address", subject)
+        name = names.get(subject) or names.get(first, "")
+        raise UsageError(
+            f"{name or 'the device configuration'}: {subject} {problem}",
+            hint,
+            path=(name,) if name else (),
+            code="invalid-intent",
+        )
+
+
+def _find_problems(intent: DeviceIntent) -> Problems:
+    whole = _Device(intent.left, intent.right, intent.configuration)
+    parts = [_Device(p.intent.left, p.intent.right, p.intent.configuration) for p in intent.parts]
     for device in (*parts, whole):
         for here, there in device.sides:
-            _check_neighbors(device, here, there, names)
-            _check_routes(device, here, there, names)
-        _check_customers(device, names)
-        _check_pool(device, names)
-        _check_translated(device, names)
-    _check_links(parts or [whole], names)
-    _check_background(intent, names)
+            yield from _check_neighbors(device, here, there)
+            yield from _check_routes(device, here, there)
+        yield from _check_customers(device)
+        yield from _check_pool(device)
+        yield from _check_translated(device)
+    yield from _check_links(parts or [whole])
+    yield from _check_background(intent)
     if parts:
-        _check_chain(whole, parts, names)
+        yield from _check_chain(whole, parts)
 
 
-def _check_neighbors(device: _Device, here: _Side, there: _Side, names: Names) -> None:
+def _conflicts(
+    networks: Iterable[Network], others: Iterable[Address | Network]
+) -> Iterator[tuple[Network, Any]]:
+    """Yield each network with the addresses in it, and with the networks that it overlaps."""
+    others = list(others)
+    for net in networks:
+        first, last = int(net[0]), int(net[-1])
+        for other in others:
+            if other.version != net.version:
+                continue
+            is_net = hasattr(other, "network_address")
+            low, high = (other[0], other[-1]) if is_net else (other, other)
+            if first <= int(high) and int(low) <= last:
+                yield net, other
+
+
+def _check_neighbors(device: _Device, here: _Side, there: _Side) -> Problems:
     """Check that the neighbors of a side are on its link and have addresses of their own."""
-    for neighbor in here.neighbors:
+    for neighbor in here.intent.neighbors:
         if neighbor in device.own:
-            raise _twice(neighbor, "the device and of the tester", names)
-        if neighbor in there.neighbors:
-            raise _twice(neighbor, "the tester on both links", names)
+            yield neighbor, "is an address of the device and of the tester", _USED
+        if neighbor in there.intent.neighbors:
+            yield neighbor, "is an address of the tester on both links", _USED
         links = [n for n in here.links if n.version == neighbor.version]
-        shown = ", ".join(map(str, links)) or f"without IPv{neighbor.version}"
+        where = f"the {here.name} link ({', '.join(map(str, links)) or f'without IPv{neighbor.version}'})"
         if not any(neighbor in n for n in links):
-            raise _refusal(
-                neighbor,
-                f"is not on the {here.name} link ({shown})",
-                "choose an address of that network, or change the device's address",
-                names,
-            )
+            hint = "choose an address of that network, or change the device's address"
+            yield neighbor, f"is not on {where}", hint
         if any(_is_reserved(neighbor, n) for n in links):
-            raise _refusal(
-                neighbor,
-                f"is not the address of a host on the {here.name} link ({shown})",
-                "choose an address within the network",
-                names,
-            )
+            hint = "choose an address within the network"
+            yield neighbor, f"is not the address of a host on {where}", hint
 
 
-def _check_routes(device: _Device, here: _Side, there: _Side, names: Names) -> None:
+def _check_routes(device: _Device, here: _Side, there: _Side) -> Problems:
     """Check that the routes of a side lead to hosts, and to the hosts of this side only."""
-    for net, via in here.routes:
-        if not net.prefixlen:  # a default route: every other route and link is more specific
-            continue
-        if _contains(net, via) and net.num_addresses > 1:
-            raise _route(net, f"contains its own next hop {via}", names)
-        for own in device.own:
-            if _contains(net, own):
-                raise _route(net, f"contains {own}, an address of the device", names)
-        for link in there.links:
-            if _overlap(net, link):
-                raise _route(
-                    net, f"on the {here.name} overlaps the {there.name} link {link}", names
-                )
-        for other, _ in there.routes if here.name == "left" else ():
-            if other.prefixlen and _overlap(net, other):
-                raise _route(net, f"on the {here.name} overlaps {other} on the {there.name}", names)
+    for net in here.routes:
+        via = here.intent.routes[net]
+        if net.num_addresses > 1:
+            for _ in _conflicts([net], [via]):
+                yield net, f"contains its own next hop {via}", _OUTSIDE
+        for _, own in _conflicts([net], device.own):
+            yield net, f"contains {own}, an address of the device", _OUTSIDE
+        for _, link in _conflicts([net], there.links):
+            yield net, f"on the {here.name} overlaps the {there.name} link {link}", _OUTSIDE
+        for _, other in _conflicts([net], there.routes if here.name == "left" else ()):
+            yield net, f"on the {here.name} overlaps {other} on the {there.name}", _OUTSIDE
 
 
-def _check_customers(device: _Device, names: Names) -> None:
+def _check_customers(device: _Device) -> Problems:
     """Check that the IPv4 addresses of customers are neither the device's nor on the right side."""
-    for net in _customers(device.configuration):
-        for address in (*device.own, *device.right.neighbors):
-            if _contains(net, address):
-                raise _route(net, f"of the customers contains {address}, which a link has", names)
-        for other, _ in device.right.routes:
-            if other.prefixlen and _overlap(net, other):
-                raise _route(net, f"of the customers overlaps {other} on the right", names)
+    right = device.right
+    for net, address in _conflicts(device.customers(), (*device.own, *right.intent.neighbors)):
+        yield net, f"of the customers contains {address}, which a link has", _OUTSIDE
+    for net, other in _conflicts(device.customers(), right.routes):
+        yield net, f"of the customers overlaps {other} on the right", _OUTSIDE
 
 
-def _check_translated(device: _Device, names: Names) -> None:
-    """Check that no address of a link is translated, and none is what a host is translated to."""
-    configuration = device.configuration
-    links = (*device.own, *device.left.neighbors, *device.right.neighbors)
-    prefixes = (getattr(configuration, name, None) for name in ("prefix", "dmr"))
-    for net in filter(None, prefixes):
-        for address in links:
-            if _contains(net, address):
-                raise _route(net, f"is translated and contains {address}, which a link has", names)
-    if not isinstance(configuration, SiitConfig):
-        return
-    mappings = _mappings(configuration)
-    whole = None if mappings.prefix is None else mappings.prefix.ipv6
-    hosts = [
-        n for s in (device.left, device.right) for n, _ in s.routes if n.prefixlen and n != whole
-    ]
-    for address in links:
-        other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
-        if other is not None and any(_contains(net, other) for net in hosts):
-            raise _twice(address, f"a link and stands for the host {other}", names)
-
-
-def _mappings(configuration: SiitConfig) -> Mappings:
-    """Return the address table of a stateless translator."""
-    eams = tuple(Eam(four, six) for four, six in configuration.eam)
-    prefix = configuration.prefix
-    return Mappings(eams, None if prefix is None else Rfc6052(prefix))
-
-
-def _check_pool(device: _Device, names: Names) -> None:
+def _check_pool(device: _Device) -> Problems:
     """Check that public addresses are neither on the left, nor the tester's, nor a host's on the right.
 
     They may be the device's right address, as those of many home routers are.
     """
-    left, right = device.left, device.right
-    for net in _pool(device.configuration):
-        for address in (*left.own, *left.neighbors, *right.neighbors):
-            if _contains(net, address):
-                raise _twice(address, "a link and of the public pool", names)
-        for other in (*left.links, *(n for n, _ in left.routes if n.prefixlen)):
-            if _overlap(net, other):
-                raise _route(net, f"of the public pool overlaps {other} on the left", names)
-        for other, _ in right.routes:
-            if other.prefixlen and _overlap(net, other):
-                raise _route(net, f"of the public pool overlaps {other} on the right", names)
+    left, right, pool = device.left, device.right, list(device.pool())
+    for _, address in _conflicts(pool, (*left.own, *device.neighbors)):
+        yield address, "is an address of a link and of the public pool", _USED
+    for net, other in _conflicts(pool, (*left.links, *left.routes)):
+        yield net, f"of the public pool overlaps {other} on the left", _OUTSIDE
+    for net, other in _conflicts(pool, right.routes):
+        yield net, f"of the public pool overlaps {other} on the right", _OUTSIDE
 
 
-def _check_background(intent: DeviceIntent, names: Names) -> None:
+def _check_translated(device: _Device) -> Problems:
+    """Check that no address of a link is translated, and none is what a host is translated to."""
+    configuration, links = device.configuration, (*device.own, *device.neighbors)
+    prefixes = (getattr(configuration, name, None) for name in ("prefix", "dmr"))
+    for net, address in _conflicts(filter(None, prefixes), links):
+        yield net, f"is translated and contains {address}, which a link has", _OUTSIDE
+    if not isinstance(configuration, SiitConfig):
+        return
+    prefix = configuration.prefix
+    eams = tuple(Mapping(four, six) for four, six in configuration.eam)
+    mappings = Mappings(eams, None if prefix is None else Rfc6052(prefix))
+    hosts = [net for net in (*device.left.routes, *device.right.routes) if net != prefix]
+    for address in links:
+        other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
+        if other is not None and any(_conflicts(hosts, [other])):
+            yield address, f"is an address of a link and stands for the host {other}", _USED
+
+
+def _check_background(intent: DeviceIntent) -> Problems:
     """Check the VLANs of the background, which are links of the device, too."""
     sides = [replace(side, routes={}) for side in (intent.left, intent.right)]
     vlans = [side.background for side in sides if side.background is not None]
     for one, other in zip(vlans, reversed(vlans), strict=True):
-        device = _plain_device(one, other)
-        _check_neighbors(device, device.left, device.right, names)
+        device = _Device(one, other, RouterConfig())
+        yield from _check_neighbors(device, device.left, device.right)
         for side in sides:
-            _check_links([_plain_device(one, side)], names)
+            yield from _check_links([_Device(one, side, RouterConfig())])
 
 
-def _plain_device(left: LinkIntent, right: LinkIntent) -> _Device:
-    return _Device(_Side.of("left", left), _Side.of("right", right), RouterConfig())
-
-
-def _check_links(devices: Sequence[_Device], names: Names) -> None:
+def _check_links(devices: Sequence[_Device]) -> Problems:
     """Check that each address of the devices is used once, and that a device's links do not overlap."""
-    used = [a for d in devices for side in (d.left, d.right) for a in side.own]
+    used = [address for d in devices for address in (*d.left.own, *d.right.own)]
     for address in used:
         if used.count(address) > 1:
-            raise _twice(address, "the device on several links", names)
+            yield address, "is an address of the device on several links", _USED
     for device in devices:
-        for link in device.left.links:
-            for other in device.right.links:
-                if _overlap(link, other):
-                    raise _route(link, f"on the left overlaps the right link {other}", names)
+        for link, other in _conflicts(device.left.links, device.right.links):
+            yield link, f"on the left overlaps the right link {other}", _OUTSIDE
 
 
-def _check_chain(whole: _Device, parts: Sequence[_Device], names: Names) -> None:
+def _check_chain(whole: _Device, parts: Sequence[_Device]) -> Problems:
     """Check that hosts, tester and public addresses are none of the links between the parts."""
     inner = [side for p in parts for side in (p.left, p.right)][1:-1]
-    own = [a for side in inner for a in side.own]
-    links = [n for side in inner for n in side.links]
+    own = [address for side in inner for address in side.own]
+    links = [net for side in inner for net in side.links]
     for side, _ in whole.sides:
-        for address in side.neighbors:
+        for address in side.intent.neighbors:
             if address in own:
-                raise _twice(address, "the tester and of a link between the devices", names)
-        nets = [n for n, _ in side.routes if n.prefixlen]
-        for net in (
-            *nets,
-            *side.links,
-            *_customers(whole.configuration),
-            *_pool(whole.configuration),
-        ):
-            for link in links:
-                if _overlap(net, link):
-                    raise _route(net, f"overlaps {link}, a link between the devices", names)
-
-
-def _customers(configuration: DeviceConfig) -> Iterator[Network]:
-    """Yield the IPv4 networks of customers on the left."""
-    if isinstance(configuration, (MapERelayConfig, MapTRelayConfig)):
-        yield from (rule.ipv4_prefix for rule in configuration.rules)
-    if isinstance(configuration, LwAftrConfig) and isinstance(configuration.table, GeneratedTable):
-        yield configuration.table.ipv4_pool
-    yield from getattr(configuration, "inside4", ())
-
-
-def _pool(configuration: DeviceConfig) -> Iterator[Network]:
-    """Yield the networks that hold exactly the public addresses."""
-    if isinstance(configuration, NptConfig):
-        yield configuration.external
-    for name in ("pool4", "pool6"):
-        addresses = getattr(configuration, name, ())
-        if not addresses:
-            continue
-        first, last = addresses[0], addresses[-1]
-        if int(last) - int(first) == len(addresses) - 1:
-            yield from summarize_address_range(first, last)
-        else:
-            yield from map(ip_network, addresses)
+                problem = "is an address of the tester and of a link between the devices"
+                yield address, problem, _USED
+        outer = (*side.routes, *side.links, *whole.customers(), *whole.pool())
+        for net, link in _conflicts(outer, links):
+            yield net, f"overlaps {link}, a link between the devices", _OUTSIDE
 
 
 def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
@@ -320,39 +271,8 @@ def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, st
             yield from _named(value, f"{above}{name}.")
 
 
-def _contains(net: Network, address: Address) -> bool:
-    return net.version == address.version and address in net
-
-
-def _overlap(one: Network, other: Network) -> bool:
-    return one.version == other.version and one.overlaps(other)
-
-
 def _is_reserved(address: Address, net: Network) -> bool:
-    """Whether an address is its network's own, Subnet-Router anycast in IPv6, or the broadcast address."""
+    """Return whether an address is Subnet-Router anycast, or its network's own or broadcast address."""
     if net.num_addresses < 4:
         return False
-    broadcast = address.version == 4 and address == net.broadcast_address
-    return address == net.network_address or broadcast
-
-
-def _twice(address: Address, users: str, names: Names) -> UsageError:
-    return _refusal(
-        address, f"is an address of {users}", "choose an address that is not used", names
-    )
-
-
-def _route(net: Network, problem: str, names: Names) -> UsageError:
-    return _refusal(net, problem, "choose a network outside", names)
-
-
-def _refusal(subject: Address | Network, problem: str, hint: str, names: Names) -> UsageError:
-    name = names.get(subject, "")
-    if not name and isinstance(subject, (IPv4Network, IPv6Network)):
-        name = names.get(subject.network_address, "")
-    return UsageError(
-        f"{name or 'the device configuration'}: {subject} {problem}",
-        hint,
-        path=(name,) if name else (),
-        code="invalid-intent",
-    )
+    return address == net[0] or (address.version == 4 and address == net[-1])

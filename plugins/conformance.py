@@ -5,24 +5,23 @@
     def test_my_technology_conforms():
         assert_conforms(MyTechnology)
 
-It proves that frames are valid on both links, with a VLAN on either, and as long as the plugin says; that
-what must be dropped is dropped; that the plugin is deterministic and can be sent to other processes. It
-cannot prove that the translation is the RFC's: compare that with something independent.
+It proves that frames are valid, that the plugin is deterministic and picklable, and that it drops what it
+must drop. It cannot prove that the translation is the RFC's: compare that with something independent.
 """
 
 from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from v6t.base.entry_points import blame
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.ethernet import FCS_OCTETS
 from v6t.base.strict_model import descriptions
@@ -39,7 +38,6 @@ from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json, to_stl_json
-from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build
@@ -56,12 +54,13 @@ NAMES = 1000
 FINDINGS_PER_CHECK = 5
 NONCE = 0x5A
 TIME_NS = 0x0123456789ABCDEF
-LEFT_VLAN, RIGHT_VLAN = 7, 4094
 FIRST_ID = {"forward": 0, "reverse": 64}
 SEED = 7
-LARGER_SIZES = "570x4,1518x1"
-"""Sizes of a mix besides the smallest."""
 VERSIONS = {"IPv4": 4, "IPv6": 6}
+
+_T = TypeVar("_T")
+Rows = Iterator[tuple[str, Any, str]]
+"""Code of a fault, whether the plugin has it, and its description."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +68,13 @@ class Finding:
     """A fault of a plugin.
 
     Attributes:
-        where: the check.
-        said: one sentence.
+        where: the check and its case.
+        code: of the fault, for example ``hop-limit``.
+        said: description.
     """
 
     where: str
+    code: str
     said: str
 
     def __str__(self) -> str:
@@ -82,13 +83,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of all checks of a plugin.
-
-    Attributes:
-        checks: number of checks.
-        findings: faults; none: the plugin conforms.
-        notes: what could not be checked.
-    """
+    """Number of checks, all faults, and notes about what could not be checked."""
 
     checks: int
     findings: tuple[Finding, ...]
@@ -97,77 +92,55 @@ class Report:
 
 @dataclass(frozen=True)
 class Case:
-    """A plugin with parameters and links, a frame size and a direction.
+    """A plugin with parameters and links, a frame size or mix of sizes, and a direction.
 
     Its frames are those that a tester sends, with trailers. A stateful plugin gets the table of a device that
     keeps the Initiator's ports and gives all connections one public address.
-
-    Attributes:
-        plugin: the instance.
-        size: the listed size, or a mix of sizes.
-        direction: of the frames.
-        what: description for messages.
-        opposite: the same in the other direction, if it exists already.
     """
 
     plugin: Technology
     size: int | str
     direction: Direction
     what: str
-    opposite: Case | None = field(default=None, compare=False, repr=False)
-    _expanders: dict[int, Expander] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """Name in messages."""
-        return f"{self.what}, {self.size} octets, {self.direction}"
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        """Sizes on both sides."""
-        return self.plugin.sizes_of(self.size)
 
     @cached_property
     def traffic(self) -> Traffic:
         """The traffic as the plugin describes it."""
-        return self.plugin.sized_traffic(self.direction, self.sizes, SEED)
+        sizes = self.plugin.sizes_of(self.size)
+        return self.plugin.sized_traffic(self.direction, sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
         """The compiled traffic."""
         return compile_traffic(self.traffic, first_stream_id=FIRST_ID[self.direction])
 
-    @property
-    def here(self) -> Link:
-        """The link on which frames are sent."""
-        return self.plugin.links.left if self.direction == "forward" else self.plugin.links.right
+    def _order(self, left: _T, right: _T) -> tuple[_T, _T]:
+        return (left, right) if self.direction == "forward" else (right, left)
 
     @property
-    def there(self) -> Link:
-        """The link on which frames leave the device."""
-        return self.plugin.links.right if self.direction == "forward" else self.plugin.links.left
-
-    @cached_property
-    def octets(self) -> dict[int, int]:
-        """Sizes of received foreground frames by those of sent ones, FCS included."""
-        sides = (self.plugin.side_sizes(pair) for pair, _ in self.sizes.pairs)
-        return dict(s if self.direction == "forward" else s[::-1] for s in sides)
+    def links(self) -> tuple[Link, Link]:
+        """The links on which frames are sent, and leave the device."""
+        return self._order(self.plugin.links.left, self.plugin.links.right)
 
     @property
     def versions(self) -> tuple[int, int]:
         """IP version of foreground frames as sent, and as received."""
-        left, right = self.plugin.ip_versions
-        return (left, right) if self.direction == "forward" else (right, left)
+        return self._order(*self.plugin.ip_versions)
 
-    def first(self, stream: Stream) -> U8:
-        """Return the first frames of a stream of this case."""
-        if stream.stream_id not in self._expanders:
-            self._expanders[stream.stream_id] = Expander(stream)
-        return self._expanders[stream.stream_id].frames(0, FRAMES)
+    @cached_property
+    def octets(self) -> dict[int, int]:
+        """Sizes of received foreground frames by those of sent ones, FCS included."""
+        pairs = self.plugin.sizes_of(self.size).pairs
+        return dict(self._order(*self.plugin.side_sizes(pair)) for pair, _ in pairs)
+
+    @cached_property
+    def frames(self) -> dict[int, U8]:
+        """The first frames of each stream, without trailers, by its identifier."""
+        return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
 
     def marked(self, stream: Stream) -> U8:
         """Return the first frames of a stream with trailers."""
-        frames = self.first(stream)
+        frames = self.frames[stream.stream_id].copy()
         mark = {"stream_id": stream.stream_id, "nonce": NONCE, "time_ns": TIME_NS}
         trailer.stamp(frames, stream.checksum, seq=np.arange(FRAMES), **mark)
         return frames
@@ -179,39 +152,26 @@ class Case:
             return plugin.expect(self.direction, frames)
         initial, learned = (rows[: len(frames)] for rows in self._connections)
         if self.direction == "reverse":
-            frames = _write_learned_ports(frames, learned)
+            frames = frames.copy()
+            ends = locate_endpoints(frames[0])
+            frames[:, ends.port(source=True)] = learned[:, -2:]
+            frames[:, ends.port(source=False)] = learned[:, -4:-2]
+            ends.write_checksum(frames)
         return plugin.connected(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
         """Frames that opened connections, and the Responder's table."""
-        opposite: Direction = "reverse" if self.direction == "forward" else "forward"
-        both = {
-            self.direction: self,
-            opposite: self.opposite or Case(self.plugin, self.size, opposite, self.what),
-        }
-        initial, response = (_foreground_frames(both[direction]) for direction in DIRECTIONS)
-        response = response[:1]
+        initial, response = (
+            next(c.frames[s.stream_id] for s in c.streams.streams if s.role is Role.FOREGROUND)
+            for c in (replace(self, direction=direction) for direction in DIRECTIONS)
+        )
         here, there = locate_endpoints(initial[0]), locate_endpoints(response[0])
         learned = np.empty((FRAMES, len(there.swapped_row)), dtype=np.uint8)
-        learned[:] = response[:, there.row][:, there.swapped_row]
+        learned[:] = response[:1, there.row][:, there.swapped_row]
         if here.port(source=True) != here.port(source=False):
             learned[:, -2:] = initial[:, here.port(source=False)]
         return initial, learned
-
-
-def _foreground_frames(case: Case) -> U8:
-    return case.first(next(s for s in case.streams.streams if s.role is Role.FOREGROUND))
-
-
-def _write_learned_ports(frames: U8, learned: U8) -> U8:
-    """Return the Responder's template with the ports of learned connections and valid checksums."""
-    out = frames.copy()
-    ends = locate_endpoints(out[0])
-    out[:, ends.port(source=True)] = learned[:, -2:]
-    out[:, ends.port(source=False)] = learned[:, -4:-2]
-    ends.write_checksum(out)
-    return out
 
 
 def exhausted(frame: bytes) -> bytes:
@@ -227,44 +187,33 @@ def exhausted(frame: bytes) -> bytes:
 
 
 def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
-    """Yield all cases of a plugin.
-
-    Args:
-        kind: the plugin.
-        params: in place of its defaults.
-    """
+    """Yield all cases of a plugin, with ``params`` in place of its defaults, both directions in turn."""
     plain = params if params is not None else kind.params_model()
     usual, plugin = kind.default_frame_sizes[0], kind(plain, Links())
     sizes = sorted({usual, *kind.rfc_frame_sizes[:1]})
-    for size in dict.fromkeys([*sizes, *kind.rfc_frame_sizes[-1:]]):
-        yield from _both_directions(plugin, size, "as it is")
-    yield from _both_directions(plugin, f"imix:{usual}x7,{LARGER_SIZES}", "several sizes")
-    full, words = _with_all_classes(plain)
-    roomy = usual + 100  # for background, which is IPv6 whatever the foreground is
-    yield from _both_directions(kind(full, Links()), roomy, words)
-    for side, vlan in (("left", LEFT_VLAN), ("right", RIGHT_VLAN)):
+    shapes: list[tuple[Technology, int | str, str]] = [
+        (plugin, size, "one size") for size in dict.fromkeys([*sizes, *kind.rfc_frame_sizes[-1:]])
+    ]
+    shapes.append((plugin, f"imix:{usual}x7,570x4,1518x1", "several sizes"))
+    full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
+    shapes.append((kind(full, Links()), roomy, "all classes"))
+    for side, vlan in (("left", 7), ("right", 4094)):
         links = replace(Links(), **{side: replace(getattr(Links(), side), vlan=vlan)})
-        yield from _both_directions(kind(full, links), roomy, f"VLAN on the {side}, {words}")
+        shapes.append((kind(full, links), roomy, f"VLAN on the {side}"))
+    for plugin, size, what in shapes:
+        for direction in DIRECTIONS:
+            yield Case(plugin, size, direction, what)
 
 
-def _both_directions(plugin: Technology, size: int | str, what: str) -> Iterator[Case]:
-    forward = Case(plugin, size, "forward", what)
-    yield forward
-    yield Case(plugin, size, "reverse", what, forward)
-
-
-def _with_all_classes(params: PluginParams) -> tuple[PluginParams, str]:
-    """Add background and negative traffic to the parameters, if possible, and return a description."""
+def _with_all_classes(params: PluginParams) -> PluginParams:
+    """Add background and negative traffic to the parameters, if possible."""
     names = type(params).model_fields
-    more: dict[str, Any] = {name: 20 for name in names if name.endswith("_percent")}
-    words = ["frames that must be dropped"] if more else []
-    values = {name: getattr(params, name) for name in params.model_fields_set} | more
+    values = {name: getattr(params, name) for name in params.model_fields_set}
+    values |= {name: 20 for name in names if name.endswith("_percent")}
     if params.mixture is not None and {"n", "m"} <= names.keys():
-        try:
-            return type(params)(**{**values, "n": 2, "m": 1}), " and ".join([*words, "background"])
-        except UsageError:
-            pass  # background is impossible
-    return type(params)(**values), " and ".join(words) or "as it is"
+        with suppress(UsageError):  # background is impossible
+            return type(params)(**{**values, "n": 2, "m": 1})
+    return type(params)(**values)
 
 
 def check(
@@ -277,225 +226,200 @@ def check(
         params: in place of its defaults.
         entry: name of its entry point.
     """
-    findings: list[Finding] = []
-    checks = 0
-
-    def run(where: str, problems: Callable[[], Iterable[str]]) -> None:
-        nonlocal checks
-        checks += 1
-        told = islice(_catch_errors(problems, kind), FINDINGS_PER_CHECK)
-        findings.extend(Finding(where, problem) for problem in told)
-
-    run("declaration", partial(check_class, kind))
-    if entry is not None:
-        run("entry point", partial(_check_name, kind, entry))
+    findings = _run("declaration", partial(check_class, kind, entry), kind)
     if findings:
-        return Report(checks, tuple(findings))
+        return Report(1, tuple(findings))
+    tried: list[Case] = []
     try:
         plugin = kind(params if params is not None else kind.params_model())
-        tried = list(cases(kind, params)) if plugin.exchange == "frames" else []
+        if plugin.exchange == "frames":
+            tried = list(cases(kind, params))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        return Report(checks, (Finding("construction", _describe_error(exc, kind)),))
-    run("description", partial(check_instance, plugin))
+        return Report(1, (Finding("construction", "error", _describe_error(exc, kind)),))
+    checks = [("description", partial(check_instance, plugin))]
     if plugin.exchange == "queries":
-        run("zone", partial(check_zone, plugin))
-        return Report(checks, tuple(findings))
-    run("pickling", partial(check_pickling, plugin))
+        checks.append(("zone", partial(check_zone, plugin)))
+    else:
+        checks.append(("pickling", partial(check_pickling, plugin)))
     for case in tried:
-        run(case.name, partial(check_traffic, case))
-        run(case.name, partial(check_answers, case))
+        name = f"{case.what}, {case.size} octets, {case.direction}"
+        checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
+    findings = [finding for where, rows in checks for finding in _run(where, rows, kind)]
+    roles = set()
+    for case in tried:
+        with suppress(Exception):  # reported by check_traffic
+            roles |= {c.role for c in case.traffic.classes}
     notes = ()
-    if not any(map(_has_negative_traffic, tried)):
+    if tried and Role.NEGATIVE not in roles:
         notes = ("it has no traffic that must be dropped (negative_percent)",)
-    return Report(checks, tuple(findings), notes)
+    return Report(1 + len(checks), tuple(findings), notes)
 
 
 def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
-    """Fail a test with all findings.
-
-    Raises:
-        AssertionError: one line for each finding.
-    """
+    """Fail a test with all findings, one a line."""
     findings = check(kind, params).findings
     if findings:
         raise AssertionError("\n".join(map(str, findings)))
 
 
-def _check_name(kind: type[Technology], entry: str) -> Iterator[str]:
-    if kind.name != entry:
-        yield f"it is called '{kind.name}', its entry point '{entry}': users name the latter"
-
-
-def _has_negative_traffic(case: Case) -> bool:
+def _run(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[Finding]:
+    findings: list[Finding] = []
     try:
-        return any(c.role is Role.NEGATIVE for c in case.traffic.classes)
-    except Exception:  # noqa: BLE001  (reported by the check of the traffic)
-        return False
-
-
-def _catch_errors(problems: Callable[[], Iterable[str]], kind: type[Technology]) -> Iterator[str]:
-    try:
-        yield from problems()
+        faults = (Finding(where, code, said) for code, fault, said in rows() if fault)
+        findings.extend(islice(faults, FINDINGS_PER_CHECK))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        yield _describe_error(exc, kind)
+        findings.append(Finding(where, "error", _describe_error(exc, kind)))
+    return findings
 
 
 def _describe_error(exc: Exception, kind: type[Technology]) -> str:
     """Describe an error with the last line of the plugin's package in its traceback."""
-    if not isinstance(exc, V6tError):
-        last = traceback.extract_tb(exc.__traceback__)[-1]
-        return blame(exc) or f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
     package = kind.__module__.partition(".")[0]
-    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
+    frames = list(traceback.walk_tb(exc.__traceback__))
+    known = isinstance(exc, V6tError)
+    where = "" if known else f" ({frames[-1][0].f_code.co_filename}, line {frames[-1][1]})"
+    for frame, line in frames:
         module = frame.f_globals.get("__name__", "")
         foreign = package != "v6t" and module.partition(".")[0] == package
         if module == kind.__module__ or foreign:
-            return f"{exc.message} ({frame.f_code.co_filename}, line {line})"
-    return exc.message
+            where = f" ({frame.f_code.co_filename}, line {line})"
+    return (exc.message if isinstance(exc, V6tError) else f"{type(exc).__name__}: {exc}") + where
 
 
-def check_class(kind: type[Technology]) -> Iterator[str]:
-    """Yield what is missing or wrong in the class."""
-    for what, value in (("name", kind.name), ("title", kind.title), ("rfcs", kind.rfcs)):
-        if not value:
-            yield f"{what} is empty"
-    if not kind.default_frame_sizes:
-        yield "default_frame_sizes is empty"
+def check_class(kind: type[Technology], entry: str | None) -> Rows:
+    """Check what the class declares."""
+    for name in ("name", "title", "rfcs", "default_frame_sizes"):
+        yield name, not getattr(kind, name), f"{name} is empty"
     words = descriptions(kind.params_model)
     for name, param in kind.params_model.model_fields.items():
-        if not words[name].strip():
-            yield f"parameter '{name}' has no description"
-        if param.is_required():
-            yield f"parameter '{name}' has no default"
+        yield "description", not words[name].strip(), f"parameter '{name}' has no description"
+        yield "default", param.is_required(), f"parameter '{name}' has no default"
+    message = f"it is called '{kind.name}', its entry point '{entry}': users name the latter"
+    yield "name", entry not in {None, kind.name}, message
 
 
-def check_instance(plugin: Technology) -> Iterator[str]:
-    """Yield what is wrong with the frame sizes and the intent of an instance."""
+def check_instance(plugin: Technology) -> Rows:
+    """Check the frame sizes and the intent of an instance."""
+    overhead, translates = plugin.overhead, set(plugin.ip_versions) == {4, 6}
     for size in (*plugin.default_frame_sizes, *plugin.rfc_frame_sizes):
         try:
             pair = plugin.frame_pair(size)
         except UsageError as exc:
-            yield f"frame_pair refuses its own frame size of {size} octets: {exc.message}"
+            message = f"frame_pair refuses its own frame size of {size} octets: {exc.message}"
+            yield "frame-size", True, message
             continue
-        difference = pair.ipv6 - pair.ipv4
-        if set(plugin.ip_versions) == {4, 6} and difference != plugin.overhead:
-            yield f"frame_pair({size}) differs by {difference}, overhead says {plugin.overhead}"
-    intent = plugin.dut_intent()
-    if intent.technology != plugin.name:
-        yield f"dut_intent() is of '{intent.technology}'"
-    if not isinstance(intent.configuration, DeviceConfig):
-        yield f"the configuration of dut_intent() is {intent.configuration!r}, not a DeviceConfig"
+        longer = pair.ipv6 - pair.ipv4
+        message = f"frame_pair({size}) differs by {longer}, overhead says {overhead}"
+        yield "overhead", translates and longer != overhead, message
+    intent, name = plugin.dut_intent(), plugin.name
+    yield "intent", intent.technology != name, f"dut_intent() is of '{intent.technology}'"
+    configuration = intent.configuration
+    message = f"the configuration of dut_intent() is {configuration!r}, not a DeviceConfig"
+    yield "intent", not isinstance(configuration, DeviceConfig), message
 
 
-def check_pickling(plugin: Technology) -> Iterator[str]:
-    """Yield differences of a plugin that was sent to another process."""
+def check_pickling(plugin: Technology) -> Rows:
+    """Compare the plugin with one that was sent to another process."""
     try:
         other = pickle.loads(pickle.dumps(plugin))  # noqa: S301  (made here)
     except Exception as exc:  # noqa: BLE001  (anything may fail here, and is told)
-        yield f"it cannot be pickled: {type(exc).__name__}: {exc}"
+        yield "pickling", True, f"it cannot be pickled: {type(exc).__name__}: {exc}"
         return
-    if (other.params, other.links) != (plugin.params, plugin.links):
-        yield "parameters or links are others after pickling"
-        return
-    size = plugin.default_frame_sizes[0]
+    differs = (other.params, other.links) != (plugin.params, plugin.links)
+    yield "pickling", differs, "parameters or links are others after pickling"
     for direction in DIRECTIONS:
-        mine, its = (Case(p, size, direction, "") for p in (plugin, other))
-        if mine.streams != its.streams:
-            yield "it sends other frames after pickling"
-            return
-        for stream in mine.streams.streams:
-            frames = mine.marked(stream)
-            answer, again = mine.answer(stream, frames), its.answer(stream, frames)
-            if (answer.length != again.length).any() or (answer.frames != again.frames).any():
-                yield "it answers otherwise after pickling"
-                return
+        case = Case(plugin, plugin.default_frame_sizes[0], direction, "")
+        copy = replace(case, plugin=other)
+        differs = case.streams != copy.streams
+        yield "pickling", differs, "it sends other frames after pickling"
+        for stream in case.streams.streams:
+            frames = case.marked(stream)
+            answers = case.answer(stream, frames), copy.answer(stream, frames)
+            yield "pickling", _differ(*answers), "it answers otherwise after pickling"
 
 
-def check_zone(plugin: Technology) -> Iterator[str]:
-    """Yield faults in the zone of a technology that answers queries."""
+def _differ(one: Expected, other: Expected) -> bool:
+    """Return whether the answers to the first frames, as many as both have, are different."""
+    count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
+    if (one.length[:count] != other.length[:count]).any():
+        return True
+    return bool((one.frames[:count, :width] != other.frames[:count, :width]).any())
+
+
+def check_zone(plugin: Technology) -> Rows:
+    """Check the zone of a technology that answers queries."""
     zone = plugin.zone
     if zone is None:
-        yield "it is of queries, and has no zone"
+        yield "zone", True, "it is of queries, and has no zone"
         return
     numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
     addresses = zone.addresses(numbers)
-    if len(sort_unique(addresses)) != len(numbers):
-        yield "two names spell the same address"
+    unique = len(sort_unique(addresses)) == len(numbers)
+    yield "zone", not unique, "two names spell the same address"
     records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
-    if (records == own).all(axis=1).any():
-        yield "a record of a name's own equals the one the device makes: they cannot be distinguished"
+    message = (
+        "a record of a name's own equals the one the device makes: they cannot be distinguished"
+    )
+    yield "zone", (records == own).all(axis=1).any(), message
     hosts = (IPv6Address(record.tobytes()) for record in records)
     for address in islice((a for a in hosts if a.is_multicast or a.is_unspecified), 1):
-        yield f"{address} is no address of a host"
-    if pickle.loads(pickle.dumps(plugin)).zone != zone:  # noqa: S301  (made here)
-        yield "its zone is another one after pickling"
+        yield "zone", True, f"{address} is no address of a host"
+    again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
+    yield "pickling", again != zone, "its zone is another one after pickling"
     intent = plugin.dut_intent()
-    for side, link, address in (
-        ("left", intent.left, zone.resolver),
-        ("right", intent.right, zone.asker),
-    ):
-        if address not in [interface.ip for interface in link.addresses]:
-            yield f"the device has no address {address} on the {side}, where the zone has it"
+    for side, address in (("left", zone.resolver), ("right", zone.asker)):
+        lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
+        message = f"the device has no address {address} on the {side}, where the zone has it"
+        yield "intent", lacks, message
 
 
-def check_traffic(case: Case) -> Iterator[str]:
-    """Yield faults in the traffic of one case."""
-    if all(c.role is not Role.FOREGROUND for c in case.traffic.classes):
-        yield "traffic() has no foreground class"
-    if case.traffic.direction != case.direction:
-        yield f"traffic() is of direction {case.traffic.direction}"
+def check_traffic(case: Case) -> Rows:
+    """Check the traffic of one case."""
+    roles, direction = {c.role for c in case.traffic.classes}, case.traffic.direction
+    yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
+    yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
     for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
-        for problem in _check_sent(case, described, stream):
-            yield f"class '{stream.name}': {problem}"
-    yield from _check_repeatable(case)
+        frames = case.marked(stream)
+        rows = _check_frames(case, stream, frames, set(case.octets), 0)
+        for code, fault, said in chain(rows, _check_variables(described, frames)):
+            yield code, fault, f"class '{stream.name}': {said}"
+    again = replace(case).streams
+    yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
+    for stream in from_stl_json(to_stl_json(case.streams)).streams:
+        reader = Expander(stream)
+        single = np.concatenate([reader.frames(k, 1) for k in range(0, FRAMES, 7)])
+        differs = (case.frames[stream.stream_id][::7] != single).any()
+        yield "export", differs, f"class '{stream.name}': frames of the exported stream are others"
 
 
-def _check_sent(case: Case, described: TrafficClass, stream: Stream) -> Iterator[str]:
-    frames = case.marked(stream)
-    yield from _check_link(frames, case.here, sending=True)
-    if stream.role is not Role.NEGATIVE:
-        yield from _check_headers(frames)
-    if stream.role is Role.FOREGROUND:
-        octets, version = frames.shape[1] + FCS_OCTETS, _read_version(frames[0])
-        if octets not in case.octets:
-            sizes = " or ".join(map(str, case.octets))
-            yield f"frames have {octets} octets, frame_pair says {sizes}"
-        if version != case.versions[0]:
-            yield f"frames are IPv{version}, ip_versions says {case.versions[0]}"
-    yield from _check_variables(described, frames)
-
-
-def _check_headers(frames: U8) -> Iterator[str]:
-    """Yield the first problem of the first frame with a wrong length or checksum."""
-    problems = (
-        f"frame {number}: {problem}"
-        for number, frame in enumerate(frames)
-        for problem in find_problems(frame.tobytes())
-    )
-    yield from islice(problems, 1)
-
-
-def _read_version(frame: U8) -> int:
-    """Return the IP version of a frame, or 0 if it carries no IP."""
-    versions = (VERSIONS[h.name] for h in walk(frame.tobytes()) if h.name in VERSIONS)
-    return next(versions, 0)
-
-
-def _check_link(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
-    ends = (link.dut_mac, link.tester_mac) if sending else (link.tester_mac, link.dut_mac)
+def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side: int) -> Rows:
+    """Check frames of a stream as sent (``side`` 0) or as they leave the device (1)."""
+    link, version = case.links[side], case.versions[side]
+    ends = (link.tester_mac, link.dut_mac) if side else (link.dut_mac, link.tester_mac)
     macs = np.frombuffer(bytes.fromhex("".join(ends).replace(":", "")), dtype=np.uint8)
-    if (frames[:, :12] != macs).any():
-        yield "MAC addresses are not those of the link"
-    tagged = frames[:, 12:14] == (0x81, 0x00)
+    differ = (frames[:, :12] != macs).any()
+    yield "mac-address", differ, "MAC addresses are not those of the link"
+    tagged = (frames[:, 12:14] == (0x81, 0x00)).all(axis=1)
     if link.vlan is None:
-        if tagged.all(axis=1).any():
-            yield "frames have a VLAN tag, the link has none"
-    elif not tagged.all() or (to_numbers(frames[:, 14:16]) & 0x0FFF != link.vlan).any():
-        yield f"frames are not tagged with VLAN {link.vlan}"
+        yield "vlan", tagged.any(), "frames have a VLAN tag, the link has none"
+    else:
+        right = tagged & (to_numbers(frames[:, 14:16]) & 0x0FFF == link.vlan)
+        yield "vlan", not right.all(), f"frames are not tagged with VLAN {link.vlan}"
+    if stream.role is not Role.NEGATIVE:
+        problems = ((n, text) for n, f in enumerate(frames) for text in find_problems(f.tobytes()))
+        for number, problem in islice(problems, 1):
+            yield "header", True, f"frame {number}: {problem}"
+    if stream.role is Role.FOREGROUND:
+        length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, octets))
+        message = f"frames have {length} octets, frame_pair says {stated}"
+        yield "frame-size", length not in octets, message
+        headers = walk(frames[0].tobytes())
+        first = next((VERSIONS[h.name] for h in headers if h.name in VERSIONS), 0)
+        yield "ip-version", first != version, f"frames are IPv{first}, ip_versions says {version}"
 
 
-def _check_variables(described: TrafficClass, frames: U8) -> Iterator[str]:
-    """Yield fields that do not hold their variable's bits, and values outside its bounds."""
+def _check_variables(described: TrafficClass, frames: U8) -> Rows:
+    """Check that fields hold their variables' bits, and that no value is out of bounds."""
     layout = build(described.layers, described.frame_size).layout
     copied = described.copied_bits()
     for variable in described.drawn_variables():
@@ -504,133 +428,101 @@ def _check_variables(described: TrafficClass, frames: U8) -> Iterator[str]:
             if copy.variable is not variable or copy.add:
                 continue  # bits of a sum are not bits of the variable
             first = layout.locate(path, copy)
-            last = first + copy.length - 1
-            bits = np.unpackbits(frames[:, first // 8 : last // 8 + 1], axis=1)
+            bits = np.unpackbits(frames[:, first // 8 : (first + copy.length + 7) // 8], axis=1)
             columns = bits[:, first % 8 : first % 8 + copy.length].T
             seen = [known.setdefault(copy.source + n, column) for n, column in enumerate(columns)]
-            if (np.array(seen) != columns).any():
-                yield f"{path} does not hold the bits of variable '{variable.name}'"
+            message = f"{path} does not hold the bits of variable '{variable.name}'"
+            yield "variable", (np.array(seen) != columns).any(), message
         if known.keys() == set(range(variable.width)) and not len(variable.values):
             values = np.zeros(len(frames), dtype=np.uint64)  # the widest variable has 48 bits
             for place in range(variable.width):
                 values = values << np.uint64(1) | known[place]
-            outside = (values < variable.low) | (values > variable.top)
-            if outside.any():
-                yield f"variable '{variable.name}' takes the value {values[outside][0]}"
+            for value in values[(values < variable.low) | (values > variable.top)][:1]:
+                yield "variable", True, f"variable '{variable.name}' takes the value {value}"
 
 
-def _check_repeatable(case: Case) -> Iterator[str]:
-    """Yield differences between two traffics of one seed, and after export to a file."""
-    again = compile_traffic(
-        case.plugin.sized_traffic(case.direction, case.sizes, SEED),
-        first_stream_id=case.streams.streams[0].stream_id,
-    )
-    if again != case.streams:
-        yield "traffic() with one seed is not the same twice"
-    read = from_stl_json(to_stl_json(case.streams))
-    for stream, other in zip(case.streams.streams, read.streams, strict=True):
-        reader = Expander(other)
-        single = np.concatenate([reader.frames(k, 1) for k in range(0, FRAMES, 7)])
-        if (case.first(stream)[::7] != single).any():
-            yield f"class '{stream.name}': frames of the exported stream are others"
-
-
-def check_answers(case: Case) -> Iterator[str]:
-    """Yield faults in the answers to the frames of one case."""
+def check_answers(case: Case) -> Rows:
+    """Check the answers to the frames of one case."""
     for stream in case.streams.streams:
-        for problem in _check_stream(case, stream):
-            yield f"class '{stream.name}': {problem}"
+        for code, fault, said in _check_stream(case, stream):
+            yield code, fault, f"class '{stream.name}': {said}"
     yield from _check_strangers(case)
 
 
-def _check_stream(case: Case, stream: Stream) -> Iterator[str]:
+def _check_stream(case: Case, stream: Stream) -> Rows:
     frames = case.marked(stream)
-    original = frames.copy()
     answer = case.answer(stream, frames)
-    if (frames != original).any():
-        yield "expect() changes the frames it is given"
-    shape = list(_check_shape(case, answer, len(frames)))
+    changed = (frames != case.marked(stream)).any()
+    yield "input-changed", changed, "expect() changes the frames it is given"
+    shape = [row for row in _check_shape(case, answer, len(frames)) if row[1]]
     yield from shape
     if shape:
         return
+    forwarded = np.count_nonzero(answer.length)
     if stream.role is Role.NEGATIVE:
-        if answer.length.any():
-            yield f"{np.count_nonzero(answer.length)} of {len(frames)} are forwarded"
+        yield "negative-forwarded", forwarded, f"{forwarded} of {len(frames)} are forwarded"
         return
-    if not answer.length.all():
+    if forwarded < len(frames):
         row = int(answer.length.argmin())
-        yield f"frame {row} is dropped: {case.plugin.drops.describe(int(answer.reason[row]))}"
+        reason = case.plugin.drops.describe(int(answer.reason[row]))
+        yield "dropped", True, f"frame {row} is dropped: {reason}"
         return
     yield from _check_emitted(case, stream, frames, answer)
-    some = case.answer(stream, frames[:5])
-    width = int(some.length.max(initial=0))
-    same = (some.length == answer.length[:5]).all()
-    if not same or (some.frames[:, :width] != answer.frames[:5, :width]).any():
-        yield "expect() answers a frame otherwise when fewer are asked for"
+    differs = _differ(answer, case.answer(stream, frames[:5]))
+    yield "batch", differs, "expect() answers a frame otherwise when fewer are asked for"
     late = np.array([np.frombuffer(exhausted(f.tobytes()), dtype=np.uint8) for f in frames])
-    if case.answer(stream, late).length.any():
-        yield "frames with a TTL or hop limit of 1 are forwarded"
+    immortal = case.answer(stream, late).length.any()
+    yield "hop-limit", immortal, "frames with a TTL or hop limit of 1 are forwarded"
 
 
-def _check_shape(case: Case, answer: Expected, count: int) -> Iterator[str]:
-    if len({count, len(answer.frames), len(answer.length), len(answer.reason)}) > 1:
-        yield f"expect() answers {count} frames with {len(answer.length)}"
+def _check_shape(case: Case, answer: Expected, count: int) -> Rows:
+    emitted, length, reason = answer.frames, answer.length, answer.reason
+    if len({count, len(emitted), len(length), len(reason)}) > 1:
+        yield "shape", True, f"expect() answers {count} frames with {len(length)}"
         return
-    if answer.frames.dtype != np.uint8 or answer.frames.ndim != 2:
-        yield "expect() does not answer with rows of octets (uint8)"
-    if (answer.length > answer.frames.shape[1]).any() or (answer.length < 0).any():
-        yield "expect() gives lengths beyond its frames"
-    reasons = len(COMMON_REASONS) + len(case.plugin.drops)
-    if (answer.reason >= reasons).any():
-        highest = int(answer.reason.max())
-        yield f"expect() gives drop reason {highest}, but the technology has {reasons}"
-    if ((answer.reason == 0) != (answer.length > 0)).any():
-        yield "a frame is dropped without a reason, or forwarded with one"
+    octets = emitted.dtype == np.uint8 and emitted.ndim == 2
+    yield "shape", not octets, "expect() does not answer with rows of octets (uint8)"
+    beyond = (length > emitted.shape[1]) | (length < 0)
+    yield "shape", beyond.any(), "expect() gives lengths beyond its frames"
+    reasons, highest = len(COMMON_REASONS) + len(case.plugin.drops), int(reason.max())
+    message = f"expect() gives drop reason {highest}, but the technology has {reasons}"
+    yield "drop-reason", highest >= reasons, message
+    wrong = (reason == 0) != (length > 0)
+    yield "drop-reason", wrong.any(), "a frame is dropped without a reason, or forwarded with one"
 
 
-def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> Iterator[str]:
-    sizes = set(answer.length.tolist())
-    if len(sizes) > 1:
-        yield f"equal frames leave in different sizes: {sorted(sizes)}"
+def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> Rows:
+    lengths = set(answer.length.tolist())
+    if len(lengths) > 1:
+        yield "frame-size", True, f"equal frames leave in different sizes: {sorted(lengths)}"
         return
-    out = answer.frames[:, : sizes.pop()]
-    for problem in (*_check_link(out, case.there, sending=False), *_check_headers(out)):
-        yield f"out of expect(): {problem}"
-    if (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any():
-        yield "out of expect(): the last 16 octets, the tester's mark, are not those sent"
-    if stream.role is Role.FOREGROUND:
-        octets, version = out.shape[1] + FCS_OCTETS, _read_version(out[0])
-        size = case.octets.get(frames.shape[1] + FCS_OCTETS, octets)
-        if octets != size:
-            yield f"frames leave with {octets} octets, frame_pair says {size}"
-        if version != case.versions[1]:
-            yield f"frames leave as IPv{version}, ip_versions says {case.versions[1]}"
+    out = answer.frames[:, : lengths.pop()]
+    octets = {case.octets.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
+    for code, fault, said in _check_frames(case, stream, out, octets, 1):
+        yield code, fault, f"out of expect(): {said}"
+    changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
+    message = "out of expect(): the last 16 octets, the tester's mark, are not those sent"
+    yield "trailer", changed, message
 
 
-def _check_strangers(case: Case) -> Iterator[str]:
-    """Yield frames of others, cut frames and frames without IP that are forwarded or have no reason."""
+def _check_strangers(case: Case) -> Rows:
+    """Check that frames of others, cut frames and frames without IP are dropped with a reason."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
-    frames = case.marked(stream)[:4]
-    at = 12 if case.here.vlan is None else 16
-
-    def changed(octet: slice | int, value: Any) -> U8:
-        copy = frames.copy()
-        copy[:, octet] = value
-        return copy
-
-    strange = {
-        "frames to another MAC address": changed(slice(6), frames[:, :6] ^ 0x10),
-        "frames that carry no IP": changed(slice(at, at + 2), (0x08, 0x06)),
-        "frames cut behind the Ethernet header": frames[:, : at + 2],
-        "frames cut behind ten octets of IP": frames[:, : at + 12],
+    frames, vlan = case.marked(stream)[:4], case.links[0].vlan
+    at = 12 if vlan is None else 16
+    strangers = {
+        "frames to another MAC address": frames ^ np.eye(1, frames.shape[1], dtype=np.uint8) * 16,
+        "frames that carry no IP": frames.copy(),
+        "frames cut behind the Ethernet header": frames[:, : at + 2].copy(),
+        "frames cut behind ten octets of IP": frames[:, : at + 12].copy(),
     }
-    if case.here.vlan is not None:
-        strange["frames of another VLAN"] = changed(14, frames[:, 14] ^ 1)
-    for what, stranger in strange.items():
-        answer = case.plugin.expect(case.direction, np.ascontiguousarray(stranger))
-        if answer.length.any():
-            yield f"{what} are forwarded"
-        elif not answer.reason.all():
-            yield f"{what} are dropped without a reason"
-    if len(case.plugin.expect(case.direction, frames[:0]).length):
-        yield "no frames are answered with frames"
+    strangers["frames that carry no IP"][:, at : at + 2] = (0x08, 0x06)
+    if vlan is not None:
+        strangers["frames of another VLAN"] = frames.copy()
+        strangers["frames of another VLAN"][:, 14] ^= 1
+    for what, stranger in strangers.items():
+        answer = case.plugin.expect(case.direction, stranger)
+        yield "stranger", answer.length.any(), f"{what} are forwarded"
+        yield "drop-reason", not answer.reason.all(), f"{what} are dropped without a reason"
+    some = len(case.plugin.expect(case.direction, frames[:0]).length)
+    yield "shape", some, "no frames are answered with frames"

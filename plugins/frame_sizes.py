@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from v6t.base.errors import UsageError
@@ -12,7 +14,7 @@ from v6t.intent.device import Link
 from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles import mixes
 from v6t.profiles.mixes import FrameMix
-from v6t.profiles.model import FramePair, Role, Traffic, TrafficClass
+from v6t.profiles.model import FramePair, Role, Traffic
 
 ETHERNET_OCTETS = 14
 TAG_OCTETS = 4
@@ -20,7 +22,7 @@ IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
 """Smallest IPv6 test frame: UDP with room for the tester's trailer."""
 LOWEST_IPV6_MTU = 1280
 """Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
-LARGEST_HEADERS = 128
+NEAR = 128
 """A size of a mix that cannot exist is changed by fewer octets than this."""
 
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
@@ -42,12 +44,8 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
     Args:
         size: the listed size, of the IPv6 frame.
         overhead: 20 for translation, 40 for encapsulation, -20 for IPv6 in IPv4.
-        ipv6: the link that carries IPv6.
-        ipv4: the other link.
+        ipv6, ipv4: the links that carry them.
         name: of the technology, for errors.
-
-    Raises:
-        UsageError: one of the frames cannot exist.
     """
     if overhead < 0:
         _check_udp_fits(size, IPV6_UDP_OCTETS + tag_octets(ipv6), 6)
@@ -66,11 +64,7 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
 
 
 def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
-    """Return the sizes of a routed packet: ``ipv6`` is the left frame's, ``ipv4`` the right one's.
-
-    Raises:
-        UsageError: one of the frames cannot exist.
-    """
+    """Return the sizes of a routed packet: ``ipv6`` is the left frame's, ``ipv4`` the right one's."""
     smallest = MIN_FRAME_OCTETS if version == 4 else IPV6_UDP_OCTETS
     _check_udp_fits(size, smallest + tag_octets(left), version)
     right_size = size - tag_octets(left) + tag_octets(right)
@@ -102,16 +96,13 @@ def check_mtu(size: int, link: Link, version: str) -> None:
 
 
 def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
-    """Refuse IPv4 test packets that a correct translator would fragment.
+    """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4).
 
     Args:
         df: whether they have Don't Fragment set.
         ipv6_frame: size of the translated frame, FCS and tag included.
         link: that carries it.
-        lowest_ipv6_mtu: of the translator (RFC 7915, section 4).
-
-    Raises:
-        UsageError: they would be fragmented.
+        lowest_ipv6_mtu: of the translator.
     """
     around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
@@ -134,27 +125,17 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
     Args:
         text: as listed.
         pair: returns the technology's sizes for a listed one.
-
-    Raises:
-        UsageError: neither a size nor one near it can exist.
     """
-    counts: dict[FramePair, int] = {}
+    counts: Counter[FramePair] = Counter()
     for size, count in mixes.parts(text):
-        frame_pair = _find_pair(size, pair)
-        counts[frame_pair] = counts.get(frame_pair, 0) + count
+        larger, smaller = range(size, size + NEAR), range(size - 1, size - NEAR, -1)
+        for octets in (*larger, *smaller):
+            with suppress(UsageError):
+                counts[pair(octets)] += count
+                break
+        else:
+            pair(size)  # raises the error of the listed size
     return FrameMix(tuple(counts.items()))
-
-
-def _find_pair(size: int, pair: Callable[[int], FramePair]) -> FramePair:
-    for octets in (
-        *range(size, size + LARGEST_HEADERS),
-        *range(size - 1, size - LARGEST_HEADERS, -1),
-    ):
-        try:
-            return pair(octets)
-        except UsageError:
-            continue
-    return pair(size)
 
 
 def mixed_traffic(
@@ -171,17 +152,13 @@ def mixed_traffic(
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     whole = math.lcm(*totals)
-
-    def sized(c: TrafficClass, weight: int) -> TrafficClass:
-        shared = connections and c.role is Role.FOREGROUND
-        name, draws = f"{c.name}-{c.frame_size}", c.name if shared else c.draws
-        return replace(c, name=name, weight=weight, draws=draws)
-
-    classes = [
-        sized(c, c.weight * count * whole // total)
-        for (traffic, count), total in zip(parts, totals, strict=True)
-        for c in traffic.classes
-    ]
+    classes = []
+    for (traffic, count), total in zip(parts, totals, strict=True):
+        for c in traffic.classes:
+            shared = connections and c.role is Role.FOREGROUND
+            name, weight = f"{c.name}-{c.frame_size}", c.weight * count * whole // total
+            draws = c.name if shared else c.draws
+            classes.append(replace(c, name=name, weight=weight, draws=draws))
     common = math.gcd(*(c.weight for c in classes)) or 1
     classes = [replace(c, weight=c.weight // common) for c in classes]
     return replace(parts[0][0], classes=tuple(classes))

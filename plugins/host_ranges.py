@@ -1,15 +1,15 @@
 """Hosts of a translator's test traffic: ranges of IPv4 addresses, and their IPv6 addresses.
 
-A range within one mapping varies as a number whose bits go straight into the address. A range that
-touches several mappings is listed: several lists of equal length advance together.
+A range within one mapping is a variable whose bits are those of the addresses. A range of several mappings is
+a list of IPv4 addresses, beside lists of the words of their IPv6 addresses.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, summarize_address_range
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,6 +20,7 @@ from v6t.plugins.address_mappings import Mapping, Mappings
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.ports import KINDS, Policy
+from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.translation import MappingsArray
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Variable, list_ipv6_addresses
@@ -65,8 +66,7 @@ class HostRange(PluginParams):
         return list(summarize_address_range(self.first, self.top))
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(NamedTuple):
     """One end of the test traffic.
 
     Attributes:
@@ -106,30 +106,62 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
         return Host(first, ipv6, {4: str(first), 6: str(ipv6)})
     bits = (int(first) ^ int(last)).bit_length()
     low, high = (int(end) & (1 << bits) - 1 for end in (first, last))
-    variable = Variable(name, bits, KINDS[hosts.policy], low=low, high=high)
+    variable = {name: Variable(name, bits, KINDS[hosts.policy], low=low, high=high)}
     copy = BitCopy(name, 32 - bits, bits)
     in_ipv4 = BitLayout(32, {name: bits}, (copy,), int(first) >> bits << bits)
     in_ipv6 = mapping.layout.compose(ipv4=in_ipv4)
-    return Host(
-        first,
-        ipv6,
-        {
-            4: Expression.from_layout(in_ipv4, str(first), **{name: variable}),
-            6: Expression.from_layout(in_ipv6, str(ipv6), **{name: variable}),
-        },
-    )
+    value4 = Expression.from_layout(in_ipv4, str(first), **variable)
+    return Host(first, ipv6, {4: value4, 6: Expression.from_layout(in_ipv6, str(ipv6), **variable)})
+
+
+def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
+    span = f"{hosts.first} to {hosts.top}"
+    if hosts.count > MAX_RANGE:
+        raise UsageError(
+            f"{span} are {hosts.count} addresses of several mappings, at most {MAX_RANGE} are "
+            "looked through",
+            "choose a range within one mapping, or a shorter one",
+            code="not-enough-addresses",
+        )
+    numbers = np.arange(int(hosts.first), int(hosts.top) + 1, dtype=np.uint64)
+    table, octets = MappingsArray(mappings), to_octets(numbers, 4)
+    ipv6, mapped = table.to_ipv6(octets)
+    back, mapped_back = table.to_ipv4(ipv6)
+    good = mapped & mapped_back & (back == octets).all(axis=1)
+    chosen = np.flatnonzero(good).tolist()
+    if not chosen or (len(chosen) < hosts.count and not hosts.only_mapped):
+        lacking = IPv4Address(int(numbers[int(np.argmin(good))]))
+        raise UsageError(
+            f"{hosts.count - len(chosen)} of the {hosts.count} hosts {span} are not mapped there "
+            f"and back, {lacking} is the first",
+            "choose a range that is mapped whole, add mappings, or set only_mapped of the range to "
+            "leave such hosts out",
+            code="not-enough-addresses",
+        )
+    if len(chosen) > MAX_LIST:
+        raise UsageError(
+            f"{len(chosen)} of the hosts {span} are mapped there and back; 1 to {MAX_LIST} can be "
+            "listed where several mappings take part",
+            "choose another range, or one within one mapping",
+            code="not-enough-addresses",
+        )
+    if hosts.policy == "random":
+        random.Random(f"{seed}/{name}").shuffle(chosen)  # noqa: S311
+    elif hosts.policy == "dec":
+        chosen.reverse()
+    packed = [ipv6[row].tobytes() for row in chosen]
+    variables, in_ipv6 = list_ipv6_addresses(name, packed)
+    in_order = Variable(name, 32, Kind.LIST, values=tuple(numbers[chosen].tolist()))
+    ipv4, first6 = IPv4Address(in_order.first), IPv6Address(packed[0])
+    value6 = Expression.from_layout(in_ipv6, str(first6), **{v.name: v for v in variables})
+    return Host(ipv4, first6, {4: in_order.at(0, str(ipv4)), 6: value6})
 
 
 def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[IPv6Network]:
     """Return the IPv6 networks that must be routed towards all hosts of a range.
 
     A network holds further addresses where that makes it one instead of many, but no host of the
-    other side: packets for that host would be sent back.
-
-    Args:
-        hosts: the range.
-        mappings: of the translator.
-        far: the hosts on the other side.
+    other side, ``far``: packets for that host would be sent back.
     """
     networks: list[IPv6Network] = []
     others = [_cover(*run) for run in _runs(far, mappings)]
@@ -137,7 +169,7 @@ def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[
         bits = (int(first) ^ int(last)).bit_length()
         cover = _cover(mapping, first, last)
         small = 1 << bits <= MAX_COVER * (int(last) - int(first) + 1)
-        if small and not any(cover.overlaps(other) for other in others):
+        if small and not any(map(cover.overlaps, others)):
             networks.append(cover)
         else:
             pieces = summarize_address_range(first, last)
@@ -156,73 +188,11 @@ def _runs(
     hosts: HostRange, mappings: Mappings
 ) -> Iterator[tuple[Mapping, IPv4Address, IPv4Address]]:
     """Yield the mappings that a range meets, each with consecutive hosts that it maps."""
-    by_network = {
-        e.ipv4: e
-        for e in mappings.eams
-        if e.ipv4.network_address <= hosts.top and hosts.first <= e.ipv4.broadcast_address
-    }
-    lengths = sorted({net.prefixlen for net in by_network}, reverse=True)
-    end = int(hosts.top) + 1
-    starts = {int(hosts.first)}
-    for net in by_network:
-        edges = (int(net.network_address), int(net.broadcast_address) + 1)
-        starts.update(edge for edge in edges if int(hosts.first) < edge < end)
-    ordered = sorted(starts)
-    for start, following in zip(ordered, [*ordered[1:], end], strict=True):
-        around = (IPv4Network((start, length), strict=False) for length in lengths)
-        mapping = next((by_network[net] for net in around if net in by_network), mappings.prefix)
+    first, end, eams = int(hosts.first), int(hosts.top) + 1, mappings.eams
+    edges = {int(e.ipv4[0]) for e in eams} | {int(e.ipv4[-1]) + 1 for e in eams}
+    starts = np.array([first, *sorted(edge for edge in edges if first < edge < end)])
+    rows = LongestMatch([e.ipv4 for e in eams]).find(to_octets(starts, 4))
+    for start, following, row in zip(starts, [*starts[1:], end], rows, strict=True):
+        mapping = mappings.prefix if row < 0 else eams[row]
         if mapping is not None:
-            yield mapping, IPv4Address(start), IPv4Address(following - 1)
-
-
-def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
-    if hosts.count > MAX_RANGE:
-        raise UsageError(
-            f"{hosts.first} to {hosts.top} are {hosts.count} addresses of several mappings, at most "
-            f"{MAX_RANGE} are looked through",
-            "choose a range within one mapping, or a shorter one",
-            code="not-enough-addresses",
-        )
-    numbers = np.arange(int(hosts.first), int(hosts.top) + 1, dtype=np.uint64)
-    table = MappingsArray(mappings)
-    octets = to_octets(numbers, 4)
-    ipv6, mapped = table.to_ipv6(octets)
-    back, mapped_back = table.to_ipv4(ipv6)
-    good = mapped & mapped_back & (back == octets).all(axis=1)
-    chosen = np.flatnonzero(good).tolist()
-    if not chosen or (len(chosen) < hosts.count and not hosts.only_mapped):
-        lacking = IPv4Address(int(numbers[int(np.argmin(good))]))
-        raise UsageError(
-            f"{hosts.count - len(chosen)} of the {hosts.count} hosts {hosts.first} to {hosts.top} are "
-            f"not mapped there and back, {lacking} is the first",
-            "choose a range that is mapped whole, add mappings, or set only_mapped of the range to "
-            "leave such hosts out",
-            code="not-enough-addresses",
-        )
-    if len(chosen) > MAX_LIST:
-        raise UsageError(
-            f"{len(chosen)} of the hosts {hosts.first} to {hosts.top} are mapped there and back; "
-            f"1 to {MAX_LIST} can be listed where several mappings take part",
-            "choose another range, or one within one mapping",
-            code="not-enough-addresses",
-        )
-    if hosts.policy == "random":
-        random.Random(f"{seed}/{name}").shuffle(chosen)  # noqa: S311
-    elif hosts.policy == "dec":
-        chosen.reverse()
-    packed = [ipv6[row].tobytes() for row in chosen]
-    first6 = IPv6Address(packed[0])
-    variables, in_ipv6 = list_ipv6_addresses(name, packed)
-    listed6 = Expression.from_layout(in_ipv6, str(first6), **{v.name: v for v in variables})
-    in_order = Variable(name, 32, Kind.LIST, values=tuple(int(numbers[row]) for row in chosen))
-    first4 = IPv4Address(in_order.first)
-    return Host(first4, first6, {4: in_order.at(0, str(first4)), 6: listed6})
-
-
-def outside(networks: Sequence[IPv6Network], address: IPv6Address) -> IPv6Address | None:
-    """Return an address like this one outside all networks, or None if there is none nearby."""
-    for bit in range(127, 63, -1):
-        flipped = IPv6Address(int(address) ^ 1 << bit)
-        if not any(flipped in net for net in networks):
-            return flipped
-    return None
+            yield mapping, IPv4Address(int(start)), IPv4Address(int(following) - 1)

@@ -1,24 +1,21 @@
 """Stateful NAT46: IPv4 clients left, IPv6 servers right, behind public IPv6 addresses and ports.
 
-There is no RFC of it. The clients know each server by an IPv4 address that is mapped to the
-server's own (RFC 7757); what leaves has a public IPv6 source. RFC 8219, section 4.2 counts it among
-the single translations.
+RFC 8219, section 4.2 counts it among the single translations; no RFC defines it. The clients know each server
+by an IPv4 address that is mapped to the server's own (RFC 7757).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
-from v6t.packets.headers import IPV4, IPV6, to_octets, view
-from v6t.plugins.address_mappings import Eam, check_prefix, embed_network
+from v6t.packets.headers import IPV4, IPV6, view
+from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent, refuse_background
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
@@ -33,7 +30,7 @@ from v6t.plugins.stateful import (
     source_of,
     write_ports,
 )
-from v6t.plugins.translation import four_to_six, six_to_four
+from v6t.plugins.translation import MappingsArray, four_to_six, six_to_four
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -43,14 +40,13 @@ if TYPE_CHECKING:
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
 """Addresses of both parts on the link between them."""
-_LOW = np.uint64(0xFFFFFFFF)
 
 
 class Nat46Params(Pool6Params):
     """Parameters of ``nat46``."""
 
     measured: ClassVar[str] = "NAT46"
-    ranges: ClassVar[Mapping[str, str]] = {
+    ranges: ClassVar[dict[str, str]] = {
         **Pool6Params.ranges,
         "initiator_ipv4": "initiator_count",
         "responder_ipv4": "responder_count",
@@ -85,11 +81,11 @@ class Nat46Params(Pool6Params):
         return {"clients_prefix": (self.prefix, (self.initiator_ipv4, last))}
 
     @property
-    def mapping(self) -> Eam:
+    def mapping(self) -> Mapping:
         """The servers' IPv4 network and the IPv6 network that it stands for."""
         (six,) = self.responder_networks
         four = IPv4Network((self.responder_ipv4, six.prefixlen - 96), strict=False)
-        return Eam(four, six)
+        return Mapping(four, six)
 
     @model_validator(mode="after")
     def _mapped(self) -> Nat46Params:
@@ -128,18 +124,18 @@ class Nat46(StatefulTechnology):
         if direction == "forward":
             check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
+    @cached_property
+    def _servers(self) -> MappingsArray:
+        return MappingsArray(Mappings((self.params.mapping,)))
+
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
-        six, four = self.params.mapping.ipv6.network_address, self.params.mapping.ipv4
-        offset = np.uint64(int(six) - int(four.network_address) & 0xFFFFFFFF)
         if direction == "forward":
             source, port = learned_source(learned)
-            server = np.empty((len(packets), 16), dtype=np.uint8)
-            server[:] = np.frombuffer(six.packed, dtype=np.uint8)
-            server[:, 12:] = to_octets(view(packets, IPV4)["dst"] + offset & _LOW, 4)
+            server, _ = self._servers.to_ipv6(view(packets, IPV4)["dst_octets"])
             outgoing = four_to_six(packets, source, server)
             return NatPackets(write_ports(outgoing, source=port), 6)
         client, port = source_of(initial)
-        server = to_octets(view(packets, IPV6)["src_low"] - offset & _LOW, 4)
+        server, _ = self._servers.to_ipv4(view(packets, IPV6)["src_octets"])
         outgoing = six_to_four(packets, server, client)
         return NatPackets(write_ports(outgoing, destination=port), 4)
 

@@ -1,7 +1,7 @@
-"""The reference device: frames in, packets by direction and IP version to a handler, frames out.
+"""The reference device: frames in, packets by direction and IP version to a technology's handler, frames out.
 
-A technology supplies the handlers. The device drops frames that are not addressed to it, packets of a version
-without a handler, and packets that no device forwards:
+It drops frames that are not addressed to it, packets of a version without a handler, and packets that no
+device forwards:
 
 * IPv4: RFC 1812, section 5.2.2 (lengths, version, header checksum) and section 5.3.7 (addresses that may not
   be forwarded; RFC 7915, section 4.1 requires the same of a translator),
@@ -11,16 +11,17 @@ without a handler, and packets that no device forwards:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from v6t.intent.device import Link, Links
 from v6t.packets.checksum import has_valid_sum
-from v6t.packets.headers import IP, IPV4, IPV6, decrement_hops, read_hops, view
+from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
 from v6t.packets.unique import sort_unique
 from v6t.plugins.addresses import UNFORWARDED
+from v6t.plugins.prefixes import LongestMatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 
 
-@dataclass(frozen=True)
-class LinkHeaders:
+class LinkHeaders(NamedTuple):
     """Ethernet headers of one link without the EtherType.
 
     Attributes:
@@ -56,8 +56,7 @@ class LinkHeaders:
 
     def ethertypes(self, frames: U8) -> NDArray[np.uint16]:
         """Read the EtherType of each row."""
-        at = len(self.arriving)
-        kinds: NDArray[np.uint16] = frames[:, at : at + 2].view(">u2")[:, 0]
+        kinds: NDArray[np.uint16] = frames[:, self.l3 - 2 : self.l3].view(">u2")[:, 0]
         return kinds
 
 
@@ -67,29 +66,6 @@ def link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
     vlan = link.vlan if vlan is None else vlan
     tag = b"" if vlan is None else b"\x81\x00" + vlan.to_bytes(2, "big")
     return LinkHeaders(dut + tester + tag, tester + dut + tag)
-
-
-@dataclass(frozen=True)
-class Leaving:
-    """Packets that leave the device.
-
-    Attributes:
-        rows: ``(n,)`` bool, which of the handler's packets they answer.
-        packets: ``(rows.sum(), length)`` uint8.
-        version: of IP.
-    """
-
-    rows: Mask
-    packets: U8
-    version: int
-
-
-@dataclass(frozen=True)
-class Handled:
-    """The result of a batch: ``reason`` ``(n,)``, 0 where a packet leaves."""
-
-    reason: Reasons
-    leaving: tuple[Leaving, ...]
 
 
 Checks: TypeAlias = "Sequence[tuple[Reasons | int, Mask | bool]]"
@@ -116,8 +92,12 @@ class Answer:
     version: int = 6
     native: Mask | None = None
 
-    def settle(self, packets: U8) -> Handled:
-        """Apply the drop reasons, route native packets and build the others."""
+    def settle(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
+        """Apply the drop reasons, route native packets and build the others.
+
+        Returns:
+            Drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
+        """
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED
         leaving = []
@@ -130,10 +110,10 @@ class Answer:
             if rows.any():
                 routed = packets[rows]
                 decrement_hops(routed, version)
-                leaving.append(Leaving(rows, routed, version))
+                leaving.append((rows, routed, version))
         if good.any():
-            leaving.append(Leaving(good, self.build(good), self.version))
-        return Handled(reason, tuple(leaving))
+            leaving.append((good, self.build(good), self.version))
+        return reason, leaving
 
 
 DROP_ALL = Answer([(NOT_FORWARDED, True)])
@@ -144,99 +124,61 @@ Handler: TypeAlias = "Callable[[U8], Answer]"
 
 
 class ReferenceDevice:
-    """Two links and the handlers between them."""
+    """Two links and the handlers between them; background VLANs are routed (RFC 8219, section 4.1)."""
 
     def __init__(
         self, links: Links, forward: Mapping[int, Handler], reverse: Mapping[int, Handler]
     ) -> None:
-        """Combine handlers.
-
-        Args:
-            links: MAC addresses and VLANs.
-            forward: by IP version, for frames that arrive on the left link.
-            reverse: the same for the right link.
-        """
+        """Combine handlers by IP version, for frames that arrive on the left and on the right link."""
         left, right = link_headers(links.left), link_headers(links.right)
-        self._directions = {"forward": (left, right, forward), "reverse": (right, left, reverse)}
-        self._background: ReferenceDevice | None = None
+        self._layers = {"forward": [(left, right, forward)], "reverse": [(right, left, reverse)]}
         if links.background_vlans is not None:
+            one, other = links.background_vlans
+            left, right = link_headers(links.left, one.vlan), link_headers(links.right, other.vlan)
             native = {6: route_all(6)}
-            self._background = ReferenceDevice(_background_links(links), native, native)
+            self._layers["forward"].append((left, right, native))
+            self._layers["reverse"].append((right, left, native))
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return what the device emits; see :class:`v6t.packets.reference.ReferenceTranslation`."""
-        arrival, departure, handlers = self._directions[direction]
-        count = len(frames)
-        reason = np.full(count, NOT_FORWARDED, dtype=np.uint8)
-        length = np.zeros(count, dtype=np.int32)
-        if frames.shape[1] <= arrival.l3:
-            return Expected(np.zeros((count, 0), np.uint8), length, reason)
-        ours = arrival.is_destination(frames)
-        reason[~ours] = NOT_OURS
-        kinds = arrival.ethertypes(frames)
-        if self._background is not None and not ours.all():
-            return _join(direction, frames, ((ours, self), (~ours, self._background)))
-        parts: list[tuple[np.ndarray, Leaving]] = []
-        for version, handler in handlers.items():
-            mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
-            mine &= frames[:, arrival.l3] >> 4 == version
-            if frames.shape[1] < arrival.l3 + IP[version].itemsize or not mine.any():
-                continue
-            packets = frames[:, arrival.l3 :]
-            if not mine.all():
-                packets = packets[mine]
-            good = is_forwardable(packets, version)
-            if not good.all():
-                mine[mine] = good
-                packets = packets[good]
-                if not len(packets):
+        count, octets = frames.shape
+        reason = np.full(count, NOT_OURS, dtype=np.uint8)
+        parts: list[tuple[NDArray[np.intp], bytes, U8]] = []
+        for arrival, departure, handlers in self._layers[direction]:
+            at, ours = arrival.l3, reason == NOT_OURS
+            if octets <= at:
+                reason[ours] = NOT_FORWARDED
+                break
+            ours &= arrival.is_destination(frames)
+            reason[ours] = NOT_FORWARDED
+            kinds = arrival.ethertypes(frames)
+            for version, handler in handlers.items():
+                mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
+                mine &= frames[:, at] >> 4 == version
+                if octets < at + IP[version].itemsize or not mine.any():
                     continue
-            rows = np.flatnonzero(mine)
-            handled = handler(packets).settle(packets)
-            reason[rows] = handled.reason
-            parts += [(rows[part.rows], part) for part in handled.leaving]
-        return Expected(_assemble(departure, count, length, parts), length, reason)
-
-
-def _join(
-    direction: Direction, frames: U8, halves: Sequence[tuple[Mask, ReferenceDevice]]
-) -> Expected:
-    """Join the answers of the technology's device and of the background's device."""
-    parts = [(rows, half.expect(direction, frames[rows])) for rows, half in halves if rows.any()]
-    longest = max(part.frames.shape[1] for _, part in parts)
-    out = np.zeros((len(frames), longest), dtype=np.uint8)
-    reason = np.zeros(len(frames), dtype=np.uint8)
-    length = np.zeros(len(frames), dtype=np.int32)
-    for rows, part in parts:
-        out[rows, : part.frames.shape[1]] = part.frames
-        reason[rows], length[rows] = part.reason, part.length
-    return Expected(out, length, reason)
-
-
-def _background_links(links: Links) -> Links:
-    """Return the same cables on the VLANs of the background."""
-    left, right = (
-        replace(link, vlan=link.background.vlan if link.background else None, background=None)
-        for link in (links.left, links.right)
-    )
-    return Links(left, right)
-
-
-def _assemble(
-    departure: LinkHeaders, count: int, length: np.ndarray, parts: list[tuple[np.ndarray, Leaving]]
-) -> U8:
-    """Put the packets of all parts into frames, in the rows they answer, and fill in ``length``."""
-    header = departure.l3
-    longest = max((part.packets.shape[1] for _, part in parts), default=0)
-    out = np.zeros((count, header + longest if parts else 0), dtype=np.uint8)
-    for rows, part in parts:
-        end = header + part.packets.shape[1]
-        place = slice(None) if len(rows) == count else rows
-        out[place, : header - 2] = np.frombuffer(departure.leaving, dtype=np.uint8)
-        out[place, header - 2 : header] = np.frombuffer(ETHERTYPE[part.version], dtype=np.uint8)
-        out[place, header:end] = part.packets
-        length[rows] = end
-    return out
+                packets = frames[:, at:] if mine.all() else frames[mine, at:]
+                good = is_forwardable(packets, version)
+                if not good.all():
+                    mine[mine] = good
+                    packets = packets[good]
+                    if not len(packets):
+                        continue
+                rows = np.flatnonzero(mine)
+                reason[rows], leaving = handler(packets).settle(packets)
+                for answered, emitted, kind in leaving:
+                    header = departure.leaving + ETHERTYPE[kind]
+                    parts.append((rows[answered], header, emitted))
+        longest = max((len(header) + packets.shape[1] for _, header, packets in parts), default=0)
+        out = np.zeros((count, longest), dtype=np.uint8)
+        length = np.zeros(count, dtype=np.int32)
+        for rows, header, packets in parts:
+            end = len(header) + packets.shape[1]
+            place = slice(None) if len(rows) == count else rows
+            out[place, : len(header)] = np.frombuffer(header, dtype=np.uint8)
+            out[place, len(header) : end] = packets
+            length[rows] = end
+        return Expected(out, length, reason)
 
 
 def route_all(version: int) -> Handler:
@@ -249,71 +191,45 @@ def route_all(version: int) -> Handler:
 
 
 def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Reasons:
-    """Return the drop reason of each packet: the first whose condition holds, or 0.
-
-    Args:
-        count: number of packets.
-        checks: reasons in order of precedence, each with its condition.
-    """
+    """Return the drop reason of each packet: the first whose condition holds, or 0."""
     chosen = np.zeros(count, dtype=np.uint8)
     for reason, condition in reversed(checks):
         np.copyto(chosen, np.uint8(reason) if isinstance(reason, int) else reason, where=condition)
     return chosen
 
 
-_NEVER = {v: [n for n in UNFORWARDED.values() if n.version == v] for v in (4, 6)}
-
-
-def _first_octets(version: int, longest: int = 128) -> Mask:
-    """Mark each first octet of the networks of :data:`UNFORWARDED` up to a prefix length."""
-    marked = np.zeros(256, dtype=bool)
-    for net in _NEVER[version]:
-        if net.prefixlen > longest:
-            continue
-        marked[net.network_address.packed[0] : net.broadcast_address.packed[0] + 1] = True
-    return marked
-
-
-_UNICAST4 = ~_first_octets(4, 8)
-"""Whether a device may forward an IPv4 address, by its first octet; class E contains broadcast."""
-_PAIRS4 = [n.network_address.packed[:2] for n in _NEVER[4] if n.prefixlen == 16]
-"""First two octets of IPv4 addresses that no device forwards."""
-_SUSPECT6 = _first_octets(6)
-"""Whether an IPv6 address needs a comparison with the table, by its first octet."""
+_UNFORWARDED = {
+    octets: [net for net in UNFORWARDED.values() if net.max_prefixlen == 8 * octets]
+    for octets in (4, 16)
+}
+"""Networks that no device forwards, by the octets of their addresses."""
+_FIND_UNFORWARDED = {octets: LongestMatch(nets).find for octets, nets in _UNFORWARDED.items()}
+_SUSPECT = {octets: np.zeros(256, dtype=bool) for octets in _UNFORWARDED}
+"""First octets of these networks: only such addresses are looked up."""
+for _octets, _networks in _UNFORWARDED.items():
+    for _net in _networks:
+        _SUSPECT[_octets][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
 
 
 def has_forwardable_address(addresses: U8) -> Mask:
     """Select the rows of ``(n, 4)`` or ``(n, 16)`` addresses that a device forwards."""
-    good: Mask
-    if addresses.shape[1] == 4:
-        good = _UNICAST4[addresses[:, 0]]
-        for first, second in _PAIRS4:
-            good &= (addresses[:, 0] != first) | (addresses[:, 1] != second)
-        return good
-    good = ~_SUSPECT6[addresses[:, 0]]
-    rows = np.flatnonzero(~good)
-    if len(rows):
-        good[rows] = ~_listed6(addresses[rows])
+    octets = addresses.shape[1]
+    good: Mask = ~_SUSPECT[octets][addresses[:, 0]]
+    if not good.all():
+        rows = np.flatnonzero(~good)
+        good[rows] = _FIND_UNFORWARDED[octets](addresses[rows]) < 0
     return good
 
 
 def is_forwardable(packets: U8, version: int) -> Mask:
     """Select the rows of ``(n, length)`` packets, at least a header long, that a device may forward."""
-    if version == 4:
-        return _is_forwardable_ipv4(packets)
-    header = view(packets, IPV6)
-    good: Mask = header["plen"] <= packets.shape[1] - 40
-    good &= header["ver_tc"] >> 4 == 6
-    good &= has_forwardable_address(header["src_octets"])
-    return good & has_forwardable_address(header["dst_octets"])
-
-
-def _is_forwardable_ipv4(packets: U8) -> Mask:
-    length, header = packets.shape[1], view(packets, IPV4)
-    first, total = header["ver_ihl"], header["len"].astype(np.uint16)
-    good: Mask = (total >= 20) & (total <= length)
-    good &= has_forwardable_address(header["src_octets"])
+    length, header = packets.shape[1], view(packets, IP[version])
+    good = has_forwardable_address(header["src_octets"])
     good &= has_forwardable_address(header["dst_octets"])
+    if version == 6:
+        return good & (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
+    first, total = header["ver_ihl"], header["len"].astype(np.uint16)
+    good &= (total >= 20) & (total <= length)
     plain = first == 0x45
     if plain.all():
         return good & has_valid_sum(packets[:, :20])
@@ -324,14 +240,3 @@ def _is_forwardable_ipv4(packets: U8) -> Mask:
         if octets <= length:
             good[rows] &= has_valid_sum(packets[rows, :octets])
     return good
-
-
-def _listed6(addresses: U8) -> Mask:
-    """Mark the rows of ``(n, 16)`` addresses within a prefix of :data:`UNFORWARDED`."""
-    mask: Mask = np.zeros(len(addresses), dtype=bool)
-    for net in _NEVER[6]:
-        octets = -(-net.prefixlen // 8)
-        bits = np.frombuffer(net.netmask.packed[:octets], dtype=np.uint8)
-        first = np.frombuffer(net.network_address.packed[:octets], dtype=np.uint8)
-        mask |= (addresses[:, :octets] & bits == first).all(axis=1)
-    return mask

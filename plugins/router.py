@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
+from v6t.intent.device import Network
 from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
-from v6t.packets.headers import IP, view
+from v6t.packets.headers import HOPS, IP, view
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DeviceIntent, PluginParams, StatelessTechnology
@@ -64,12 +65,7 @@ class HostBits(PluginParams):
         return self
 
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
-        """Return an address field whose host bits vary, or are the base's.
-
-        Args:
-            name: of the variable.
-            base: the address in the template.
-        """
+        """Return an address field whose host bits vary, or are the base's; ``name`` is the variable's."""
         if self.policy == "fixed":
             return str(base)
         variable = Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
@@ -87,6 +83,7 @@ class Ipv4HostBits(HostBits):
 class RouterParams(LinkParams):
     """Parameters of both routers."""
 
+    version: ClassVar[Literal[4, 6]]
     offsets: ClassVar[tuple[int, ...]]
     """Octets of an address at which the host bits may begin."""
     network_octet: ClassVar[int]
@@ -98,28 +95,26 @@ class RouterParams(LinkParams):
         "share of frames the router must drop: their TTL or hop limit ends at it [%]"
     )
 
-    def hosts(self, side: Side) -> HostBits:
-        """Return the host bits that vary on a side."""
-        hosts: HostBits = getattr(self, f"{side}_hosts")
-        return hosts
+    def side(self, side: Side) -> tuple[Any, HostBits, int]:
+        """Return the host of a side, its varying bits, and the number of destination networks."""
+        host = getattr(self, f"{side}_ipv{self.version}")
+        return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
-    def host(self, side: Side) -> Any:
-        """Return the address of the side's host; varying bits overwrite it."""
-        raise NotImplementedError
-
-    def networks(self, side: Side) -> int:
-        """Return the number of destination networks of a side."""
-        return int(getattr(self, f"{side}_networks"))
-
-    def reach(self, side: Side) -> tuple[Any, ...]:
-        """Return the networks that a router must know to reach all hosts of a side."""
-        raise NotImplementedError
+    def reach(self, side: Side) -> list[Network]:
+        """Return the networks of a side: ``/24`` or ``/64``, or one ``/16`` where IPv4 hosts vary."""
+        host, hosts, count = self.side(side)
+        octets = self.network_octet + 1
+        if hosts.policy != "fixed":
+            octets = min(octets, hosts.offset)
+        shift = host.max_prefixlen - 8 * octets
+        first, kind = int(host) >> shift, IPv4Network if self.version == 4 else IPv6Network
+        return [kind((first + i << shift, 8 * octets)) for i in range(count)]
 
     def vary(self, side: Side, *, destination: bool) -> object:
         """Return the address field of a side's host with what varies in it."""
-        networks, host = self.networks(side), self.host(side)
+        host, hosts, networks = self.side(side)
         if not destination or networks == 1:
-            return self.hosts(side).vary(f"{side}_host", host)
+            return hosts.vary(f"{side}_host", host)
         first = host.packed[self.network_octet]
         variable = Variable(f"{side}_network", 8, low=first, high=first + networks - 1)
         return variable.at(8 * self.network_octet, str(host))
@@ -127,7 +122,7 @@ class RouterParams(LinkParams):
     @model_validator(mode="after")
     def _possible(self) -> RouterParams:
         for side in SIDES:
-            hosts, networks = self.hosts(side), self.networks(side)
+            host, hosts, networks = self.side(side)
             if hosts.offset not in self.offsets:
                 raise UsageError(
                     f"{side}_hosts cannot begin at octet {hosts.offset} of an address",
@@ -140,10 +135,9 @@ class RouterParams(LinkParams):
                     f"set {side}_networks to 1, or the policy of {side}_hosts to fixed",
                     code="conflict",
                 )
-            if self.host(side).packed[self.network_octet] + networks > 256:
+            if host.packed[self.network_octet] + networks > 256:
                 raise UsageError(
-                    f"{networks} networks from {self.host(side)} on do not fit the octet that "
-                    "tells them apart",
+                    f"{networks} networks from {host} on do not fit the octet that tells them apart",
                     "choose a host whose network octet is 0",
                     code="not-enough-addresses",
                 )
@@ -157,16 +151,17 @@ class RouterParams(LinkParams):
 class Ipv4RouterParams(RouterParams):
     """Parameters of ``ipv4-router``."""
 
-    offsets: ClassVar[tuple[int, ...]] = (2,)
-    network_octet: ClassVar[int] = 2
+    version = 4
+    offsets = (2,)
+    network_octet = 2
 
     left_ipv4: IPv4Address = address("198.18.0.2", "the host on the left (RFC 2544 appendix C.2.2)")
     right_ipv4: IPv4Address = address("198.19.0.2", "the host on the right")
     left_hosts: Ipv4HostBits = Field(
-        default_factory=Ipv4HostBits, description="varying bits of hosts on the left"
+        Ipv4HostBits(), description="varying bits of hosts on the left"
     )
     right_hosts: Ipv4HostBits = Field(
-        default_factory=Ipv4HostBits, description="varying bits of hosts on the right"
+        Ipv4HostBits(), description="varying bits of hosts on the right"
     )
     dut_left_ipv4: IPv4Interface = address(
         "192.168.18.1/30", "the router's IPv4 address on the left"
@@ -177,41 +172,18 @@ class Ipv4RouterParams(RouterParams):
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
-    def host(self, side: Side) -> IPv4Address:
-        return self.left_ipv4 if side == "left" else self.right_ipv4
-
-    def reach(self, side: Side) -> tuple[IPv4Network, ...]:
-        """Return ``/24`` networks, or one ``/16`` where hosts vary."""
-        value = int(self.host(side))
-        if self.hosts(side).policy != "fixed":
-            return (IPv4Network((value >> 16 << 16, 16)),)
-        first = value >> 8 << 8
-        return tuple(IPv4Network((first + (i << 8), 24)) for i in range(self.networks(side)))
-
 
 class Ipv6RouterParams(RouterParams):
     """Parameters of ``ipv6-router``."""
 
-    offsets: ClassVar[tuple[int, ...]] = (8, 10, 12, 14)
-    network_octet: ClassVar[int] = 7
+    version = 6
+    offsets = (8, 10, 12, 14)
+    network_octet = 7
 
     left_ipv6: IPv6Address = address("2001:2::2", "the host on the left (RFC 5180)")
     right_ipv6: IPv6Address = address("2001:2:0:8000::2", "the host on the right")
-    left_hosts: HostBits = Field(
-        default_factory=HostBits, description="varying bits of hosts on the left"
-    )
-    right_hosts: HostBits = Field(
-        default_factory=HostBits, description="varying bits of hosts on the right"
-    )
-
-    def host(self, side: Side) -> IPv6Address:
-        return self.left_ipv6 if side == "left" else self.right_ipv6
-
-    def reach(self, side: Side) -> tuple[IPv6Network, ...]:
-        """Return ``/64`` networks."""
-        first = int(self.host(side)) >> 64
-        count = self.networks(side)
-        return tuple(IPv6Network(((first + i) << 64, 64)) for i in range(count))
+    left_hosts: HostBits = Field(HostBits(), description="varying bits of hosts on the left")
+    right_hosts: HostBits = Field(HostBits(), description="varying bits of hosts on the right")
 
 
 class Router(StatelessTechnology):
@@ -224,21 +196,20 @@ class Router(StatelessTechnology):
         "left_hosts": {"policy": "random"},
         "right_hosts": {"policy": "random"},
     }
-    version: ClassVar[Literal[4, 6]]
     params: RouterParams
 
     @property
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        return self.version, self.version
+        return self.params.version, self.params.version
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Describe one foreground class, background and exhausted frames."""
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
-        make, hops = (ipv4, "ttl") if self.version == 4 else (ipv6, "hlim")
+        make = ipv4 if p.version == 4 else ipv6
         header = make(p, p.vary(near, destination=False), p.vary(far, destination=True))
         made = foreground(self, direction, sizes, header)
-        expired = change_header(made, "expired", header.name, **{hops: 1})
+        expired = change_header(made, "expired", header.name, **{HOPS[p.version]: 1})
         return combine(self, made, [expired], direction, sizes, seed)
 
     def reference_device(self) -> ReferenceDevice:
@@ -246,10 +217,9 @@ class Router(StatelessTechnology):
 
     def _handlers(self, side: Side) -> dict[int, Handler]:
         """Return what routes packets to the networks of a side, by IP version."""
-        routes: dict[int, list[IPv4Network | IPv6Network]] = {
-            6: [getattr(self.params, f"dut_{side}_ipv6").network]
-        }
-        routes.setdefault(self.version, []).extend(self.params.reach(side))
+        p = self.params
+        routes = {6: [getattr(p, f"dut_{side}_ipv6").network]}
+        routes[p.version] = [*routes.get(p.version, []), *p.reach(side)]
         return {
             version: partial(_route, LongestMatch(networks), version)
             for version, networks in routes.items()
@@ -257,13 +227,12 @@ class Router(StatelessTechnology):
 
     def dut_intent(self) -> DeviceIntent:
         """Describe addresses, static neighbors, and a route to every network of either side."""
-        left, right = (
-            describe_link(self.params, self.links, side, self.params.reach(side)) for side in SIDES
-        )
+        p = self.params
+        left, right = (describe_link(p, self.links, side, p.reach(side)) for side in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)
 
     def audit_views(self) -> tuple[RouterView]:
-        return (RouterView(self.params.host("left"), self.params.host("right")),)
+        return (RouterView(*(self.params.side(side)[0] for side in SIDES)),)
 
 
 def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:
@@ -278,7 +247,6 @@ class Ipv4Router(Router):
     title = "IPv4 router: the baseline of RFC 2544, one or many networks and hosts"
     rfcs = ("RFC 2544", "RFC 4814 section 4.5")
     params_model = Ipv4RouterParams
-    version = 4
     rfc_frame_sizes = IPV4_SIZES
 
 
@@ -289,5 +257,4 @@ class Ipv6Router(Router):
     title = "IPv6 router: the baseline of RFC 5180, one or many networks and hosts"
     rfcs = ("RFC 5180", "RFC 4814 section 4.5")
     params_model = Ipv6RouterParams
-    version = 6
     rfc_frame_sizes = IPV6_SIZES

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.intent.device import LinkIntent
+from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
 from v6t.packets.reference import EXHAUSTED, DropReason
-from v6t.plugins.address_mappings import (
-    WELL_KNOWN,
-    Mappings,
-    Rfc6052,
-    mappings_from_text,
-    read_pairs,
-)
-from v6t.plugins.audit_views import (
-    GLOBAL_HOST,
-    MAPPED_HOST,
-    OVERLAPPING_MAPPINGS,
-    PREFIX_BESIDE_MAPPINGS,
-    RAISED_MTU,
-    UNLIKE_MAPPINGS,
-    WELL_KNOWN_PREFIX,
-    AddressTable,
-    AuditView,
-    Translator,
-    prefix_variants,
-    variant_prefix,
-)
+from v6t.plugins import audit_views as views
+from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
 from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks, outside
+from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
-from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.translation import (
@@ -52,7 +34,9 @@ from v6t.plugins.translation import (
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
+
+_T = TypeVar("_T")
 
 
 class TranslatorDrop(DropReason):
@@ -105,13 +89,12 @@ class TranslatorParams(LinkParams):
 
     @property
     def embedded_addresses(self) -> Embedded:
-        if self.prefix6 is None:
+        prefix, six, four = self.mappings.prefix, self.ipv6_hosts, self.ipv4_hosts
+        if prefix is None:
             return {}
-        ends = [
-            end for hosts in (self.ipv6_hosts, self.ipv4_hosts) for end in (hosts.first, hosts.top)
-        ]
-        behind = [end for end in ends if isinstance(self.mappings.of_ipv4(end), Rfc6052)]
-        return {self.prefix_parameter: (self.prefix6, behind)}
+        ends = (six.first, six.top, four.first, four.top)
+        behind = [end for end in ends if self.mappings.of_ipv4(end) is prefix]
+        return {self.prefix_parameter: (prefix.ipv6, behind)}
 
     @model_validator(mode="after")
     def _hosts(self) -> TranslatorParams:
@@ -139,11 +122,14 @@ class TranslatorParams(LinkParams):
             describe_host("ipv4_host", self.ipv4_hosts, self.mappings, seed),
         )
 
-    @property
-    def unmapped_ipv4(self) -> IPv4Address | None:
-        """An IPv4 address near the hosts' without a mapping."""
-        near = (IPv4Address(int(self.ipv4_hosts.first) ^ 1 << bit) for bit in range(31, -1, -1))
-        return next((each for each in near if self.mappings.to_ipv6(each) is None), None)
+    def find_unmapped(self, address: Address) -> Address | None:
+        """Return an address without a mapping that differs from this one in one bit of its network."""
+        lowest, find = 0, self.mappings.of_ipv4
+        if address.version == 6:
+            lowest, find = 64, self.mappings.of_ipv6
+        bits = range(address.max_prefixlen - 1, lowest - 1, -1)
+        near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
+        return next((each for each in near if find(each) is None), None)
 
 
 class StatelessTranslator(StatelessTechnology):
@@ -162,39 +148,37 @@ class StatelessTranslator(StatelessTechnology):
         """Whether the left link carries IPv6."""
         return self.ip_versions[0] == 6
 
-    @property
-    def _ipv6_link(self) -> Link:
-        return self.links.left if self.ipv6_is_left else self.links.right
+    def _order(self, six: _T, four: _T) -> tuple[_T, _T]:
+        """Return the left and the right one, or the other way round."""
+        return (six, four) if self.ipv6_is_left else (four, six)
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Describe one foreground class, background, and frames with unmapped addresses."""
         p = self.params
         six, four = p.describe_hosts(seed)
-        unmapped: IPv6Address | IPv4Address | None
+        source: Address = six.ipv6
         if (direction == "forward") == self.ipv6_is_left:
             header = ipv6(p, six.values[6], four.values[6])
-            networks = [e.ipv6 for e in p.mappings.eams] + [n for n in [p.prefix6] if n]
-            unmapped = outside(networks, six.ipv6)
         else:
-            check_whole(p.df, sizes.ipv6, self._ipv6_link, p.lowest_ipv6_mtu)
-            header, unmapped = ipv4(p, four.values[4], six.values[4]), p.unmapped_ipv4
+            check_whole(p.df, sizes.ipv6, self._ends[0], p.lowest_ipv6_mtu)
+            header, source = ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
         made = foreground(self, direction, sizes, header)
         negative = []
-        if p.negative_percent and unmapped is not None:
+        unmapped = p.find_unmapped(source) if p.negative_percent else None
+        if unmapped is not None:
             negative = [change_header(made, "unmapped", header.name, src=str(unmapped))]
-        ends = (p.bg_ipv6_side, p.bg_ipv4_side)
-        ends = ends if self.ipv6_is_left else ends[::-1]
+        ends = self._order(p.bg_ipv6_side, p.bg_ipv4_side)
         return combine(self, made, negative, direction, sizes, seed, ends)
 
     def reference_device(self) -> ReferenceDevice:
-        p = self.params
-        beyond_six, beyond_four = (
-            LongestMatch([IPv6Network(end)]) for end in (p.bg_ipv6_side, p.bg_ipv4_side)
-        )
-        from_six: dict[int, Handler] = {6: partial(self._from_ipv6, beyond_four)}
-        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: partial(_route, beyond_six)}
-        forward, reverse = (from_six, from_four) if self.ipv6_is_left else (from_four, from_six)
-        return ReferenceDevice(self.links, forward, reverse)
+        from_six: dict[int, Handler] = {6: self._from_ipv6}
+        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: self._route}
+        return ReferenceDevice(self.links, *self._order(from_six, from_four))
+
+    @property
+    def _ends(self) -> tuple[Link, Link]:
+        """The IPv6 and the IPv4 link."""
+        return self._order(self.links.left, self.links.right)
 
     @cached_property
     def _table(self) -> MappingsArray:
@@ -204,7 +188,7 @@ class StatelessTranslator(StatelessTechnology):
         header, octets = view(packets, IPV4), packets.shape[1] + 20
         source, known = self._table.to_ipv6(header["src_octets"])
         destination, mapped = self._table.to_ipv6(header["dst_octets"])
-        df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ipv6_link.mtu
+        df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ends[0].mtu
         return Answer(
             [
                 (EXHAUSTED, header["ttl"] <= 1),
@@ -213,64 +197,65 @@ class StatelessTranslator(StatelessTechnology):
                 (TranslatorDrop.TOO_BIG, df & (octets > mtu)),
                 (TranslatorDrop.FRAGMENTS, ~df & (octets > min(self.params.lowest_ipv6_mtu, mtu))),
             ],
-            lambda rows: four_to_six(packets[rows], source[rows], destination[rows]),
+            partial(_translate, four_to_six, (packets, source, destination)),
         )
 
-    def _from_ipv6(self, native: LongestMatch, packets: U8) -> Answer:
-        """Translate packets whose destination has a mapping, and route packets to native networks."""
+    def _from_ipv6(self, packets: U8) -> Answer:
+        """Translate packets whose destination has a mapping, and route background."""
         header = view(packets, IPV6)
         source, known = self._table.to_ipv4(header["src_octets"])
         destination, mapped = self._table.to_ipv4(header["dst_octets"])
-        four = self.links.right if self.ipv6_is_left else self.links.left
+        beyond_four = np.frombuffer(self.params.bg_ipv4_side.packed, dtype=np.uint8)
         return Answer(
             [
                 (EXHAUSTED, header["hlim"] <= 1),
                 (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
                 (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv6(packets)),
-                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > four.mtu),
+                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > self._ends[1].mtu),
             ],
-            lambda rows: six_to_four(packets[rows], source[rows], destination[rows]),
+            partial(_translate, six_to_four, (packets, source, destination)),
             version=4,
-            native=(native.find(header["dst_octets"]) >= 0) & ~mapped,
+            native=(header["dst_octets"] == beyond_four).all(axis=1) & ~mapped,
         )
+
+    def _route(self, packets: U8) -> Answer:
+        """Route background from the IPv4 link."""
+        beyond_six = np.frombuffer(self.params.bg_ipv6_side.packed, dtype=np.uint8)
+        native = (view(packets, IPV6)["dst_octets"] == beyond_six).all(axis=1)
+        return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe the address table, both links, static neighbors and routes to all test hosts."""
         p = self.params
-        links = (self.links.left, self.links.right)
-        sides = ("left", "right") if self.ipv6_is_left else ("right", "left")
-        device6, tester6 = (
-            [getattr(p, f"{who}_{side}_ipv6") for side in sides] for who in ("dut", "tester")
+        side6, side4 = self._order("left", "right")
+        device6, tester6, native, via = (
+            getattr(p, f"{who}_{side}_ipv6") for side in (side6, side4) for who in ("dut", "tester")
         )
         networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-        to_six = {**dict.fromkeys(networks, tester6[0]), p.bg_ipv6_side: tester6[0]}
+        six = LinkIntent.describe(
+            self._ends[0], [device6], [tester6], dict.fromkeys([*networks, p.bg_ipv6_side], tester6)
+        )
         to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
-        ends = (
-            ([device6[0]], [tester6[0]], to_six),
-            (
-                [p.dut_ipv4, device6[1]],
-                [p.tester_ipv4, tester6[1]],
-                {**to_four, p.bg_ipv4_side: tester6[1]},
-            ),
+        four = LinkIntent.describe(
+            self._ends[1],
+            [p.dut_ipv4, native],
+            [p.tester_ipv4, via],
+            {**to_four, p.bg_ipv4_side: via},
         )
-        left, right = (
-            LinkIntent.describe(link, *end)
-            for link, end in zip(links, ends if self.ipv6_is_left else ends[::-1], strict=True)
-        )
-        configuration = self.family(
-            eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
-            prefix=p.prefix6,
-            ipv6_side=sides[0],
-            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-        )
-        return DeviceIntent(self.name, configuration, self.links, left, right)
+        table = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": side6}
+        configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
+        return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    @property
+    def _eam(self) -> tuple[tuple[IPv4Network, IPv6Network], ...]:
+        return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
+
+    def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
         return (
-            Translator(
-                six_side="left" if self.ipv6_is_left else "right",
+            views.Translator(
+                six_side=self._order("left", "right")[0],
                 six=six.ipv6,
                 six4=(six.ipv4,),
                 port=40123,
@@ -278,15 +263,14 @@ class StatelessTranslator(StatelessTechnology):
                 four6=four.ipv6,
                 server_port=443,
                 lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=AddressTable(tuple((e.ipv4, e.ipv6) for e in p.mappings.eams), p.prefix6),
+                table=views.AddressTable(self._eam, p.prefix6),
                 prefix_side=self.prefix_side,
             ),
         )
 
 
-def _route(networks: LongestMatch, packets: U8) -> Answer:
-    known = networks.find(view(packets, IPV6)["dst_octets"]) >= 0
-    return Answer([(TranslatorDrop.NO_MAPPING, True)], native=known)
+def _translate(translate: Callable[..., U8], columns: Iterable[U8], rows: Mask) -> U8:
+    return translate(*(columns if rows.all() else (column[rows] for column in columns)))
 
 
 class EamEntry(PluginParams):
@@ -363,34 +347,29 @@ class Siit(StatelessTranslator):
         return (6, 4) if self.params.orientation == "nat64" else (4, 6)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
+        mapped, server, random = str(views.MAPPED_HOST), "198.19.0.2", {"policy": "random"}
         # hosts that the tables map, whatever hosts the user chose
         hosts = {
-            "ipv6_hosts": _hosts(MAPPED_HOST - 1, MAPPED_HOST),
-            "ipv4_hosts": _hosts("198.19.0.2", "198.19.0.2"),
+            "ipv6_hosts": {"first": str(views.MAPPED_HOST - 1), "last": mapped, **random},
+            "ipv4_hosts": {"first": server, "last": server, **random},
+            "eam_file": None,
         }
-
-        def variant(*table: tuple[str, str], **more: object) -> dict[str, Any]:
-            eam = [{"ipv4": four, "ipv6": six} for four, six in table]
-            return {"eam_file": None, "eam": eam, **hosts, **more}
-
-        plain, servers = ("198.18.0.0/24", "2001:2::/120"), ("198.19.0.0/24", "2001:2:0:1::/120")
-        longer = ("198.18.0.64/26", "2001:2:0:64::/122")
+        plain, servers = "198.18.0.0/24 = 2001:2::/120", "198.19.0.0/24 = 2001:2:0:1::/120"
+        longer, unlike = "198.18.0.64/26 = 2001:2:0:64::/122", "198.18.0.0/24 = 2001:2:0:64::/64"
+        prefix = views.variant_prefix(96)
         return {
-            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **prefix_variants("prefix", eam=[], eam_file=None),
-            OVERLAPPING_MAPPINGS: variant(plain, longer, servers),
-            UNLIKE_MAPPINGS: variant(("198.18.0.0/24", "2001:2:0:64::/64"), servers),
-            PREFIX_BESIDE_MAPPINGS: variant(plain, servers, prefix=variant_prefix(96)),
-            WELL_KNOWN_PREFIX: variant(
-                plain,
-                prefix=str(WELL_KNOWN),
-                ipv4_hosts={"first": GLOBAL_HOST, "last": GLOBAL_HOST},
-            ),
+            views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **views.prefix_variants("prefix", eam=[], eam_file=None),
+            views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
+            views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
+            views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
+            views.WELL_KNOWN_PREFIX: {
+                **hosts,
+                "eam": [plain],
+                "prefix": str(WELL_KNOWN),
+                "ipv4_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
+            },
         }
-
-
-def _hosts(first: object, last: object) -> dict[str, str]:
-    return {"first": str(first), "last": str(last), "policy": "random"}
 
 
 class ClatParams(TranslatorParams):
@@ -454,14 +433,14 @@ class Clat(StatelessTranslator):
 
     def audit_params(self) -> dict[str, Any]:
         """Return a prefix behind which benchmark addresses are allowed, as the well-known one has none."""
-        return {"plat_prefix": variant_prefix(96)}
+        return {"plat_prefix": views.variant_prefix(96)}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {
-            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **prefix_variants("plat_prefix"),
-            WELL_KNOWN_PREFIX: {
+            views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
+            **views.prefix_variants("plat_prefix"),
+            views.WELL_KNOWN_PREFIX: {
                 "plat_prefix": str(WELL_KNOWN),
-                "ipv6_hosts": {"first": GLOBAL_HOST, "last": GLOBAL_HOST},
+                "ipv6_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
             },
         }

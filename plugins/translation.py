@@ -7,12 +7,12 @@ one stays wrong.
 
 from __future__ import annotations
 
-from ipaddress import IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.packets import address_layouts
-from v6t.packets.bit_layout import BitCopy
+from v6t.packets.address_layouts import IPV4 as ADDRESS
+from v6t.packets.address_layouts import eam_layout, embedded_address_layout
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import (
     DONT_FRAGMENT,
@@ -22,15 +22,18 @@ from v6t.packets.headers import (
     UDP,
     read_traffic_class,
     to_numbers,
-    to_octets,
     view,
     write_traffic_class,
 )
-from v6t.plugins.address_mappings import Eam, Mappings, check_prefix
+from v6t.plugins.address_mappings import Mappings, check_prefix
 from v6t.plugins.prefixes import LongestMatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
     from v6t.packets.arrays import U8, Mask
+    from v6t.packets.bit_layout import BitLayout
 
 DF_FROM = 1261
 """Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
@@ -40,8 +43,7 @@ class Rfc6052Array:
     """Addresses behind one RFC 6052 prefix."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        layout = address_layouts.embedded_address_layout(check_prefix(prefix))
-        self._places = layout.octet_places(address_layouts.IPV4)
+        self._places = embedded_address_layout(check_prefix(prefix)).octet_places(ADDRESS)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 
@@ -58,75 +60,67 @@ class Rfc6052Array:
         return ipv6[:, self._places], inside
 
 
-class EamArray:
-    """Explicit address mappings, longest prefix first in each direction (RFC 7757).
+class MappingsArray:
+    """A translator's address table, :class:`v6t.plugins.address_mappings.Mappings`, for arrays.
 
-    Each row of the table has its own layout, which copies the IPv4 suffix.
+    Explicit mappings with equal prefix lengths share the layout of their suffix.
     """
 
-    def __init__(self, eams: tuple[Eam, ...]) -> None:
-        """Arrange at least one mapping in columns."""
-        self._by_ipv4 = LongestMatch([e.ipv4 for e in eams])
-        self._by_ipv6 = LongestMatch([e.ipv6 for e in eams])
-        layouts = [e.layout for e in eams]
-        ones = (1 << 64) - 1
-        self._high = np.array([layout.constant >> 64 for layout in layouts], dtype=np.uint64)
-        self._low = np.array([layout.constant & ones for layout in layouts], dtype=np.uint64)
-        self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
-        self._mask = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
-        # NumPy computes 0 for shifts by 64 bits and more, which includes shifts below 0, as these
-        # become huge unsigned numbers. A mapping without a suffix copies nothing.
-        no_suffix = (BitCopy(address_layouts.IPV4, 128, 0),)
-        copies = [layout.copies or no_suffix for layout in layouts]
-        shifts = [128 - c.destination - c.length for each in copies for c in each]
-        shift = np.array(shifts, dtype=np.int64)
-        self._up = shift.astype(np.uint64)
-        self._over = (64 - shift).astype(np.uint64)
-        self._beyond = (shift - 64).astype(np.uint64)
+    def __init__(self, mappings: Mappings) -> None:
+        eams = mappings.eams
+        self._prefix = Rfc6052Array(mappings.prefix.ipv6) if mappings.prefix else None
+        self._find_ipv4 = LongestMatch([e.ipv4 for e in eams]).find
+        self._find_ipv6 = LongestMatch([e.ipv6 for e in eams]).find
+        ipv4, ipv6 = (
+            b"".join(getattr(e, name).network_address.packed for e in eams)
+            for name in ("ipv4", "ipv6")
+        )
+        self._ipv4 = np.frombuffer(ipv4, np.uint8).reshape(-1, 4)
+        self._ipv6 = np.frombuffer(ipv6, np.uint8).reshape(-1, 16)
+        lengths = [(e.ipv4.prefixlen, e.ipv6.prefixlen) for e in eams]
+        shapes = {shape: number for number, shape in enumerate(dict.fromkeys(lengths))}
+        self._shape = np.array([shapes[shape] for shape in lengths], dtype=np.intp)
+        self._suffixes = [
+            eam_layout(IPv4Network((0, four)), IPv6Network((0, six))) for four, six in shapes
+        ]
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
         """Return IPv6 addresses, and which rows have one."""
-        row = self._by_ipv4.find(ipv4)
-        known = row >= 0
-        row = np.where(known, row, 0)
-        suffix = to_numbers(ipv4) & self._mask[row]
-        low = self._low[row] | suffix << self._up[row]
-        high = self._high[row] | suffix >> self._over[row] | suffix << self._beyond[row]
-        return np.concatenate([to_octets(high, 8), to_octets(low, 8)], axis=1), known
+        if not self._suffixes and self._prefix is not None:
+            return self._prefix.to_ipv6(ipv4)
+        row = self._find_ipv4(ipv4)
+        out, known, numbers = self._ipv6[row], row >= 0, to_numbers(ipv4)
+        for rows, layout in self._group(row):
+            out[rows] |= layout.encode_octets(ipv4=numbers[rows])
+        if self._prefix is None or known.all():
+            return out, known
+        return np.where(known[:, None], out, self._prefix.to_ipv6(ipv4)[0]), np.ones_like(known)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
         """Return IPv4 addresses, and which rows have one; what follows the suffix is ignored."""
-        row = self._by_ipv6.find(ipv6)
-        known = row >= 0
-        row = np.where(known, row, 0)
+        if not self._suffixes and self._prefix is not None:
+            return self._prefix.to_ipv4(ipv6)
+        row = self._find_ipv6(ipv6)
+        out, known = self._ipv4[row], row >= 0
         high, low = to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:])
-        suffix = low >> self._up[row] | high << self._over[row] | high >> self._beyond[row]
-        return to_octets(self._ipv4[row] | suffix & self._mask[row], 4), known
-
-
-class MappingsArray:
-    """A translator's address table, :class:`v6t.plugins.address_mappings.Mappings`, for arrays."""
-
-    def __init__(self, mappings: Mappings) -> None:
-        self._eams = EamArray(mappings.eams) if mappings.eams else None
-        self._prefix = Rfc6052Array(mappings.prefix.ipv6) if mappings.prefix else None
-
-    def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """Return IPv6 addresses, and which rows have one."""
-        return self._map(ipv4, "to_ipv6")
-
-    def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """Return IPv4 addresses, and which rows have one."""
-        return self._map(ipv6, "to_ipv4")
-
-    def _map(self, addresses: U8, method: str) -> tuple[U8, Mask]:
-        if self._eams is None:
-            return getattr(self._prefix, method)(addresses)  # type: ignore[no-any-return]
-        out, known = getattr(self._eams, method)(addresses)
+        for rows, layout in self._group(row):
+            suffix = layout.inverse(ADDRESS).encode_octets(field=(high[rows], low[rows]))
+            out[rows] |= suffix
         if self._prefix is None or known.all():
             return out, known
-        embedded, inside = getattr(self._prefix, method)(addresses)
+        embedded, inside = self._prefix.to_ipv4(ipv6)
         return np.where(known[:, None], out, embedded), known | inside
+
+    def _group(self, row: NDArray[np.int64]) -> Iterator[tuple[Mask | slice, BitLayout]]:
+        """Yield the layouts of suffixes with the places in ``row`` that have them."""
+        if len(self._suffixes) == 1:
+            yield slice(None), self._suffixes[0]
+            return
+        shape = self._shape[row]
+        for number, layout in enumerate(self._suffixes):
+            rows = shape == number
+            if rows.any():
+                yield rows, layout
 
 
 def plain_ipv4(packets: U8) -> Mask:
@@ -159,11 +153,7 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
 
     Args:
         packets: ``(n, length)``, all :func:`plain_ipv4`, TTL above 1.
-        source: ``(n, 16)`` addresses.
-        destination: ``(n, 16)`` addresses.
-
-    Returns:
-        ``(n, length + 20)``.
+        source, destination: ``(n, 16)`` addresses.
     """
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
@@ -184,11 +174,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
 
     Args:
         packets: ``(n, length)``, all :func:`plain_ipv6`, hop limit above 1.
-        source: ``(n, 4)`` addresses.
-        destination: ``(n, 4)`` addresses.
-
-    Returns:
-        ``(n, length - 20)``.
+        source, destination: ``(n, 4)`` addresses.
     """
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)

@@ -71,7 +71,7 @@ def _check(name: str | None, as_json: bool) -> None:
         checks=report.checks + 1,
         findings=(
             *report.findings,
-            *(Finding(f"audit, {where}", text) for where, text in accusations),
+            *(Finding(f"audit, {where}", "audit", text) for where, text in accusations),
         ),
         notes=(*report.notes, *filter(None, [note])),
     )

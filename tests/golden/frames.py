@@ -97,7 +97,7 @@ def exchange_frames(technology: str) -> Parts:
         return {"names": zone_lines(zone)}
     parts: Parts = {}
     for case in cases(kind):
-        part = f"{case.size} {case.direction} VLANs {case.here.vlan} {case.there.vlan}"
+        part = f"{case.size} {case.direction} VLANs {case.links[0].vlan} {case.links[1].vlan}"
         part += f" {len(case.streams.streams)} streams"
         try:
             for stream in case.streams.streams:
@@ -115,7 +115,7 @@ def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
     for frame, emitted, length, reason in rows:
         yield frame.tobytes().hex()
         yield emitted[:length].tobytes().hex() if length else f"drop-{reason}"
-    if answer.length[0] and case.opposite is None and stream is case.streams.streams[0]:
+    if answer.length[0] and case.direction == "forward" and stream is case.streams.streams[0]:
         yield judge(case, stream, answer)
         for frame in strange_frames(sent[0]):
             strange = case.answer(stream, frame)

@@ -254,6 +254,14 @@ def test_a_refusal_names_the_line_that_asked_for_it():
     assert "test_conformance.py, line " in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [(WrongChecksum, "header"), (Immortal, "hop-limit"), (Untagged, "vlan"), (Raising, "error")],
+)
+def test_check_of_a_faulty_plugin_returns_the_code(kind, code):
+    assert code in {finding.code for finding in check(kind).findings}
+
+
 def test_without_negative_traffic_it_says_so():
     assert check(Nat44).notes
     assert not check(MapEBorderRelay).notes

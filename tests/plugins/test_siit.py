@@ -13,12 +13,11 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit.packet_device.maps import PrefixMap, TableMap
 from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import Eam, Mappings, Rfc6052
+from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 from v6t.plugins.audit_views import AddressTable
 from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.siit import Siit
 from v6t.plugins.translation import (
-    EamArray,
     MappingsArray,
     Rfc6052Array,
     four_to_six,
@@ -50,7 +49,7 @@ def eams(draw):
     n = draw(st.integers(0, 96 + r))
     four = draw(st.integers(0, 2**r - 1)) << 32 - r
     six = draw(st.integers(0, 2**n - 1)) << 128 - n
-    return Eam(IPv4Network((four, r)), IPv6Network((six, n)))
+    return Mapping(IPv4Network((four, r)), IPv6Network((six, n)))
 
 
 @FAST
@@ -81,7 +80,7 @@ def test_eam_there_and_back(eam, numbers):
     ipv6 = [eam.to_ipv6(a) for a in addresses]
     assert all(a in eam.ipv6 for a in ipv6)
     assert [eam.to_ipv4(a) for a in ipv6] == addresses
-    array = EamArray((eam,))
+    array = MappingsArray(Mappings((eam,)))
     six, ok = array.to_ipv6(octets(addresses))
     assert ok.all()
     assert six.tobytes() == octets(ipv6).tobytes()
@@ -116,10 +115,10 @@ def test_a_large_table_is_searched_whole():
     chance = random.Random(7757)
     numbers = chance.sample(range(2**32), 20_000)
     table = tuple(
-        Eam(IPv4Network(n), IPv6Network((0x20010DB8 << 96 | chance.getrandbits(90), 128)))
+        Mapping(IPv4Network(n), IPv6Network((0x20010DB8 << 96 | chance.getrandbits(90), 128)))
         for n in numbers
     )
-    array = EamArray(table)
+    array = MappingsArray(Mappings(table))
     ipv4 = octets([e.ipv4.network_address for e in table])
     ipv6 = octets([e.ipv6.network_address for e in table])
     out, ok = array.to_ipv6(ipv4)
