@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from v6t.core.runs.log import log_to
-from v6t.drivers.duts.console.manners import Manners
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
+from v6t.drivers.duts.kinds.network_cli.manners import Manners
+from v6t.drivers.duts.kinds.network_cli.session import CliSession
 from v6t.drivers.duts.session.lock import DeviceBusy
-from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm
@@ -71,9 +71,9 @@ def driver_of(server, directory: Path, **changes):
     return NetworkCli({"ssh": {"lab": server.name}, **options})
 
 
-def session_of(server, directory: Path, **changes) -> Session:
+def session_of(server, directory: Path, **changes) -> CliSession:
     driver = driver_of(server, directory, **changes)
-    return Session(driver, server.login(), INTENT, directory / "run")
+    return CliSession(driver, server.login(), INTENT, directory / "run")
 
 
 def bed_file(server, directory: Path, **changes) -> Path:
@@ -131,7 +131,7 @@ def test_pages_are_turned_where_nobody_switched_them_off(ios, tmp_path):
     session = session_of(ios, tmp_path, cli=cli)
     session.open()
     try:
-        said = session.transport.run("box 'show version'").out
+        said = session.transport.run("show version").out
     finally:
         session.close()
     assert said.splitlines().count("more") == 12
@@ -143,7 +143,7 @@ def test_what_steers_a_terminal_is_not_passed_on(ios, tmp_path):
     session = session_of(ios, tmp_path)
     session.open()
     try:
-        done = session.transport.run("box 'show escape'")
+        done = session.transport.run("show escape")
     finally:
         session.close()
     assert (done.out, done.clean) == ("plain red text\n", True)
@@ -265,7 +265,7 @@ def test_kill_9_in_the_middle_is_undone_later(dialect, tmp_path):
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "ipv6-router needs: undone" in done.stdout
+    assert "configure ipv6-router: undone" in done.stdout
     assert not record.exists()
     assert not box.running()  # the lab's device goes with its restore
 
@@ -306,7 +306,7 @@ def test_an_unknown_host_key_is_never_accepted(ios, tmp_path):
     sshserver.ssh_keygen(tmp_path / "other")
     kind, key = (tmp_path / "other.pub").read_text().split()[:2]
     known.write_text(f"localhost {kind} {key}\n")
-    session = Session(driver_of(ios, tmp_path), ios.login(known_hosts=str(known)), INTENT)
+    session = CliSession(driver_of(ios, tmp_path), ios.login(known_hosts=str(known)), INTENT)
     with expect_error("host-key-mismatch"):
         session.open()
     assert ios.typed == []
@@ -324,7 +324,7 @@ def test_enables_password_is_typed_and_written_nowhere(ios, tmp_path, monkeypatc
         session.rollback()
     finally:
         session.close()
-    assert "box" in found
+    assert "configure ipv6-router" in found
     assert "s3cret" not in found
     monkeypatch.setenv("V6T_DUT_ENABLE_PASSWORD", "wrong-one")
     with expect_error("command-rejected", mentions="enable") as info:
