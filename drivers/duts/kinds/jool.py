@@ -14,7 +14,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, jool_statistics, map_rules
+from v6t.drivers.duts.kinds import addresses, jool_statistics, softwires
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
@@ -253,8 +253,8 @@ class Jool(LinuxDriver):
         else:
             edge = intent.configuration_as(MapTCeConfig)
             rules, dmr = (edge.rule,), edge.dmr
-        map_rules.refuse_draft(rules, "Jool")
-        map_rules.refuse_psid(rules, "Jool")
+        softwires.refuse_draft(rules, "Jool")
+        softwires.refuse_psid(rules, "Jool")
         run = f"{program} -i v6t"
         steps = [
             owned(

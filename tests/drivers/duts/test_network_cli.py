@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from v6t.drivers.duts.kinds.command import CheckText
@@ -582,6 +583,14 @@ def test_unknown_prompt_or_broken_connection_ends_the_login(log_in, line, abort)
     assert not dialogue.alive
     with expect_error("connection-lost"):
         dialogue.run("x")
+
+
+def test_interrupted_line_ends_the_login(log_in, monkeypatch):
+    dialogue = log_in()
+    monkeypatch.setattr(dialogue, "_read", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        dialogue.run("x")
+    assert not dialogue.alive
 
 
 def test_lines_that_end_in_another_mode_are_an_error(log_in):

@@ -155,6 +155,9 @@ class Dialogue:
                     self.close()  # the device may take anything typed now for an answer
                 elif self.alive:
                     self._abort()
+            except BaseException:
+                self.close()  # the rest of an answer must not become that of the next line
+                raise
             self._typed_s = time.monotonic()
         if error and not self.alive:
             raise ConnectionLost(error.message, EFFECT_UNKNOWN, code="connection-lost") from error
