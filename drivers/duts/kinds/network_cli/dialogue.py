@@ -14,43 +14,26 @@ import time
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.manners import (
-    LONGEST,
-    Manners,
-    asks_password,
-    one_line,
-    same_mode,
-    stem_of,
-    without_echo,
-)
+from v6t.drivers.duts.kinds.network_cli.manners import Manners, one_line, same_mode
 from v6t.drivers.duts.plan import shown
+from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
-from v6t.drivers.transport.contract import (
-    ON_DEVICE,
-    ConnectionLost,
-    DeadlinePassed,
-    Held,
-    Output,
-)
+from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import MOST_OCTETS, Process, kill, without_passwords
-from v6t.drivers.transport.redaction import (
-    ENABLE_PASSWORD,
-    HIDDEN,
-    LOGIN_PASSWORD,
-    add_secret,
-    asks_secret,
-    fill_in_environment,
-)
 
 SETTLE_S = 0.05
 """Silence after which a line that looks like a prompt is one [s]."""
-FIRST_PROMPT_S = 5.0
-"""Time for the first prompt [s]; then a key is pressed, for which some devices wait."""
-LATE_PROMPT_S = 1.0
-"""Time for a second prompt after that key [s]: the first one may merely have been late."""
+FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
+"""Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
 MOST_QUESTIONS = 50
+PASSWORDS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
+LONGEST = 512
+"""Characters of the longest prompt or question: patterns take their time over longer lines."""
+STEM = 12
+"""Characters of a device's name that each of its prompts holds: some cut it in deeper modes."""
 EFFECT_UNKNOWN = "the effect of the last line is unknown"
+_PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
 _TERMINAL = re.compile(
     r"\x1b\[(?P<arguments>[0-?]*)[ -/]*(?P<order>[@-~])"
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
@@ -86,7 +69,7 @@ class Dialogue:
         self._closed = threading.Event()
         self._text = self._home = self._stem = ""
         self._typed_s = time.monotonic()
-        self._secrets = [v for n in (ENABLE_PASSWORD, LOGIN_PASSWORD) if (v := os.environ.get(n))]
+        self._secrets = [v for n in PASSWORDS if (v := os.environ.get(n))]
 
     @property
     def alive(self) -> bool:
@@ -180,13 +163,19 @@ class Dialogue:
         except DeadlinePassed:
             self._send("\n")
             self._await(what)
-            while self._read(what, LATE_PROMPT_S):
+            while self._read(what, SECOND_PROMPT_S):
                 pass
-        self._home, self._stem = self._last.strip(), stem_of(self._last)
+        self._settle()
         enable = [self._manners.enable] if self._manners.enable and self._home[-1:] == ">" else []
         for line in (*enable, *self._manners.open):
             self._type(line, opening=True)
-        self._home, self._stem = self._last.strip(), stem_of(self._last)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take what stands there for the prompt that all lines lead back to."""
+        self._home = self._last.strip()
+        name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
+        self._stem = name[0][:STEM] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
         """Press Enter after each idle time: some devices end a login at which nothing is typed."""
@@ -256,7 +245,7 @@ class Dialogue:
             if answer == "":
                 return
             questions += answer != " "
-            passwords += opening and asks_password(last)
+            passwords += opening and _PASSWORD.search(last) is not None
             if passwords > 1:  # one more may lock the account
                 problem = f"it does not take the password {what}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
@@ -284,14 +273,14 @@ class Dialogue:
         answer = self._manners.answer(last)
         if answer is not None:
             typed = self._fill_in(answer)
-            if asks_secret(last):
-                add_secret(typed)
+            if redaction.asks_secret(last):
+                redaction.add_secret(typed)
             return typed + "\n"
-        if opening and asks_password(last):
-            password = os.environ.get(ENABLE_PASSWORD)
+        if opening and _PASSWORD.search(last):
+            password = os.environ.get(redaction.ENABLE_PASSWORD)
             if not password:
                 problem = f"{self.name}: the device prompts for a password {what}"
-                raise DutError(problem, f"set {ENABLE_PASSWORD}", code="console-prompt")
+                raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"
         return "" if self._manners.is_prompt(last, self._stem) else None
 
@@ -335,7 +324,7 @@ class Dialogue:
 
     def _fill_in(self, text: str) -> str:
         """Fill in secrets from the environment, which answers then hide."""
-        typed, secrets = fill_in_environment(text)
+        typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
             return one_line(typed)
@@ -344,7 +333,7 @@ class Dialogue:
 
     def _hide(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
+            text = text.replace(secret, redaction.HIDDEN)
         return text
 
     def _abort(self) -> None:
@@ -357,6 +346,14 @@ class Dialogue:
             self.close()
         if not same_mode(self._last, self._home):
             self.close()
+
+
+def without_echo(lines: list[str], typed: str) -> list[str]:
+    """Return an answer without the line that was typed, which most devices repeat first."""
+    wanted, first = typed.strip(), lines[0].strip() if lines else ""
+    # a line that is wider than the terminal is scrolled: its end is visible
+    repeats = first == wanted or first.lstrip("$").endswith(wanted[-20:])
+    return lines[1:] if wanted and repeats else lines
 
 
 def render_line(text: str) -> str:

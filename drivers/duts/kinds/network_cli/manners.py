@@ -24,11 +24,6 @@ ERRORS = (
     r"^(?:minor|major|critical): ",
 )
 """What common command lines print if they refuse a line; case does not matter."""
-LONGEST = 512
-"""Characters of the longest prompt or question: patterns take their time over longer lines."""
-STEM = 12
-"""Characters of a device's name that each of its prompts holds: some cut it in deeper modes."""
-_PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
 _MARKS = re.compile(r"[*~!\s]")
 """What some prompts show of unsaved changes."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -112,7 +107,7 @@ class Manners(StrictModel):
 
         Args:
             last: the line without an end.
-            stem: :func:`stem_of` the first prompt; empty before there was one.
+            stem: what every prompt of the device holds; empty before the first one.
         """
         return stem in last and re.search(self.prompt or PROMPT, last) is not None
 
@@ -135,28 +130,6 @@ class Manners(StrictModel):
         return ""
 
 
-def asks_password(last: str) -> bool:
-    """Return whether a line asks for a password."""
-    return _PASSWORD.search(last) is not None
-
-
-def stem_of(prompt: str) -> str:
-    """Return what every prompt of a device holds: the beginning of its name."""
-    name = re.search(r"\w(?:[\w.@/:-]*\w)?", prompt)
-    return name[0][:STEM] if name else ""
-
-
 def same_mode(one: str, other: str) -> bool:
     """Return whether two prompts are equal but for marks of unsaved changes."""
     return _MARKS.sub("", one) == _MARKS.sub("", other)
-
-
-def without_echo(lines: list[str], typed: str) -> list[str]:
-    """Return an answer without the line that was typed, which most devices repeat first."""
-    wanted = typed.strip()
-    if lines and wanted:
-        first = lines[0].strip()
-        # a line that is wider than the terminal is scrolled: its end is visible
-        if first == wanted or first.lstrip("$").endswith(wanted[-20:]):
-            return lines[1:]
-    return lines
