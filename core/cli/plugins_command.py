@@ -15,12 +15,22 @@ from v6t.core.cli.verbosity import verbosity_flags
 @click.command(short_help="list technologies, or show one's parameters")
 @click.argument("name", required=False, shell_complete=plugin_names)
 @click.option("--check", is_flag=True, help="Run the conformance suite on the plugin NAME.")
+@click.option(
+    "--drivers", is_flag=True, help="Show what device drivers can do, or the driver NAME."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags
-def command(name: str | None, check: bool, as_json: bool) -> None:
+def command(name: str | None, check: bool, drivers: bool, as_json: bool) -> None:
     """List technologies, show the parameters of one, or check that one conforms."""
+    if check and drivers:
+        raise UsageError(
+            "--check is for a plugin", "leave --drivers out", code="conflicting-options"
+        )
     if check:
         _check(name, as_json)
+        return
+    if drivers:
+        _show_drivers(name, as_json)
         return
     rows = _one(name) if name else _all()
     if as_json:
@@ -38,6 +48,26 @@ def command(name: str | None, check: bool, as_json: bool) -> None:
         if row["error"]:
             text = f"BROKEN: {row['error']}"
         click.echo(f"{row['name']:<16} {text} ({row['distribution']})")
+
+
+def _show_drivers(name: str | None, as_json: bool) -> None:
+    """Print the capabilities of one driver, or of all that configure a single device."""
+    from v6t.core.config.compatibility import list_capabilities
+    from v6t.drivers.duts.registry import driver_type, names
+
+    kinds = {driver: driver_type(driver) for driver in ([name] if name else names())}
+    tables = {
+        driver: {"title": kind.title, **dict(list_capabilities(driver))}
+        for driver, kind in kinds.items()
+        if name or (kind.configures and not kind.of_parts)
+    }
+    if as_json:
+        click.echo(json.dumps(tables, indent=1))
+        return
+    for driver, table in tables.items():
+        click.echo(f"{driver}: {table.pop('title')}")
+        for row, text in table.items():
+            click.echo(f"  {row:<12} {text}")
 
 
 def _longer(overhead: int) -> str:

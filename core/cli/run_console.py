@@ -36,6 +36,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     from v6t.core.runs.dut import plan_text, plan_without_device
     from v6t.core.runs.plan import plan
     from v6t.core.runs.wording import duration
+    from v6t.drivers.duts.capabilities import find_capabilities
     from v6t.profiles.mixes import sizes_label
 
     planned = plan(bound)
@@ -60,6 +61,10 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     print("Streams")
     for line in planned.streams:
         print(f"  {line}")
+    if commands and not bound.driver.of_parts:
+        print(f"The {run.dut.driver} driver has")
+        for row, text in find_capabilities(bound.driver, bound.intent).rows():
+            print(f"  {row:<12} {text}")
     print("The device must be")
     print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
     if commands:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.core.config.plugins import load_plugin, names
-from v6t.drivers.duts.registry import driver_type
+from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
+from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ def part_families(driver: str) -> tuple[str, ...]:
         for kind in driver_type(driver).accepts
         if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
     )
+
+
+def list_capabilities(driver: str) -> list[tuple[str, str]]:
+    """Return a table of what a driver can do as any technology: names and values."""
+    found = DriverCapabilities()
+    for technology in technologies_for(driver):
+        intent = _default_intent(load_plugin(technology))
+        found |= find_capabilities(make_driver(driver, {}), intent)
+    technologies = ", ".join(technologies_for(driver)) or "any"
+    return [("technologies", technologies), *found.rows()]
 
 
 @cache

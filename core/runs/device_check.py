@@ -13,6 +13,7 @@ from v6t.core.config.resolve import driver_named, resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.doctor import Finding
 from v6t.core.runs.dut import any_plugin
+from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.session.session import Session
 
@@ -33,6 +34,10 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     except UsageError as exc:
         yield _not_for(exc, plugin)
         return
+    if bound.driver.configures and not bound.driver.of_parts:
+        rows = find_capabilities(bound.driver, bound.intent).rows()
+        table = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
+        yield Finding("driver", "ok", f"{bound.driver.name}: {table}")
     try:
         if not bound.driven:
             simulated = bound.tester.simulates

@@ -14,7 +14,7 @@ from v6t.drivers.duts.chain.standing import LabChain, LabPart
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.session import make_device_session
 from v6t.drivers.duts.session.transaction import build_rollback_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
@@ -72,7 +72,7 @@ def make_session(
     transport = reach(ssh)
     if transport is None:
         return None
-    return Session(driver, transport, intent, record_dir, rollback_command)
+    return make_device_session(driver, transport, intent, record_dir, rollback_command)
 
 
 def _make_chain_session(
@@ -96,7 +96,7 @@ def _make_chain_session(
         transport = reach(ssh)
         if transport is not None:
             part_dir = None if record_dir is None else record_dir / part.name
-            session = Session(
+            session = make_device_session(
                 part.driver, transport, part.intent, part_dir, rollback_command, part.name
             )
             sessions.append(PartSession(part, session))

@@ -25,7 +25,6 @@ from v6t.intent.families import DeviceConfig
 if TYPE_CHECKING:
     from v6t.drivers.lab.packet_model import PacketModel
     from v6t.drivers.lab.setup import LabDevice
-    from v6t.drivers.transport.contract import Transport
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
@@ -124,6 +123,8 @@ class Driver(ABC):
     """Whether the technology names the devices, see :meth:`parts`."""
     has_background_vlans: ClassVar[bool] = False
     """Whether it supports separate VLANs for the background."""
+    session_type: ClassVar[type[Any] | None] = None
+    """Class of its sessions; None: that of devices with a shell."""
     options: Any
     part: PartOf | None = None
     """The chain that it belongs to; None: it is the whole device."""
@@ -151,15 +152,6 @@ class Driver(ABC):
     def overrides(self) -> Mapping[str, Any]:
         """Parameters of the technology that only the device uses."""
         return {}
-
-    @property
-    def prelude(self) -> str:
-        """Shell lines that its commands need; they are in ``undo.sh``, too."""
-        return ""
-
-    def carried(self, transport: Transport) -> Transport:
-        """Wrap the transport to its machine in what carries its commands."""
-        return transport
 
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
         """Return how to log in to each machine that is configured; None: unknown."""

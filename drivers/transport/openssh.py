@@ -137,10 +137,11 @@ class SshTransport:
         line = for_shell(command, self._options.become, netns=self._options.netns)
         return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
 
-    def terminal(self) -> Process:
-        """Start the login shell on a terminal; the caller owns its pipes."""
+    @property
+    def terminal_command(self) -> list[str]:
+        """Program that connects its standard input and output to a login on a terminal."""
         # no line of ours is a word to ssh itself: it has no escape character
-        return begin(self._words("-tt", "-e", "none"))
+        return self._words("-tt", "-e", "none")
 
     def close(self) -> None:
         master, self._master = self._master, None

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
+import subprocess
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -131,6 +133,33 @@ class SshClient:
             usual = (Path(USER_CONFIG).expanduser(), SYSTEM_CONFIG)
             return [path.resolve() for path in usual if path.is_file()]
         return [_existing(text, "configuration") for text in self.options.config.split()]
+
+
+def find_ends(ssh: SshOptions) -> str:
+    """Return the known addresses of a connection's ``server`` and ``client``, one on each line."""
+    if ssh.lab:
+        return ""
+    client = SshClient(ssh)
+    words = [*client.words("-G"), "--", client.host]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    finally:
+        client.remove()
+    settings = {n: value for n, _, value in (t.partition(" ") for t in done.stdout.splitlines())}
+    host, port = settings.get("hostname", ""), int(settings.get("port", "22"))
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    except (OSError, ValueError):
+        return ""  # only a host on the way resolves the name
+    ends = f"server {str(address[0]).partition('%')[0]}\n"
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(address)  # sends nothing
+        except OSError:
+            return ends
+        if not {"proxyjump", "proxycommand"} & settings.keys():
+            ends += f"client {str(probe.getsockname()[0]).partition('%')[0]}\n"
+    return ends
 
 
 def _files(paths: str) -> list[Path]:

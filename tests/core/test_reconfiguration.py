@@ -14,7 +14,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.dut import plan_text, plan_without_device
 from v6t.core.runs.runner import execute, resume
-from v6t.drivers.duts.kinds.spare import spare
+from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
 from v6t.intent.families import Nat44Config

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.softwires import softwires
+from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.packets.reference import NOT_FORWARDED
 from v6t.plugins.binding_table import generate_table, read_table
@@ -200,7 +200,7 @@ def test_numbers_of_a_row_are_decimal_or_hexadecimal_for_plugin_and_driver(tmp_p
     path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
     table = read_table(path, BR)
     assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
-    (softwire,) = softwires(aftr(binding_table=str(path)).dut_intent())
+    (softwire,) = generate_softwires(aftr(binding_table=str(path)).dut_intent())
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 

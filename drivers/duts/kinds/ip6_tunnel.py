@@ -15,10 +15,10 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.customer import Customer, customer_of
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import load_table
+from v6t.drivers.duts.kinds.softwires import Customer, customer_of
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import (

@@ -12,7 +12,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, map_rules
+from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
@@ -124,7 +124,7 @@ class Nat46(LinuxDriver):
         super().refuse(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.part is None:
-            map_rules.refuse_psid([edge.rule], "nat46 without a NAPT before it")
+            softwires.refuse_psid([edge.rule], "nat46 without a NAPT before it")
         if facts.sections.get(MODULE, "").strip() == "none":
             raise DutError(
                 f"the device lacks the kernel module {self.options.module}",
@@ -159,7 +159,7 @@ class Nat46(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        map_rules.refuse_lowest_mtu(
+        softwires.refuse_lowest_mtu(
             addresses.table_of(intent).lowest_ipv6_mtu,
             "nat46 fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.ipv6_side(intent)).mtu,

@@ -14,21 +14,15 @@ from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.kinds import pf
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.pf_outputs import AUTOMATIC, LOSSES, info, limits, rules, translated
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, parsed, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, equals, parsed, shown
 from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 LIMIT_MARGIN = 1.05
-STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
-"""A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
-translated is not filtered again."""
-UNDO_TRIES = 60
-OWN_PORTS = (50001, 65535)
-"""Ports that PF takes by itself (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), and does not print."""
 REUSED = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -36,23 +30,6 @@ OPEN = (
     "its rules take the place of all that are loaded, and pass the rest on every interface, the management's "
     "too: until they are put back nothing is blocked, and no new connection of others is translated"
 )
-INTERVAL_S = 10
-"""Within so many seconds the purge looks at every state."""
-_TABLES = r"""\
-for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
-echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
-done
-"""
-_PURGED = f"""\
-n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
-grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
-if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
-[ $m -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
-n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
-"""What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
-any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
-than it has made."""
-_LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 
 
 class OpenBsdOptions(DutOptions):
@@ -100,7 +77,7 @@ class OpenBsdPf(Driver):
             "default4": "route -n get -inet default",
             "default6": "route -n get -inet6 default",
             "rules": "pfctl -sr",
-            "tables": _TABLES,
+            "tables": pf.TABLES,
             "file": "pfctl -nvf /etc/pf.conf",
             "info": "pfctl -si",
         }
@@ -152,8 +129,8 @@ class OpenBsdPf(Driver):
             openbsd.refuse_other_lengths(
                 getattr(intent, side), getattr(self.options, side), of("links", "")
             )
-        loaded = rules(of("rules", ""), of("tables", ""))
-        if loaded != rules(of("file", ""), of("file", "")):
+        loaded = pf.parse_rules(of("rules", ""), of("tables", ""))
+        if loaded != pf.parse_rules(of("file", ""), of("file", "")):
             raise DutError(
                 "the loaded PF rules differ from those of /etc/pf.conf and could not be restored",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
@@ -202,7 +179,7 @@ class OpenBsdPf(Driver):
             return None
 
         def connections(text: str) -> Mapping[str, float]:
-            found = translated(text)
+            found = pf.count_translated(text)
             return {} if found is None else {"sessions": found}
 
         return Reading("pfctl -vsr", connections)
@@ -216,17 +193,21 @@ class OpenBsdPf(Driver):
             ),
             "pf": Reading(
                 "pfctl -si",
-                info,
+                pf.parse_info,
                 "states, and packets dropped by PF's own reasons: for want of memory, of room for a state, "
                 "of a port to translate to (`translate`), of time (`congestion`) ...",
-                LOSSES,
+                pf.LOSSES,
             ),
-            "table": Reading("pfctl -si; pfctl -sm", _occupancy, "states, and how many PF takes"),
+            "table": Reading("pfctl -si; pfctl -sm", pf.occupancy, "states, and how many PF takes"),
         }
 
     def table(self, intent: Intent) -> Reading | None:
         """``states`` of ``pfctl -sm``."""
-        return Reading("pfctl -sm", limits) if isinstance(intent.configuration, NatConfig) else None
+        return (
+            Reading("pfctl -sm", pf.parse_limits)
+            if isinstance(intent.configuration, NatConfig)
+            else None
+        )
 
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
@@ -237,9 +218,9 @@ class OpenBsdPf(Driver):
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
-                read=_LOADED,
-                want=_has_rules(intent, self.options),
-                undo=_reload(intent),
+                read=pf.LOADED,
+                want=pf.has_rules(intent, self.options),
+                undo=pf.reload_rules(intent),
                 deadline_s=120.0,
             ),
             Step(
@@ -261,13 +242,13 @@ class OpenBsdPf(Driver):
             )
 
         def checker(output: str) -> str | None:
-            left = translated(output)
+            left = pf.count_translated(output)
             if left is None:
                 return "it has no rule that translates"
             return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
 
         return Step(
-            f"{_kill(intent)} && {_PURGED}",
+            f"{pf.kill_states(intent)} && {pf.PURGE}",
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
                 "pfctl -vsr", parsed(checker, "hardly any state of the rule that translates")
@@ -283,11 +264,11 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """
     pool = nat.pool_of(intent)
     wanted = nat.sessions_wanted(options.sessions, intent)
-    limit = max(100_000, int(wanted * LIMIT_MARGIN) * states_of_one(intent))
+    limit = max(100_000, int(wanted * LIMIT_MARGIN) * pf.states_of_one(intent))
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
-        f"set timeout {{ interval {INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
+        f"set timeout {{ interval {pf.INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
         f"udp.first {t}, udp.single {t}, udp.multiple {t} }}",
         "set skip on lo",
         "pass",
@@ -297,76 +278,6 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     )
     lines += [
         f"{match} {action} {public} port {pool.low}:{pool.high}"
-        for match, action in _translating(intent, options)
+        for match, action in pf.translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"
-
-
-def _translating(intent: Intent, options: OpenBsdOptions) -> list[tuple[str, str]]:
-    """Return what each rule that translates matches, and the words before its public addresses."""
-    configuration = intent.configuration
-    if isinstance(configuration, Nat64Config):
-        match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
-        return [(match, "af-to inet from")]
-    nets = nat.pool_of(intent).inside
-    return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
-
-
-def _has_rules(intent: Intent, options: OpenBsdOptions) -> Want:
-    """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
-
-    It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
-    its own, and no ports where they are its own choice.
-    """
-    pool, wanted = nat.pool_of(intent), _translating(intent, options)
-    public = re.escape(pool.addresses[0])
-    if len(pool.addresses) > 1:
-        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
-    ports = f" port {pool.low}" + (f":{pool.high}" if pool.high > pool.low else "")
-    ports = rf"(?:{ports})?" if (pool.low, pool.high) == OWN_PORTS else ports
-
-    def checker(output: str) -> str | None:
-        lines = [" ".join(line.split()) for line in output.splitlines()]
-        for match, action in wanted:
-            shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
-            pattern = re.compile(
-                rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
-            )
-            if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shown(output)}"
-        return None
-
-    return parsed(checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
-
-
-def states_of_one(intent: Intent) -> int:
-    """Return how many states a connection takes."""
-    family = "nat64" if isinstance(intent.configuration, Nat64Config) else "nat44"
-    return STATES_PER_CONNECTION[family]
-
-
-def _kill(intent: Intent) -> str:
-    """Mark the test's states for deletion.
-
-    ``-F states`` would also delete the states of an operator's session, and these may be all that the
-    rules of ``/etc/pf.conf`` let through.
-    """
-    nets = list(nat.pool_of(intent).inside)
-    for side in (intent.left, intent.right):
-        nets += [str(interface.network) for interface in side.addresses]
-        nets += map(str, side.routes)
-    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
-
-
-def _reload(intent: Intent) -> str:
-    """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
-    return (
-        f"({_kill(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
-        f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
-    )
-
-
-def _occupancy(text: str) -> Mapping[str, float]:
-    """Parse ``used`` and ``limit`` of the table of states."""
-    used, limit = info(text).get("sessions"), limits(text).get("states")
-    return {"used": used, "limit": limit} if used is not None and limit is not None else {}

@@ -13,7 +13,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.softwires import softwires
+from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
 from v6t.drivers.duts.programs import version_in
@@ -271,7 +271,7 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
         f"  internal-interface {{ mtu {links.left.mtu}; }}",
         "  binding-table {",
     ]
-    for wire in softwires(intent):
+    for wire in generate_softwires(intent):
         reserved = f" reserved-ports-bit-count {wire.psid_offset};" if wire.psid_offset else ""
         lines.append(
             f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4}; "

@@ -1,16 +1,26 @@
-"""Rows of a lwAFTR's binding table, from an intent's short form or its file."""
+"""Softwires of an intent (tunnels, binding tables, MAP rules), and what implementations refuse of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
+from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.binding_table import read_softwires
-from v6t.intent.families import GeneratedTable, LwAftrConfig
+from v6t.intent.families import (
+    AftrTunnelConfig,
+    B4Config,
+    GeneratedTable,
+    LwAftrConfig,
+    LwB4Config,
+    MapRuleConfig,
+)
 from v6t.packets.address_layouts import GeneratedSoftwires
+
+DEFAULT_LOWEST_MTU = 1280
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class Softwire:
     br: IPv6Address
 
 
-def softwires(intent: Intent) -> Iterator[Softwire]:
+def generate_softwires(intent: Intent) -> Iterator[Softwire]:
     """Yield all rows, in ascending order of address and PSID where they are generated."""
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
@@ -50,3 +60,110 @@ def softwires(intent: Intent) -> Iterator[Softwire]:
 def _read_softwires(path: Path, br: IPv6Address) -> Iterator[Softwire]:
     for _, row in read_softwires(path):
         yield Softwire(*row[:5], br if row.br is None else row.br)
+
+
+@dataclass(frozen=True)
+class Customer:
+    """What the device gives its customer.
+
+    Attributes:
+        local, remote: ends of the tunnel.
+        side: where it is IPv6.
+        edge: address and ports; None: any (B4).
+    """
+
+    local: IPv6Address
+    remote: IPv6Address
+    side: str
+    edge: LwB4Config | None
+
+    @property
+    def inside(self) -> str:
+        """The customer's side."""
+        return "left" if self.side == "right" else "right"
+
+
+def customer_of(intent: Intent) -> Customer:
+    """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4.
+
+    Raises:
+        UsageError: the device has no tunnel, or several.
+    """
+    configuration = intent.configuration
+    if isinstance(configuration, B4Config):
+        ends = (configuration.b4, configuration.aftr)
+        return Customer(*ends, configuration.ipv6_side, None)
+    if isinstance(configuration, AftrTunnelConfig):
+        if configuration.b4_count > 1 or configuration.internal != configuration.customer:
+            raise UsageError(
+                f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
+                "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
+                "end",
+                code="unsupported-by-device",
+            )
+        return Customer(configuration.aftr, configuration.first_b4, "left", None)
+    edge = intent.configuration_as(LwB4Config)
+    return Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
+
+
+def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
+    """Refuse interface identifiers of the drafts before RFC 7597.
+
+    Args:
+        rules: that the device is to have.
+        name: of the implementation, which knows the format of RFC 7597 only.
+
+    Raises:
+        UsageError: a rule has the other format.
+    """
+    for rule in rules:
+        if rule.iid_format != "rfc7597":
+            raise UsageError(
+                f"{name} supports only the interface identifier of RFC 7597, but the rule {rule.ipv6_prefix} "
+                f"has iid_format {rule.iid_format}",
+                "set iid_format to rfc7597, or take another driver",
+                params={"iid_format": "rfc7597"},
+                code="unsupported-by-device",
+            )
+
+
+def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
+    """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2).
+
+    Args:
+        rules: that the device is to have.
+        name: of the implementation, which derives PSIDs from EA bits only.
+
+    Raises:
+        UsageError: a rule has a PSID of its own.
+    """
+    for rule in rules:
+        if rule.psid is not None:
+            raise UsageError(
+                f"{name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without EA bits has "
+                f"psid {rule.psid}",
+                "use a rule with EA bits, or take another driver",
+                code="unsupported-by-device",
+            )
+
+
+def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
+    """Refuse a ``lowest_ipv6_mtu`` that an implementation cannot be told.
+
+    The default is let through: a test then sends no IPv4 packet without DF that would be longer.
+
+    Args:
+        value: that the technology asks for [octets].
+        why: the implementation cannot.
+        own: the value that it has [octets].
+
+    Raises:
+        UsageError: naming the value.
+    """
+    if value not in (own, DEFAULT_LOWEST_MTU):
+        raise UsageError(
+            f"lowest_ipv6_mtu {value} cannot be configured: {why}",
+            f"set lowest_ipv6_mtu to {own}, or take another driver",
+            params={"lowest_ipv6_mtu": own},
+            code="setting-untellable",
+        )

@@ -1,4 +1,4 @@
-"""TAYGA: stateless translation in user space; with nftables behind it, stateful NAT64."""
+"""TAYGA: stateless translation in user space."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, map_rules
-from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import Conntracked
-from v6t.drivers.duts.kinds.netfilter.nftables import load_table, translate_sources
-from v6t.drivers.duts.kinds.tayga_reserved import refuse_pool, refuse_reserved, version_numbers
+from v6t.drivers.duts.kinds import addresses, softwires
+from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.intent.families import DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
+from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
 WORKERS = (0, 9, 6, 10)
@@ -27,6 +24,31 @@ OFFLINK_MTU = (0, 9, 6)
 """The first version with ``offlink-mtu``, which changes :data:`OWN_LOWEST_MTU`."""
 OWN_LOWEST_MTU = 1280
 """Longest IPv6 packet that TAYGA makes of an IPv4 packet without DF."""
+
+Version = tuple[int, ...]
+LOCAL_USE = (0, 9, 2, 10)
+"""The first version with prefixes of RFC 8215, such as 64:ff9b:1::/48."""
+CLASS_E = (0, 9, 4)
+"""The first version that translates 240.0.0.0/4, and knows 100.64.0.0/10 as private."""
+LINK_LOCAL = (0, 9, 6)
+"""The first version with mappings of 169.254.0.0/16, and with mappings within 64:ff9b::/96."""
+OWN_PREFIX = "2001:db8:64::/96"
+_ALWAYS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
+_RESERVED = IPv4Network("240.0.0.0/4")
+_BROADCAST = IPv4Network("255.255.255.255/32")
+_AUTOCONFIGURED = IPv4Network("169.254.0.0/16")
+_SHARED = IPv4Network("100.64.0.0/10")
+_PRIVATE = tuple(
+    IPv4Network(n)
+    for n in (
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15"),
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
+    )
+)
+"""Not translated behind the well-known prefix (RFC 6052 section 3.1)."""
+_LOW = IPv6Network("::/8")
+_SCOPED = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
+_TRANSLATION = IPv6Network("64:ff9b::/32")
 
 
 class TaygaOptions(TunOptions):
@@ -115,7 +137,7 @@ class Tayga(TunTranslator):
     def configuration(self, intent: Intent, facts: Facts) -> str:
         prefix, lowest = addresses.prefix_of(intent), addresses.table_of(intent).lowest_ipv6_mtu
         if version_numbers(facts.version) < OFFLINK_MTU:
-            map_rules.refuse_lowest_mtu(
+            softwires.refuse_lowest_mtu(
                 lowest, f"TAYGA {facts.version} has no offlink-mtu", OWN_LOWEST_MTU
             )
         return self.config_text(
@@ -178,139 +200,89 @@ def _mappings(intent: Intent) -> Iterator[tuple[str, str]]:
         yield (str(four[0]), str(six[0])) if single else (str(four), str(six))
 
 
-class TaygaNftablesOptions(TaygaOptions, nat.ConntrackOptions):
-    """Options of both parts."""
-
-    dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
-    """Private IPv4 network; TAYGA gives each client one of its addresses."""
-    queue_length: int = Field(default=5000, ge=1, le=1_000_000)
-    """As for TAYGA alone, but longer: every frame that a queue drops in phase 1 is a connection
-    that was not made, and TAYGA is a process that now and then has to wait for a core."""
-    mend_checksums: bool = True
-    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: connection tracking,
-    which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
+def version_numbers(version: str) -> Version:
+    """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16); a version without numbers is the oldest."""
+    numbers = re.match(r"[\d.]+(?:-\d+)?", version)
+    return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
 
 
-class TaygaNftables(Conntracked, Tayga):
-    """TAYGA has no ports; nftables allocates them."""
+def refuse_reserved(intent: Intent, version: str) -> None:
+    """Refuse a prefix, mappings and hosts that this version drops, or does not start with.
 
-    name = "tayga-nftables"
-    title = "TAYGA with nftables: stateful NAT64"
-    accepts = (Nat64Config,)
-    executed = (
-        "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
-        "with workers)"
-    )
-    options_model = TaygaNftablesOptions
-    programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
-    notes = ("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",)
-
-    @property
-    def pool(self) -> IPv4Network:
-        """The IPv4 addresses of clients between TAYGA and the NAT44.
-
-        Raises:
-            UsageError: the option is not a network, or has no room for TAYGA and one client.
-        """
-        text = self.options.dynamic_pool
-        try:
-            network = IPv4Network(text)
-        except ValueError as exc:
+    Raises:
+        UsageError: with the first of them.
+    """
+    numbers = version_numbers(version)
+    prefix = addresses.prefix_of(intent)
+    if prefix is not None and _is_refused6(prefix, numbers):
+        raise UsageError(
+            f"TAYGA {version} does not take the prefix {prefix}",
+            f"use a prefix of your own, for example {OWN_PREFIX}",
+            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
+            code="unsupported-by-version",
+        )
+    table = addresses.eams(intent)
+    for ipv4, ipv6 in table:
+        if _is_refused6(ipv6, numbers) or _is_in_well_known(ipv6, numbers):
             raise UsageError(
-                f"dut.options.dynamic_pool: {exc}",
-                "give an IPv4 network",
-                dut_params={"dynamic_pool": "192.168.255.0/24"},
-                code="option-invalid",
-            ) from exc
-        if network.num_addresses < 4:
-            raise UsageError(
-                f"dut.options.dynamic_pool: {network} is too small for a client",
-                "give a /30 or shorter",
-                dut_params={"dynamic_pool": network.supernet(new_prefix=30)},
-                code="not-enough-addresses",
+                f"TAYGA {version} does not map {ipv4} to {ipv6}",
+                "choose another IPv6 prefix",
+                code="unsupported-by-version",
             )
-        return network
+    for net, mapped in _hosts(intent):
+        first = addresses.WELL_KNOWN.network_address
+        if prefix is not None and prefix.network_address == first and not mapped:
+            _refuse_private(intent, net, numbers)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a dynamic pool that the test uses, that TAYGA refuses, or that is too small."""
-        super().refuse(intent, facts)
-        pool = self.pool
-        candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
-        wide_enough = candidates if pool.prefixlen >= 24 else []
-        addresses.free("dynamic_pool", str(pool), wide_enough, addresses.in_use(intent))
-        refuse_pool(pool, facts.version)
-        clients = intent.configuration_as(Nat64Config).clients
-        if clients > pool.num_addresses - 2:
-            length = 32 - (clients + 1).bit_length()
+
+def _is_refused6(net: IPv6Network, numbers: Version) -> bool:
+    well_known = _TRANSLATION if numbers >= LOCAL_USE else addresses.WELL_KNOWN
+    if net.subnet_of(well_known):
+        return False
+    return any(net.overlaps(reserved) for reserved in (_LOW, *_SCOPED))
+
+
+def _is_in_well_known(net: IPv6Network, numbers: Version) -> bool:
+    """Return whether a mapping lies where this version supports none."""
+    if numbers >= LINK_LOCAL:
+        return False
+    return net.overlaps(addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION)
+
+
+def refuse_pool(pool: IPv4Network, version: str) -> None:
+    """Refuse a dynamic pool with addresses that this version drops."""
+    numbers = version_numbers(version)
+    reserved = [*_ALWAYS, _BROADCAST if numbers >= CLASS_E else _RESERVED]
+    if numbers < LINK_LOCAL:
+        reserved.append(_AUTOCONFIGURED)
+    for net in reserved:
+        if pool.overlaps(net):
             raise UsageError(
-                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
-                f"set dynamic_pool to a /{length} or shorter",
-                dut_params={"dynamic_pool": f"10.0.0.0/{length}"},
-                code="not-enough-addresses",
+                f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}",
+                "choose other IPv4 addresses",
+                code="unsupported-by-version",
             )
 
-    def ipv6_side(self, intent: Intent) -> str:
-        """Return the clients' side."""
-        del intent
-        return "left"
 
-    def translated_networks(self, intent: Intent) -> list[Any]:
-        """Return the clients' IPv4 addresses, which conntrack restores before packets are filtered."""
-        prefix = addresses.prefix_of(intent)
-        return [self.pool, *([prefix] if prefix else [])]
-
-    def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Return the first host of the dynamic pool, and an IPv6 address that the test does not use."""
-        taken, o = addresses.in_use(intent), self.options
-        own4 = addresses.free("ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken)
-        return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
-
-    def configuration(self, intent: Intent, facts: Facts) -> str:
-        prefix: IPv6Network | None = addresses.prefix_of(intent)
-        if prefix is None:
-            raise UsageError(
-                "NAT64 needs a prefix",
-                "set the plugin's parameter prefix",
-                params={"prefix": "2001:db8:64::/96"},
-                code="invalid-intent",
-            )
-        return self.config_text(
-            intent,
-            f"prefix {prefix}",
-            f"dynamic-pool {self.pool}",
-            f"data-dir {self.options.state_dir}",
+def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version) -> None:
+    private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
+    if any(net.overlaps(reserved) for reserved in private):
+        raise UsageError(
+            f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
+            "RFC 6052, section 3.1, demands",
+            f"use a prefix of your own, for example {OWN_PREFIX}",
+            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
+            code="unsupported-by-device",
         )
 
-    @property
-    def _forget_clients(self) -> str:
-        return f"rm -f {self.options.state_dir}/dynamic.map"
 
-    def steps_before_start(self) -> Sequence[Step]:
-        why = "TAYGA starts without remembered clients"
-        return (Step(self._forget_clients, why, undo=self._forget_clients),)
-
-    def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Translate the clients' IPv4 addresses to public addresses and ports."""
-        public = nat.pool_of(intent, can=("udp_timeout_s",))
-        pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
-        return (
-            *super().steps_after_start(intent, facts),
-            *translate_sources(self.options.state_dir, [pool], self.port(intent, "right")),
-            *nat.conntrack(self.options, intent, facts),
-            *nat.logging(self.options),
-        )
-
-    def flush(self, intent: Intent) -> Sequence[Step]:
-        """Forget the clients, then the kernel's connections.
-
-        What still waits in TAYGA's queue would make connections anew behind conntrack's back.
-        """
-        restart = Step(
-            f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}",
-            "no client of an earlier trial is left",
-            proof=self.run_translator().check,
-        )
-        return (restart, *nat.flush([str(self.pool)]))
-
-    def plan_notes(self, facts: Facts) -> Sequence[str]:
-        return self.notes
+def _hosts(intent: Intent) -> Iterator[tuple[IPv4Network, bool]]:
+    """Yield the IPv4 networks of all test hosts, and whether a mapping holds them."""
+    side, table = addresses.ipv6_side(intent), addresses.eams(intent)
+    for net in addresses.hosts_behind(intent, addresses.other_side(side), 4):
+        yield net, any(net.subnet_of(ipv4) for ipv4, _ in table)
+    prefix = addresses.prefix_of(intent)
+    for net in addresses.hosts_behind(intent, side, 6):
+        owned = any(net.subnet_of(ipv6) for _, ipv6 in table)
+        if prefix is not None and not owned and net.subnet_of(prefix):
+            yield addresses.ipv4_within(prefix, net), False

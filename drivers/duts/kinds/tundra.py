@@ -11,7 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.driver import ParameterOverride
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, map_rules
+from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.programs import version_in
@@ -100,7 +100,7 @@ class Tundra(TunTranslator):
                 code="unsupported-by-device",
             )
         self._prefix(intent)
-        map_rules.refuse_lowest_mtu(
+        softwires.refuse_lowest_mtu(
             addresses.table_of(intent).lowest_ipv6_mtu,
             "Tundra fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.ipv6_side(intent)).mtu,

@@ -29,10 +29,19 @@ class Connection:
         directory: of v6t's state on the device.
         limit_s: silence after which the rollback timer acts [s]; 0: there is no timer.
         part: name of a part of a chain; empty: the whole device.
+        state_transport: the way to the machine with v6t's state, which has a shell; None: the device itself.
     """
 
-    def __init__(self, transport: Transport, directory: str, limit_s: int, part: str = "") -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        directory: str,
+        limit_s: int,
+        part: str = "",
+        state_transport: Transport | None = None,
+    ) -> None:
         self.transport = transport
+        self.state_transport = state_transport or transport
         self.directory = directory
         self.limit_s = limit_s
         self.part = part
@@ -51,14 +60,14 @@ class Connection:
         Args:
             lock: False: only read, even if another process holds the lock.
         """
-        self.transport.condition = ""
+        self.state_transport.condition = ""
         self.transport.open()
         if not lock:
             return
         try:
             beat_period_s = min(BEAT_PERIOD_S, self.limit_s / 4 or BEAT_PERIOD_S)
-            self._lock = Lock(self.transport, self.directory, self.owner, beat_period_s)
-            self.transport.condition = lock_condition(self.directory, self.owner)
+            self._lock = Lock(self.state_transport, self.directory, self.owner, beat_period_s)
+            self.state_transport.condition = lock_condition(self.directory, self.owner)
         except BaseException:
             self.transport.close()
             raise
@@ -68,7 +77,7 @@ class Connection:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-        self.transport.condition = ""
+        self.state_transport.condition = ""
         self.transport.close()
 
     @property

@@ -10,11 +10,20 @@ from typing import Any
 from v6t.base.errors import DutError, UsageError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.plan import Action, Change, Check, Step
+from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.plan import Action, Change, Check, Intent, Step
 from v6t.drivers.duts.session.plan_steps import command_lines
-from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher, parse_sample, sample_script
+from v6t.drivers.duts.session.telemetry import (
+    WATCH_INTERVAL_S,
+    Sample,
+    TelemetryWatcher,
+    parse_sample,
+    read_samples,
+    sample_script,
+    watch_script,
+)
 from v6t.drivers.duts.session.transaction import Transaction
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
 
 _LOG = logging.getLogger(__name__)
 
@@ -172,7 +181,8 @@ class Session(Transaction, DeviceSession):
         """Start to watch the device, once a second."""
         telemetry = self.driver.telemetry(self.intent)
         chosen = {n: r for n, r in telemetry.items() if not readings or n in readings}
-        return TelemetryWatcher(self.transport, chosen)
+        process = self.transport.hold(watch_script(chosen, WATCH_INTERVAL_S))
+        return TelemetryWatcher(read_samples(process, chosen), process.release)
 
     def read(self) -> Sample:
         """Take one sample of the readings that need no time."""
@@ -240,6 +250,14 @@ class Session(Transaction, DeviceSession):
                 ) from cause
             time.sleep(REBOOT_PAUSE_S)
         self.commit()
+
+
+def make_device_session(
+    driver: Driver, transport: Transport, intent: Intent, *more: Any, **named: Any
+) -> Session:
+    """Make a session of the driver's kind, not open yet; see :class:`Transaction`."""
+    session: Session = (driver.session_type or Session)(driver, transport, intent, *more, **named)
+    return session
 
 
 class SessionState:

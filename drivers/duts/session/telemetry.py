@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session.batch import HEADING, batch_script, parse_sections
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport
+from v6t.drivers.transport.contract import Held
 
 SAMPLE_END = f"{HEADING} tick"
 LINE_DEADLINE_S = 10.0
+WATCH_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,41 +57,40 @@ def watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     )
 
 
+def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sample]:
+    """Yield the samples that :func:`watch_script` prints."""
+    lines: list[str] = []
+    while True:
+        line = process.line(LINE_DEADLINE_S)
+        if line == SAMPLE_END:
+            yield parse_sample("\n".join(lines), readings)
+            lines = []
+        else:
+            lines.append(line)
+
+
 class TelemetryWatcher:
-    """Collects samples in a thread until :meth:`stop`.
+    """Collects samples in a thread until :meth:`stop`, or until the connection breaks.
 
     Args:
-        transport: an open connection, on which the watcher has a command of its own.
-        readings: what to read, by name.
-        interval_s: between rounds [s].
+        samples: as they are taken.
+        end: ends them.
     """
 
-    def __init__(
-        self, transport: Transport, readings: Mapping[str, Reading], interval_s: float = 1.0
-    ) -> None:
-        self._readings = dict(readings)
+    def __init__(self, samples: Iterator[Sample], end: Callable[[], object]) -> None:
+        self._iterator = samples
+        self._end = end
         self._samples: list[Sample] = []
-        self._process = transport.hold(watch_script(readings, interval_s))
         self._thread = threading.Thread(target=self._collect, name="v6t-watch", daemon=True)
-        self._stopping = False
         self._thread.start()
 
     def stop(self) -> list[Sample]:
         """End, and return the samples."""
-        self._stopping = True
-        self._process.release()
+        self._end()
         self._thread.join(LINE_DEADLINE_S)
         return list(self._samples)
 
     def _collect(self) -> None:
-        lines: list[str] = []
-        while not self._stopping:
-            try:
-                line = self._process.line(LINE_DEADLINE_S)
-            except (ConnectionLost, DeadlinePassed, OSError, ValueError):
-                return  # the samples until now stay
-            if line == SAMPLE_END:
-                self._samples.append(parse_sample("\n".join(lines), self._readings))
-                lines = []
-            else:
-                lines.append(line)
+        with contextlib.suppress(DutError, OSError, ValueError):
+            for sample in self._iterator:
+                self._samples.append(sample)

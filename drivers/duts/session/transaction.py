@@ -6,7 +6,7 @@ import contextlib
 import logging
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
@@ -16,8 +16,9 @@ from v6t.base.errors import DutError, V6tError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.plan import Check, Intent, Plan, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
 from v6t.drivers.duts.session import plan_steps
+from v6t.drivers.duts.session.batch import Section
 from v6t.drivers.duts.session.connection import Connection
 from v6t.drivers.duts.session.lock import DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
@@ -33,6 +34,7 @@ from v6t.drivers.duts.session.undo_store import DamagedRecord, UndoStore
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
+    Output,
     Transport,
     Unreachable,
 )
@@ -67,6 +69,7 @@ class Transaction(Connection):
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
         part: name of a part of a chain; empty: the whole device.
+        state_transport: the way to the machine with v6t's state; None: the device itself.
     """
 
     def __init__(
@@ -77,10 +80,11 @@ class Transaction(Connection):
         record_dir: Path | None = None,
         rollback_command: str = "",
         part: str = "",
+        state_transport: Transport | None = None,
     ) -> None:
         options = driver.options
         limit_s = options.undo_after_s if options.ssh is not None else 0
-        super().__init__(driver.carried(transport), options.state_dir, limit_s, part)
+        super().__init__(transport, options.state_dir, limit_s, part, state_transport)
         self.driver = driver
         self.intent = intent
         self.rollback_command = rollback_command or build_rollback_command(record_dir)
@@ -89,9 +93,11 @@ class Transaction(Connection):
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
         self._record: Record | None = None
-        self._timer = RollbackTimer(self.transport, self.directory)
+        self._timer = RollbackTimer(self.state_transport, self.directory)
         self._timer_runs = False
-        self._store = UndoStore(self.transport, self.directory, record_dir, self.rollback_command)
+        self._store = UndoStore(
+            self.state_transport, self.directory, record_dir, self.rollback_command
+        )
 
     def survey(self) -> Facts:
         """Read the facts of the device."""
@@ -144,7 +150,7 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        states = self.read_batch(plan_steps.state_commands(plan))
+        states = self.read_states(plan_steps.state_commands(plan))
         ssh = self.driver.options.ssh
         record = self._record = Record(
             owner=self.owner,
@@ -154,7 +160,7 @@ class Transaction(Connection):
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             directory=self.directory,
             undo=plan_steps.undo_entries(plan, states, self.name),
-            prelude=self.driver.prelude,
+            program=self.undo_program,
             deadline_s=plan_steps.undo_deadline_s(plan.steps),
             netns="" if ssh is None else ssh.netns,
             notes_verified=True,
@@ -168,15 +174,32 @@ class Transaction(Connection):
             raise
         try:
             for number, step in enumerate(plan.steps, 1):
-                script = plan_steps.step_script(step, number, self.directory)
-                done = self.transport.run(script, step.text, step.deadline_s)
-                plan_steps.check_step(step, done, self.name)
+                self.apply_step(number, step)
             technology, count = self.intent.technology, len(plan.steps)
             _LOG.log(NOTICE, "%s: configured as %s in %d steps", self.name, technology, count)
         except BaseException as cause:
             self._rollback_after(cause)
             raise
         return plan
+
+    def apply_step(self, number: int, step: Step) -> None:
+        """Note a step as begun, carry it out, and check its read-back."""
+        script = plan_steps.step_script(step, number, self.directory)
+        done = self.transport.run(script, step.text, step.deadline_s)
+        plan_steps.check_step(step, done, self.name)
+
+    def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
+        """Read states that a rollback restores."""
+        return self.read_batch(commands)
+
+    def undo_steps(self, record: Record) -> Output:
+        """Undo the steps of a record; print ``left NUMBER`` of those that fail."""
+        return self._store.run_script(record.deadline_s)
+
+    @property
+    def undo_program(self) -> str:
+        """Shell line that undoes a record from its standard input; empty: by its own shell lines."""
+        return ""
 
     def verify(self) -> list[str]:
         """Read everything back; return one line for each check.
@@ -243,7 +266,7 @@ class Transaction(Connection):
     @property
     def undo_hint(self) -> str:
         """How to undo everything."""
-        by_hand = f"by hand {self.transport.where}: sh {self.directory}/{SCRIPT}"
+        by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{SCRIPT}"
         return f"`{self.rollback_command}`, or {by_hand}"
 
     @contextmanager
@@ -327,7 +350,7 @@ class Transaction(Connection):
         if fired:
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
         self._start_timer()  # the connection may break during the rollback, too
-        done = self._store.run_script(record.deadline_s)
+        done = self.undo_steps(record)
         left = record.find_left(done.out)
         if (done.status or left) and not forget:
             self.confirm()
@@ -335,7 +358,7 @@ class Transaction(Connection):
             raise StillChanged(
                 f"{self.name}: some changes could not be undone: "
                 + (describe_undo(left) or script_failed),
-                f"{record.undo_command} {self.transport.where}, or `{self.rollback_command}`, tries "
+                f"{record.undo_command} {self.state_transport.where}, or `{self.rollback_command}`, tries "
                 "again",
                 code="device-not-restored",
             )
@@ -366,7 +389,7 @@ class Transaction(Connection):
 
     def _find_differences(self, record: Record) -> dict[Undo, str]:
         commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
-        states = {n: section.text for n, section in self.read_batch(commands).items()}
+        states = {n: section.text for n, section in self.read_states(commands).items()}
         return {
             entry: f"{shown(entry.old)} before, {shown(state)} now"
             for entry, state in record.compare_states(states).items()

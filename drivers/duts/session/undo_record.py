@@ -84,7 +84,7 @@ class Record:
         driver, technology, started: of the run.
         directory: on the device.
         undo: one entry for each step, in the order of the steps.
-        prelude: shell lines that the commands need.
+        program: shell line that undoes a record from its standard input; empty: the commands are the shell's.
         deadline_s: time to undo everything [s].
         netns: network namespace that was configured; empty: the machine's own.
         notes_verified: the end of a verification is noted; False: written before v6t did so.
@@ -97,7 +97,7 @@ class Record:
     started: str
     directory: str
     undo: tuple[Undo, ...] = ()
-    prelude: str = ""
+    program: str = ""
     deadline_s: float = UNDO_DEADLINE_S
     netns: str = ""
     notes_verified: bool = False
@@ -117,6 +117,8 @@ class Record:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != SCHEMA:
                 raise ValueError("another schema")
+            if data.pop("prelude", ""):
+                raise ValueError("its commands need a v6t of its time")
             entries = tuple(Undo(**u) for u in data.pop("undo"))
             return Record(**data, undo=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -173,10 +175,12 @@ def undo_script(record: Record) -> str:
         shell.read_program("process"),
         shell.read_program("undo"),
         "begin_undo",
-        *([record.prelude] if record.prelude else []),
     ]
+    if record.program:
+        lines += _function("undo_all", here_document(record.program, record.to_json()))
+        lines.append("undo_all || failed=1")
     for entry in reversed(record.undo):
-        if not entry.command:
+        if not entry.command or record.program:
             continue
         lines += ["", _comment(entry.why)]
         lines += _function(f"undo_{entry.number}", here_document(entry.command, entry.text))
@@ -226,4 +230,6 @@ def here_document(command: str, text: str) -> str:
 
 def describe_undo(entries: Iterable[Undo]) -> str:
     """Return the commands that undo steps, for a message."""
-    return "; ".join(f"{u.why}: {here_document(u.command, u.text)}" for u in entries)
+    return "; ".join(
+        f"{u.why}: {here_document(u.command, u.text) if u.text else u.command}" for u in entries
+    )

@@ -10,7 +10,7 @@ from typing import Any
 from v6t.base.errors import DutError, EnvironmentLacking, UsageError
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.session import Session, make_device_session
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -104,14 +104,16 @@ class LabDut(LabDevice):
             raise _no_namespaces(exc) from exc
         try:
             transport = NamespaceTransport(pid, f"lab device ({self.driver.name})")
-            facts = Session(self.driver, transport, self.intent).survey()
+            facts = make_device_session(self.driver, transport, self.intent).survey()
         finally:
             process.kill()
             process.communicate()
         return [f"{self.driver.name} {facts.version}".rstrip()]
 
     def start_in(self, pid: int) -> None:
-        session = Session(self.driver, self._transport(), self.intent, self._keep, part=self._part)
+        session = make_device_session(
+            self.driver, self._transport(), self.intent, self._keep, part=self._part
+        )
         session.open()
         self._session = session
         session.commit()

@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from v6t.core.config.compatibility import accepts_any, part_families, technologies_for
+from v6t.core.config.compatibility import (
+    accepts_any,
+    list_capabilities,
+    part_families,
+    technologies_for,
+)
 from v6t.core.config.explain import as_yaml, settings_of
 from v6t.core.runs.dut import plan_text
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -46,8 +51,12 @@ def generated(name: str) -> str:
     if parts := part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
     lines = [BEGIN, "", f"- Technologies: {known}"]
-    if any(made.versions):
-        lines.append(f"- Versions whose commands are known: {', '.join(made.versions)}")
+    if made.configures and not made.of_parts:
+        lines += [
+            f"- {row.capitalize()}: {text}"
+            for row, text in list_capabilities(name)
+            if row not in ("technologies", "options")
+        ]
     lines += [f"- Executed: {made.executed}", "", "## Options of its own", ""]
     shared = SHARED[
         "LinuxOptions" if issubclass(made.options_model, LinuxOptions) else "DutOptions"

@@ -14,13 +14,13 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
-from v6t.drivers.duts.kinds import jool_statistics, pf_outputs, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool_statistics, pf, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import add_neighbors
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.telemetry import TelemetryWatcher
+from v6t.drivers.duts.session.telemetry import TelemetryWatcher, read_samples, watch_script
 from v6t.drivers.transport.process import ProcessHeld
 from v6t.tests.expect import expect_error
 
@@ -126,7 +126,7 @@ Counters
 
 
 def test_pfs_counters():
-    found = pf_outputs.info(PFCTL)
+    found = pf.parse_info(PFCTL)
     assert found == {"sessions": 4200.0, "memory": 3.0, "state_limit": 5.0, "congestion": 0.0}
 
 
@@ -207,13 +207,18 @@ class Here:
         return ProcessHeld(self.name, process)
 
 
+def watch_here(readings):
+    process = Here().hold(watch_script(readings, 0.01))
+    return TelemetryWatcher(read_samples(process, readings), process.release)
+
+
 def test_a_watcher_takes_a_sample_each_interval_and_ends_its_loop(tmp_path):
     counter = tmp_path / "n"
     counter.write_text("0\n")
     seen = tmp_path / "seen"
     command = f"n=$(($(cat {counter}) + 1)); echo $n | tee {counter}; echo $n >>{seen}"
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    watcher = TelemetryWatcher(Here(), readings, interval_s=0.01)
+    watcher = watch_here(readings)
     while len(seen.read_text().split() if seen.exists() else []) < 4:
         pass
     samples = watcher.stop()
@@ -231,6 +236,6 @@ def test_a_watcher_whose_loop_dies_keeps_what_it_saw(tmp_path, monkeypatch):
         f"n=$(($(cat {counter}) + 1)); echo $n >{counter}; [ $n -lt 4 ] || kill -9 $$; echo $n"
     )
     readings = {"count": Reading(command, lambda text: {"n": float(text or "nan")})}
-    watcher = TelemetryWatcher(Here(), readings, interval_s=0.01)
+    watcher = watch_here(readings)
     watcher._thread.join()
     assert [s.figures["count"]["n"] for s in watcher.stop()] == [1.0, 2.0, 3.0]

@@ -9,8 +9,8 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
+from v6t.drivers.duts.kinds.addresses import spare, two_ways
 from v6t.drivers.duts.kinds.linux import bgp, snmp, telemetry
-from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step

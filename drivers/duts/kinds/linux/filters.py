@@ -13,7 +13,7 @@ from ipaddress import (
 from typing import Any
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.spare import spare, two_ways
+from v6t.drivers.duts.kinds.addresses import spare, two_ways
 from v6t.drivers.duts.plan import Intent, Step, parsed, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.steps import owned

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from pydantic import Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.console.manners import Line, Lines, Manners, Pattern
 from v6t.drivers.duts.kinds.command import CheckText, ProfileText
+from v6t.drivers.duts.kinds.network_cli.manners import Line, Lines, Manners, Pattern
 from v6t.drivers.duts.kinds.network_cli.readings import reading_of
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -41,7 +39,7 @@ class WatchText(PatternText):
 
     @model_validator(mode="after")
     def _figures(self) -> WatchText:
-        reading_of(re.compile(self.pattern).groupindex)
+        reading_of(self.pattern)
         return self
 
 

@@ -1,4 +1,4 @@
-"""Places in a user's lines, and what a test puts into them. Nothing that is put there ends a line."""
+"""Placeholders in a user's lines, and the values that a test puts there."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_interface
 from typing import Any
 
-from v6t.base.errors import UsageError
-from v6t.drivers.duts.console.manners import one_line
+from v6t.base.errors import InvalidValue, UsageError
+from v6t.drivers.duts.kinds.network_cli.manners import one_line
 from v6t.drivers.duts.plan import Intent
-from v6t.intent.device import LinkIntent
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
+
+
+def _digit_groups(mac: str, size: int, separator: str) -> str:
+    digits = re.sub(r"[^0-9a-f]", "", mac.lower())
+    if len(digits) != 12:
+        raise InvalidValue(f"'{mac}'", code="wrong-form")
+    return separator.join(digits[n : n + size] for n in range(0, 12, size))
+
+
+def _power_of_two(exponent: str) -> str:
+    if int(exponent) > 128:
+        raise InvalidValue(f"'{exponent}'", code="wrong-form")
+    return str(1 << int(exponent))
+
+
 _FORMATS: Mapping[str, Callable[[str], str]] = {
     "ip": lambda v: str(ip_interface(v).ip),
     "length": lambda v: str(ip_interface(v).network.prefixlen),
@@ -20,24 +34,17 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
     "wildcard": lambda v: str(ip_interface(v).hostmask),
     "network": lambda v: str(ip_interface(v).network.network_address),
     "prefix": lambda v: str(ip_interface(v).network),
-    "power": lambda v: str(1 << int(v)) if int(v) <= 128 else _no(v),
-    "dots": lambda v: ".".join(_digits(v)[n : n + 4] for n in (0, 4, 8)),
-    "dashes": lambda v: "-".join(_digits(v)[n : n + 2] for n in range(0, 12, 2)),
+    "power": _power_of_two,
+    "dots": lambda v: _digit_groups(v, 4, "."),
+    "dashes": lambda v: _digit_groups(v, 2, "-"),
 }
-Values = Sequence[str]
 
 
 class Places:
-    """Values by name; a line is repeated for each of a name's, and those of a group go together."""
+    """Values by name; a line is repeated for each value of a name, and those of a group go together."""
 
     def __init__(self) -> None:
-        self._values: dict[str, Values] = {}
-        self._groups: dict[str, str] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All of them."""
-        return tuple(self._values)
+        self._values: dict[str, tuple[str, Sequence[str]]] = {}
 
     def add(self, group: str, columns: Mapping[str, Iterable[object]]) -> None:
         """Add names whose values belong together, one line for each.
@@ -46,50 +53,45 @@ class Places:
             UsageError: a value would end a line.
         """
         for name, values in columns.items():
-            texts = tuple(map(str, values))
-            for text in texts:
-                try:
-                    one_line(text)
-                except ValueError as exc:
-                    raise UsageError(
-                        f"the value of {{{name}}} is not typed: {exc}", code="invalid-placeholder"
-                    ) from exc
-            self._values[name], self._groups[name] = texts, group
+            try:
+                self._values[name] = group, [one_line(str(value)) for value in values]
+            except ValueError as exc:
+                raise UsageError(
+                    f"the value of {{{name}}} is not typed: {exc}", code="invalid-placeholder"
+                ) from exc
 
     def lines(self, texts: Iterable[str]) -> list[str]:
-        """Lines with everything in its place."""
+        """Return lines with the values in their places."""
         return [row[0] for text in texts for row in self.rows([text])]
 
     def rows(
-        self, texts: Sequence[str], quoted: Callable[[str], str] = lambda value: value
+        self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
-        """Texts that are repeated together for the values they name; not at all where there is none.
+        """Repeat texts together for the values that they name; none if there are no values.
 
         Args:
             texts: of one row.
-            quoted: what is done to values.
+            quote: applied to values.
 
         Raises:
-            UsageError: a place has no name that is known, or two belong to different groups; naming
-                the first text.
+            UsageError: a name is unknown, or two belong to different groups; naming the first text.
         """
         try:
-            yield from self._rows(texts, quoted)
+            yield from self._rows(texts, quote)
         except UsageError as exc:
             raise UsageError(f"'{texts[0]:.200}': {exc.message}", exc.hint, code=exc.code) from exc
 
-    def _rows(
-        self, texts: Sequence[str], quoted: Callable[[str], str]
-    ) -> Iterator[tuple[str, ...]]:
+    def _rows(self, texts: Sequence[str], quote: Callable[[str], str]) -> Iterator[tuple[str, ...]]:
         names = [name for text in texts for name, _ in _PLACE.findall(text)]
-        unknown = next((name for name in names if name not in self._values), None)
-        if unknown is not None:
-            raise UsageError(
-                f"unknown placeholder {{{unknown}}} for this technology",
-                f"known are {', '.join(self._values)}",
-                code="invalid-placeholder",
-            )
-        several = {self._groups[name]: name for name in names if len(self._values[name]) > 1}
+        for name in names:
+            if name not in self._values:
+                raise UsageError(
+                    f"unknown placeholder {{{name}}} for this technology",
+                    f"known are {', '.join(self._values)}",
+                    code="invalid-placeholder",
+                )
+        counts = {name: len(self._values[name][1]) for name in names}
+        several = {self._values[name][0]: name for name in names if counts[name] > 1}
         if len(several) > 1:
             places = " and ".join(f"{{{name}}}" for name in several.values())
             raise UsageError(
@@ -97,24 +99,21 @@ class Places:
                 "a line is repeated for the values of one kind",
                 code="invalid-placeholder",
             )
-        counts = [len(self._values[name]) for name in names]
-        for number in range(0 if 0 in counts else max(counts, default=1)):
-            yield tuple(_PLACE.sub(lambda m, n=number: quoted(self._value(m, n)), t) for t in texts)
+        for number in range(0 if 0 in counts.values() else max(counts.values(), default=1)):
+            yield tuple(_PLACE.sub(lambda m, n=number: quote(self._value(m, n)), t) for t in texts)
 
     def _value(self, match: re.Match[str], number: int) -> str:
         name, form = match.groups()
-        values = self._values[name]
+        values = self._values[name][1]
         value = values[number if len(values) > 1 else 0]
-        if not form:
-            return value
-        if form not in _FORMATS:
+        if form and form not in _FORMATS:
             raise UsageError(
                 f"{match[0]}: unknown form '{form}'",
                 f"forms are {', '.join(_FORMATS)}",
                 code="invalid-placeholder",
             )
         try:
-            return _FORMATS[form](value)
+            return _FORMATS[form](value) if form else value
         except ValueError as exc:
             raise UsageError(
                 f"{match[0]}: {value} does not have this form: {exc}", code="invalid-placeholder"
@@ -122,61 +121,52 @@ class Places:
 
 
 def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
-    """Return the values that a test can put into lines.
+    """Return the values that a test puts into lines.
 
     Args:
-        intent: what the device shall be.
+        intent: what the device must be.
         interfaces: its own names of them, by side.
     """
     places = Places()
     places.add("", {"technology": [intent.technology]})
     for side in ("left", "right"):
-        link, of = getattr(intent.links, side), getattr(intent, side)
+        link, ends = getattr(intent.links, side), getattr(intent, side)
         single = {"": interfaces[side], ".dut_mac": link.dut_mac, ".tester_mac": link.tester_mac,
                   ".mtu": link.mtu, ".vlan": link.vlan or 0}  # fmt: skip
         places.add("", {f"{side}{name}": [value] for name, value in single.items()})
-        for version in (4, 6):
-            for group, columns in _of_version(of, version).items():
-                named = {f"{side}.{n}{version}": values for n, values in columns.items()}
-                places.add(f"{side}.{group}{version}", named)
+        for n in (4, 6):
+            hosts = {a: mac for a, mac in ends.neighbors.items() if a.version == n}
+            routes = {net: via for net, via in ends.routes.items() if net.version == n}
+            places.add(f"{side}.address{n}", {
+                f"{side}.address{n}": [a for a in ends.addresses if a.version == n]})  # fmt: skip
+            places.add(
+                f"{side}.host{n}", {f"{side}.host{n}": hosts, f"{side}.mac{n}": hosts.values()}
+            )
+            places.add(f"{side}.route{n}", {
+                f"{side}.route{n}": routes, f"{side}.via{n}": routes.values()})  # fmt: skip
     sessions = intent.requirements.sessions
-    settings = {**intent.configuration.to_json(), **({"sessions": sessions} if sessions else {})}
-    for group, name, values in _settings("settings", settings):
-        places.add(group, {name: values})
+    _add_settings(places, "settings", intent.configuration.to_json())
+    if sessions:
+        places.add("", {"settings.sessions": [sessions]})
     return places
 
 
-def _of_version(side: LinkIntent, version: int) -> dict[str, dict[str, Sequence[object]]]:
-    hosts = {a: mac for a, mac in side.neighbors.items() if a.version == version}
-    routes = {net: via for net, via in side.routes.items() if net.version == version}
-    return {
-        "address": {"address": [a for a in side.addresses if a.version == version]},
-        "host": {"host": list(hosts), "mac": list(hosts.values())},
-        "route": {"route": list(routes), "via": list(routes.values())},
-    }
+def _add_settings(places: Places, name: str, value: Any) -> None:
+    """Add everything that a technology says."""
 
+    def is_plain(values: Iterable[Any]) -> bool:
+        return not any(isinstance(v, (Mapping, list, tuple)) for v in values)
 
-def _settings(name: str, value: Any) -> Iterator[tuple[str, str, list[object]]]:
-    """Group, name and values of everything that a technology says."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _settings(f"{name}.{key}", inner)
+            _add_settings(places, f"{name}.{key}", inner)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) for v in value):
-        for key in dict.fromkeys(key for each in value for key in each):
-            column = [v.get(key, "") for v in value]
-            if not any(isinstance(v, (Mapping, list, tuple)) for v in column):
-                yield name, f"{name}.{key}", column
+        for key in dict.fromkeys(key for row in value for key in row):
+            column = [row.get(key, "") for row in value]
+            if is_plain(column):
+                places.add(name, {f"{name}.{key}": column})
     elif isinstance(value, (list, tuple)):
-        if not any(isinstance(v, (Mapping, list, tuple)) for v in value):
-            yield name, name, list(value)
+        if is_plain(value):
+            places.add(name, {name: value})
     elif value is not None:
-        yield "", name, [value]
-
-
-def _digits(mac: str) -> str:
-    digits = re.sub(r"[^0-9a-f]", "", mac.lower())
-    return digits if len(digits) == 12 else _no(mac)
-
-
-def _no(value: str) -> str:
-    raise ValueError(f"'{value}'")
+        places.add("", {name: [value]})

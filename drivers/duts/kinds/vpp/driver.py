@@ -10,9 +10,9 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Driver, ParameterOverride, Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
-from v6t.drivers.duts.kinds.customer import customer_of
+from v6t.drivers.duts.kinds.addresses import spare, two_ways
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.spare import spare, two_ways
+from v6t.drivers.duts.kinds.softwires import customer_of
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import VppFunction

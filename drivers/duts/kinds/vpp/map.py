@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.drivers.duts.kinds import map_rules
-from v6t.drivers.duts.kinds.softwires import Softwire, softwires
-from v6t.drivers.duts.kinds.spare import spare
+from v6t.drivers.duts.kinds import softwires
+from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
@@ -178,7 +178,7 @@ class MapE(MapRules):
 
     def refuse(self, version: str) -> None:
         _refuse_mixed(self._softwires())
-        map_rules.refuse_draft(self.rules, "VPP")
+        softwires.refuse_draft(self.rules, "VPP")
         self.refuse_rules(self.relay.rules, version)
 
     def domains(self) -> list[Step]:
@@ -236,9 +236,9 @@ class MapT(MapRules):
 
     def refuse(self, version: str) -> None:
         relay, params = self.relay, self.suggestion(self.rules, version)
-        map_rules.refuse_draft(relay.rules, "VPP")
-        map_rules.refuse_psid(relay.rules, "VPP's MAP-T")
-        map_rules.refuse_lowest_mtu(
+        softwires.refuse_draft(relay.rules, "VPP")
+        softwires.refuse_psid(relay.rules, "VPP's MAP-T")
+        softwires.refuse_lowest_mtu(
             relay.lowest_ipv6_mtu,
             "VPP fragments no packet that fits the IPv6 link",
             self.intent.links.left.mtu,
@@ -266,14 +266,16 @@ class Lw4o6(MapRelay):
     profile = TUNNEL_PROFILE
 
     def refuse(self, version: str) -> None:
-        _refuse_mixed(list(softwires(self.intent)))
+        _refuse_mixed(list(generate_softwires(self.intent)))
 
     def domains(self) -> list[Step]:
-        return _add_softwires(list(softwires(self.intent)), self.cli, self.options.state_dir)
+        return _add_softwires(
+            list(generate_softwires(self.intent)), self.cli, self.options.state_dir
+        )
 
     def live_change(self) -> Change:
         """Change the address of a lwB4 that no test packet belongs to."""
-        row, prefix = next(softwires(self.intent)), spare(self.intent, 6)
+        row, prefix = next(generate_softwires(self.intent)), spare(self.intent, 6)
         host = spare(self.intent, 4).network_address + 7
         first, other = (
             f"ip4-pfx {address}/32 ip6-pfx ::/0 ip6-src {row.br} ea-bits-len 0 "

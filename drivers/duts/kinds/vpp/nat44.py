@@ -8,8 +8,8 @@ from ipaddress import IPv4Address
 from typing import ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.spare import spare
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
 from v6t.drivers.duts.plan import (

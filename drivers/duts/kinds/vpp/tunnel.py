@@ -6,7 +6,7 @@ It is hub and spoke: all IPv4 of the customer's goes to the relay.
 from __future__ import annotations
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.drivers.duts.kinds.customer import customer_of
+from v6t.drivers.duts.kinds.softwires import customer_of
 from v6t.drivers.duts.kinds.vpp import links
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Existing, Step, has_lines, has_words

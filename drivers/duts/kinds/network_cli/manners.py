@@ -1,4 +1,4 @@
-"""How a command line behaves: prompts, pages, refusals, questions. Nothing is sent or read here."""
+"""How a command line behaves: prompts, pages, refusals, questions."""
 
 from __future__ import annotations
 
@@ -23,28 +23,14 @@ ERRORS = (
     r"^[^\S\n]*(?:error:|commit failed\b|command authorization failed\b)",
     r"^(?:minor|major|critical): ",
 )
-"""What common command lines say of a line that they do not take; case does not matter."""
-LONGEST = 512
-"""Characters of a line that may be a prompt or a question: patterns take their time over longer ones."""
-STEM = 12
-"""Characters of a device's name that every prompt of it must hold: some cut it in deeper modes."""
-_PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
+"""What common command lines print if they refuse a line; case does not matter."""
 _MARKS = re.compile(r"[*~!\s]")
-"""What some prompts say of unsaved changes."""
+"""What some prompts show of unsaved changes."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def lines_of(value: object) -> object:
-    """A block of text as its lines; what is no text is left to the model."""
-    whole = value.split("\n") if isinstance(value, str) else value
-    if not isinstance(whole, (list, tuple)):
-        return value
-    texts = (v.rstrip() if isinstance(v, str) else v for v in whole)
-    return [v for v in texts if v != ""]
-
-
 def one_line(text: str) -> str:
-    """A line as it may be typed.
+    """Return a line that may be typed.
 
     Raises:
         ValueError: it holds a line break, or another key that does something.
@@ -54,27 +40,28 @@ def one_line(text: str) -> str:
     return text
 
 
-Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
-Lines = Annotated[tuple[Line, ...], BeforeValidator(lines_of)]
-"""A list of lines, or a block of text."""
+def split_lines(value: object) -> object:
+    """Split a block of text into lines without empty ones; the model checks anything else."""
+    whole = value.split("\n") if isinstance(value, str) else value
+    if not isinstance(whole, (list, tuple)):
+        return value
+    return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
 
 
-def regular(pattern: str) -> str:
-    """A regular expression that is one.
-
-    Raises:
-        ValueError: it is none.
-    """
+def check_pattern(pattern: object) -> object:
+    """Refuse a text that is not a regular expression."""
     try:
-        re.compile(pattern)
+        re.compile(pattern if isinstance(pattern, str) else "")
     except re.error as exc:
-        raise InvalidValue(
-            f"'{pattern}' is not a regular expression: {exc}", code="wrong-form"
-        ) from exc
+        problem = f"'{pattern}' is not a regular expression: {exc}"
+        raise InvalidValue(problem, code="wrong-form") from exc
     return pattern
 
 
-Pattern = Annotated[str, BeforeValidator(lambda v: regular(v) if isinstance(v, str) else v)]
+Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
+Lines = Annotated[tuple[Line, ...], BeforeValidator(split_lines)]
+"""A list of lines, or a block of text."""
+Pattern = Annotated[str, BeforeValidator(check_pattern)]
 
 
 class Manners(StrictModel):
@@ -116,55 +103,33 @@ class Manners(StrictModel):
         return answers
 
     def is_prompt(self, last: str, stem: str) -> bool:
-        """Whether a line is a prompt.
+        """Return whether a line is a prompt.
 
         Args:
-            last: what stands in it.
-            stem: what :func:`stem_of` the first prompt says; empty before there was one.
+            last: the line without an end.
+            stem: what every prompt of the device holds; empty before the first one.
         """
         return stem in last and re.search(self.prompt or PROMPT, last) is not None
 
     def is_pager(self, last: str) -> bool:
-        """Whether more is there for whoever types a space."""
+        """Return whether the device waits for a key before the next page."""
         return re.search(self.pager or PAGER, last) is not None
 
     def answer(self, last: str) -> str | None:
-        """What is answered to a question; None: it is none that is known."""
+        """Return the answer to a question; None: it is unknown."""
         known = (a for pattern, a in self.answers.items() if re.search(pattern, last))
         return next(known, None)
 
     def refusal(self, reply: str) -> str:
-        """The line in which it refuses what was typed; empty: it does not."""
+        """Return the line that refuses what was typed; empty: no line does."""
         for pattern in self.errors or ERRORS:
-            found = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
-            if found:
-                begin = reply.rfind("\n", 0, found.end() - 1) + 1
+            match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
+            if match:
+                begin = reply.rfind("\n", 0, match.end() - 1) + 1
                 return reply[begin:].partition("\n")[0].strip()
         return ""
 
 
-def asks_password(last: str) -> bool:
-    """Whether it wants one."""
-    return _PASSWORD.search(last) is not None
-
-
-def stem_of(prompt: str) -> str:
-    """What every prompt of the device will hold: the beginning of its name."""
-    found = re.search(r"\w(?:[\w.@/:-]*\w)?", prompt)
-    return found[0][:STEM] if found else ""
-
-
 def same_mode(one: str, other: str) -> bool:
-    """Whether two prompts say the same but for marks of unsaved changes."""
+    """Return whether two prompts are equal but for marks of unsaved changes."""
     return _MARKS.sub("", one) == _MARKS.sub("", other)
-
-
-def without_echo(lines: list[str], typed: str) -> list[str]:
-    """An answer without the line that was typed, which most devices repeat first."""
-    wanted = typed.strip()
-    if lines and wanted:
-        first = lines[0].strip()
-        # one that is longer than the terminal is wide is scrolled, and its end is seen
-        if first == wanted or first.lstrip("$").endswith(wanted[-20:]):
-            return lines[1:]
-    return lines

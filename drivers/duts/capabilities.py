@@ -1,0 +1,109 @@
+"""What a driver can do as a technology, found by asking the driver itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from pydantic import BaseModel
+from v6t.base.errors import DutError, UsageError
+from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.options import DutOptions, LinuxOptions
+from v6t.drivers.duts.plan import Intent
+
+SETTINGS: Mapping[str, Any] = {
+    "udp_timeout_s": 300,
+    "port_block": 64,
+    "session_limit": 100_000,
+    "lowest_ipv6_mtu": 1400,
+}
+"""Settings of technologies that not all devices have, with a value that is not the default."""
+TIMERS = ("udp_timeout_s",)
+
+
+@dataclass(frozen=True)
+class DriverCapabilities:
+    """What a driver can do.
+
+    Attributes:
+        versions: whose commands it has, oldest first.
+        settings: of technologies, which it configures.
+        options: its own, see :func:`own_options`.
+        timers: settings and options that limit the life of idle connections.
+        counters: figures that are read every second under load.
+        operations: on the configured device.
+    """
+
+    versions: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    timers: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return a table of names and values, without what the driver lacks."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [(name, ", ".join(value)) for name, value in values.items() if value]
+
+    def __or__(self, other: DriverCapabilities) -> DriverCapabilities:
+        merged = {
+            field.name: tuple(
+                dict.fromkeys((*getattr(self, field.name), *getattr(other, field.name)))
+            )
+            for field in fields(self)
+        }
+        return DriverCapabilities(**merged)
+
+
+def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
+    """Find what a driver can do as a technology; a device is not needed."""
+    settings = tuple(name for name in SETTINGS if _configures(driver, intent, name))
+    timers = tuple(name for name in settings if name in TIMERS)
+    return DriverCapabilities(
+        versions=tuple(filter(None, driver.versions)),
+        settings=settings,
+        options=own_options(driver.options_model),
+        timers=timers if driver.timeout_s(intent) is None else (*timers, "timeout_s"),
+        counters=tuple(dict.fromkeys(n.partition(" ")[0] for n in driver.telemetry(intent))),
+        operations=tuple(_find_operations(driver, intent)),
+    )
+
+
+def own_options(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the options of a driver that other drivers lack, or declare otherwise."""
+    shared = {name for base in (DutOptions, LinuxOptions) for name in base.model_fields}
+    declared = set() if model in (DutOptions, LinuxOptions) else model.__annotations__.keys()
+    return tuple(name for name in model.model_fields if name not in shared or name in declared)
+
+
+def _configures(driver: Driver, intent: Intent, setting: str) -> bool:
+    """Return whether the plan for a value of a setting is not that for the default."""
+    if setting not in type(intent.configuration).model_fields:
+        return False
+    changed = intent.configuration.model_copy(update={setting: SETTINGS[setting]})
+    with suppress(UsageError, DutError):
+        return not driver.configured_alike(intent, replace(intent, configuration=changed))
+    return False
+
+
+def _find_operations(driver: Driver, intent: Intent) -> list[str]:
+    facts = driver.example(intent)
+    operations = {
+        "count sessions": lambda: driver.sessions(intent),
+        "read the size of the table": lambda: driver.table(intent),
+        "empty the table": lambda: driver.plan(intent, facts).flush,
+        "filter": lambda: driver.filters(intent, facts, 1),
+        "answer SNMP": lambda: driver.agent(intent, facts),
+        "speak BGP": lambda: driver.find_bgp_speaker(intent, facts),
+        "change routes": lambda: driver.find_route_update(intent, facts),
+        "change its configuration": lambda: driver.find_live_change(intent, facts),
+    }
+    possible = []
+    for name, find in operations.items():
+        with suppress(UsageError, DutError):
+            if find():
+                possible.append(name)
+    return possible

@@ -1,1 +1,0 @@
-"""Devices with a command line of their own and no shell: lines are typed, prompts are waited for."""

@@ -1,0 +1,374 @@
+"""The transport to a command line: a line is typed, and its answer read up to the next prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+
+import pexpect
+from pexpect.fdpexpect import fdspawn
+from v6t.base.errors import DutError
+from v6t.drivers.duts.kinds.network_cli.manners import Manners, one_line, same_mode
+from v6t.drivers.duts.plan import shown
+from v6t.drivers.transport import redaction
+from v6t.drivers.transport.command_log import failure, log_command
+from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.process import MOST_OCTETS, Process, kill, without_passwords
+
+SETTLE_S = 0.05
+"""Silence after which a line that looks like a prompt is one [s]."""
+FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
+"""Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
+MOST_QUESTIONS = 50
+PASSWORDS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
+LONGEST = 512
+"""Characters of the longest prompt or question: patterns take their time over longer lines."""
+STEM = 12
+"""Characters of a device's name that each of its prompts holds: some cut it in deeper modes."""
+EFFECT_UNKNOWN = "the effect of the last line is unknown"
+_PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
+_TERMINAL = re.compile(
+    r"\x1b\[(?P<arguments>[0-?]*)[ -/]*(?P<order>[@-~])"
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"
+    r"|\x1b[ -/]*[0-~]"
+    r"|(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f]+)"
+    r"|(?P<control>[\x00-\x1f\x7f-\x9f])"
+)
+_LOG = logging.getLogger(__name__)
+
+
+class Refused(DutError):
+    """The device did not take a line."""
+
+
+class Dialogue:
+    """The transport to a command line: one login, at its first prompt except while lines are typed.
+
+    Args:
+        login: the way to the device.
+        manners: how the command line behaves.
+    """
+
+    where = ON_DEVICE
+
+    def __init__(self, login: SshTransport, manners: Manners) -> None:
+        self.name = login.name
+        self.condition = ""
+        self._login = login
+        self._manners = manners
+        self._process: Process | None = None
+        self._turn = threading.RLock()
+        self._closed = threading.Event()
+        self._text = self._home = self._stem = ""
+        self._typed_s = time.monotonic()
+        self._secrets = [v for n in PASSWORDS if (v := os.environ.get(n))]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the login stands as far as is known."""
+        return self._process is not None and self._process.poll() is None
+
+    def open(self) -> None:
+        """Log in, wait for the first prompt, and type the lines of ``open``."""
+        self.close()
+        self._closed = threading.Event()
+        try:
+            self._login.open()
+            # not a terminal: ssh would give its modes to the device's
+            self._socket, theirs = socket.socketpair()
+            with theirs:
+                end = theirs.fileno()
+                self._process = subprocess.Popen(
+                    self._login.terminal_command, stdin=end, stdout=end, stderr=end,
+                    start_new_session=True, env=without_passwords(),
+                )  # fmt: skip
+            self._child = fdspawn(self._socket, encoding="utf-8", codec_errors="backslashreplace")
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+        if self._manners.idle_s:
+            keeper = threading.Thread(
+                target=self._keep_alive, args=[self._closed], name="v6t-cli", daemon=True
+            )
+            keeper.start()
+
+    def hold(self, command: str) -> Held:
+        raise DutError(
+            f"{self.name}: a command line runs nothing in the background: {command}",
+            code="unsupported-operation",
+        )
+
+    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
+        """Type lines, each with a deadline of its own, and return to the first prompt.
+
+        Returns:
+            All answers; with status 1 and the reason if a line was refused or leads elsewhere.
+
+        Raises:
+            ConnectionLost: the effect of the last line is unknown.
+        """
+        del text, deadline_s
+        if not self.alive:
+            raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
+        answers: list[str] = []
+        error: DutError | None = None
+        with self._turn:
+            try:
+                for line in command.splitlines():
+                    answers.append(self._type(line))
+                if answers and not same_mode(self._last, self._home):
+                    prompts = f"{shown(self._last)} and not {shown(self._home)}"
+                    raise DutError(
+                        f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
+                        "missing that leads back",
+                        code="console-prompt",
+                    )
+            except DutError as exc:
+                error = exc
+                if isinstance(exc, DeadlinePassed):
+                    self.close()  # the device may take anything typed now for an answer
+                elif self.alive:
+                    self._abort()
+            except BaseException:
+                self.close()  # the rest of an answer must not become that of the next line
+                raise
+            self._typed_s = time.monotonic()
+        if error and not self.alive:
+            raise ConnectionLost(error.message, EFFECT_UNKNOWN, code="connection-lost") from error
+        out = "".join(f"{answer}\n" for answer in answers if answer)
+        return Output(1, out, error.message) if error else Output(0, out, "")
+
+    def close(self) -> None:
+        """Hang up. May be called twice."""
+        process, self._process = self._process, None
+        self._closed.set()
+        if process is not None:
+            kill(process)
+            self._socket.close()
+        self._login.close()
+
+    def _begin(self) -> None:
+        what = "after the login"
+        try:
+            self._await(what, min(FIRST_PROMPT_S, self._manners.line_deadline_s))
+        except DeadlinePassed:
+            self._send("\n")
+            self._await(what)
+            while self._read(what, SECOND_PROMPT_S):
+                pass
+        self._settle()
+        enable = [self._manners.enable] if self._manners.enable and self._home[-1:] == ">" else []
+        for line in (*enable, *self._manners.open):
+            self._type(line, opening=True)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take what stands there for the prompt that all lines lead back to."""
+        self._home = self._last.strip()
+        name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
+        self._stem = name[0][:STEM] if name else ""
+
+    def _keep_alive(self, closed: threading.Event) -> None:
+        """Press Enter after each idle time: some devices end a login at which nothing is typed."""
+        idle_s = self._manners.idle_s
+        while not closed.wait(max(0.0, self._typed_s + idle_s - time.monotonic())):
+            with self._turn, contextlib.suppress(DutError):
+                if time.monotonic() >= self._typed_s + idle_s and not closed.is_set():
+                    self._press_enter()
+                    self._typed_s = time.monotonic()
+
+    def _press_enter(self) -> None:
+        """Type an empty line if the first prompt stands alone; hang up if it does not come again."""
+        what = "after an empty line"
+        while self._read(what, SETTLE_S):
+            pass
+        if not same_mode(self._last, self._home):
+            return  # an empty line may answer a question
+        self._text = ""
+        try:
+            self._send("\n")
+            self._await(what)
+        except DeadlinePassed:
+            self.close()
+        if not same_mode(self._last, self._home):
+            self.close()
+
+    def _type(self, line: str, *, opening: bool = False) -> str:
+        """Type a line, log it, and return its answer."""
+        began = time.monotonic()
+        result, answer = "answered", ""
+        try:
+            answer = self._exchange(line, opening=opening)
+        except BaseException as exc:
+            result, answer = failure(exc), "\n".join(self._lines)
+            raise
+        finally:
+            duration_s = time.monotonic() - began
+            log_command(self.name, line, "", logging.INFO, result, duration_s, answer)
+        return answer
+
+    def _exchange(self, line: str, *, opening: bool) -> str:
+        typed = self._fill_in(line)
+        self._text = ""
+        self._send(typed + "\n")
+        self._await(f"after '{line}'", opening=opening)
+        lines = self._lines
+        # a device that repeats nothing may refuse a line by words that end with it
+        refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
+        if refusal:
+            raise Refused(
+                f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}",
+                code="command-rejected",
+            )
+        return self._hide("\n".join(without_echo(lines, typed)))
+
+    def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
+        """Read up to the next prompt; turn pages and answer questions on the way."""
+        deadline_s = deadline_s or self._manners.line_deadline_s
+        end = time.monotonic() + deadline_s
+        questions = passwords = 0
+        while True:
+            last = self._last
+            answer = self._find_answer(last, what, opening=opening) if last else None
+            left_s = end - time.monotonic()
+            if self._read(what, left_s if answer is None else min(left_s, SETTLE_S)):
+                continue
+            if answer == "":
+                return
+            questions += answer != " "
+            passwords += opening and _PASSWORD.search(last) is not None
+            if passwords > 1:  # one more may lock the account
+                problem = f"it does not take the password {what}"
+                raise DutError(f"{self.name}: {problem}", code="login-refused")
+            if answer is None or questions > MOST_QUESTIONS:
+                problem = (
+                    f"no prompt within {deadline_s:g} s {what}; it said last: {self._tail}"
+                    if answer is None
+                    else f"the device repeats its question {what}: {shown(last)}"
+                )
+                hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
+                raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
+            _LOG.debug("%s: a question or page was answered: %s", self.name, shown(last))
+            self._send(answer)
+            if answer == " ":  # the pager's line is not a part of the answer
+                self._text = self._text[: self._text.rfind("\n") + 1]
+            else:
+                self._text += "\n"
+
+    def _find_answer(self, last: str, what: str, *, opening: bool) -> str | None:
+        """Return what to type at this line: nothing at a prompt; None: the line is unknown."""
+        if len(last) > LONGEST:
+            return None
+        if self._manners.is_pager(last):
+            return " "
+        answer = self._manners.answer(last)
+        if answer is not None:
+            typed = self._fill_in(answer)
+            if redaction.asks_secret(last):
+                redaction.add_secret(typed)
+            return typed + "\n"
+        if opening and _PASSWORD.search(last):
+            password = os.environ.get(redaction.ENABLE_PASSWORD)
+            if not password:
+                problem = f"{self.name}: the device prompts for a password {what}"
+                raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
+            return password + "\n"
+        return "" if self._manners.is_prompt(last, self._stem) else None
+
+    def _read(self, what: str, limit_s: float) -> bool:
+        """Read for up to a time; return whether anything arrived."""
+        try:
+            self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
+        except pexpect.TIMEOUT:
+            return False
+        except (pexpect.EOF, OSError, ValueError):
+            raise self._make_lost_error(f"the connection broke {what}") from None
+        if len(self._text) > MOST_OCTETS:
+            problem = f"more than {MOST_OCTETS >> 20} MiB {what}"
+            raise self._make_lost_error(problem, "too-much-output")
+        return True
+
+    def _send(self, text: str) -> None:
+        try:
+            self._child.send(text)
+        except (OSError, ValueError):
+            raise self._make_lost_error("the connection broke before all was typed") from None
+
+    def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+        self.close()
+        text = f"{self.name}: {problem}; it said last: {self._tail}"
+        return ConnectionLost(text, EFFECT_UNKNOWN, code=code)
+
+    @property
+    def _last(self) -> str:
+        """The line without an end."""
+        return render_line(self._text[self._text.rfind("\n") + 1 :])
+
+    @property
+    def _lines(self) -> list[str]:
+        return [render_line(line).rstrip() for line in self._text.split("\n")[:-1]]
+
+    @property
+    def _tail(self) -> str:
+        text = self._text[-65536:].split("\n")[-4:]
+        return shown(self._hide("\n".join(map(render_line, text))))
+
+    def _fill_in(self, text: str) -> str:
+        """Fill in secrets from the environment, which answers then hide."""
+        typed, secrets = redaction.fill_in_environment(text)
+        self._secrets += secrets
+        try:
+            return one_line(typed)
+        except ValueError as exc:
+            raise Refused(f"{self.name}: {self._hide(str(exc))}", code="command-rejected") from None
+
+    def _hide(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, redaction.HIDDEN)
+        return text
+
+    def _abort(self) -> None:
+        """Return to the first prompt after a refusal; hang up if that fails."""
+        try:
+            for line in self._manners.abort:
+                with contextlib.suppress(Refused):
+                    self._type(line)
+        except DutError:
+            self.close()
+        if not same_mode(self._last, self._home):
+            self.close()
+
+
+def without_echo(lines: list[str], typed: str) -> list[str]:
+    """Return an answer without the line that was typed, which most devices repeat first."""
+    wanted, first = typed.strip(), lines[0].strip() if lines else ""
+    # a line that is wider than the terminal is scrolled: its end is visible
+    repeats = first == wanted or first.lstrip("$").endswith(wanted[-20:])
+    return lines[1:] if wanted and repeats else lines
+
+
+def render_line(text: str) -> str:
+    """Return what a terminal shows of a line: other escape sequences than erasures do nothing."""
+    line: list[str] = []
+    column = 0
+    for token in _TERMINAL.finditer(text):
+        if token["text"]:
+            line += " " * (column - len(line))
+            line[column : column + len(token["text"])] = token["text"]
+            column += len(token["text"])
+        elif token["control"] == "\r":
+            column = 0
+        elif token["control"] == "\b":
+            column = max(0, column - 1)
+        elif token["order"] == "K" and token["arguments"] in ("", "0", "2"):
+            del line[0 if token["arguments"] == "2" else column :]
+    return "".join(line)

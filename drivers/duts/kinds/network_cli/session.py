@@ -1,0 +1,249 @@
+"""A session with a command line: lines are typed at the device, v6t's state is on this machine.
+
+As a program, it undoes the record on its standard input: a person or the rollback timer runs ``undo.sh``,
+which runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from v6t.base.errors import DutError, UsageError, V6tError
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
+from v6t.drivers.duts.kinds.network_cli.manners import Manners
+from v6t.drivers.duts.plan import Intent, Step
+from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.session import plan_steps
+from v6t.drivers.duts.session.batch import HEADING, Section
+from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
+from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE, Record, Undo
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.duts.standing.ssh import LabSsh, standing
+from v6t.drivers.transport.contract import Output, Transport
+from v6t.drivers.transport.here import HereTransport
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.ssh_client import find_ends
+from v6t.drivers.transport.ssh_options import SshOptions
+
+NO_ANSWER = "v6t: it was refused"
+"""Last line of the section ``busy`` if the device has refused its line."""
+
+
+class CliSession(Session):
+    """A session whose lock, undo record and rollback timer are on this machine.
+
+    Raises:
+        UsageError: the device is not reached over SSH.
+    """
+
+    def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
+        if not isinstance(transport, SshTransport):
+            raise UsageError(
+                "the lab does not contain a device with a vendor command line",
+                "give dut.options.ssh.host, and a tester whose cables lead to it",
+                code="unsupported-by-device",
+            )
+        self._manners: Manners = driver.manners
+        self._cli = Dialogue(transport, self._manners)
+        compare = driver.options.compare
+        self._ignored: tuple[str, ...] = compare.but if compare else ()
+        here = HereTransport(transport.name)
+        super().__init__(driver, self._cli, intent, *more, state_transport=here, **named)
+
+    @property
+    def lost(self) -> bool:
+        return super().lost or not self._cli.alive
+
+    def find_interruption(self) -> str:
+        return super().find_interruption() if self._cli.alive else "the connection was lost"
+
+    def survey(self) -> Facts:
+        sections = self.read_batch(self.driver.survey())
+        texts = {name: section.text for name, section in sections.items()}
+        if "busy" in sections and sections["busy"].status:
+            texts["busy"] = NO_ANSWER
+        ends = find_ends(self.driver.options.ssh)
+        self.facts = self.driver.facts({**texts, "ends": ends})
+        return self.facts
+
+    def read_batch(
+        self, commands: Mapping[str, str], any_octets: str | None = None
+    ) -> dict[str, Section]:
+        del any_octets  # the dialogue makes text of any octet
+        outputs = {name: self._cli.run(command) for name, command in commands.items()}
+        return {name: Section(o.out.strip("\n"), o.status) for name, o in outputs.items()}
+
+    def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
+        sections = self.read_batch(commands)
+        return {n: replace(s, text=digest(s.text, self._ignored)) for n, s in sections.items()}
+
+    def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
+        self.state_transport.run("true")  # raises if the lock has gone to another owner
+        return self._cli.run(command)
+
+    def apply_step(self, number: int, step: Step) -> None:
+        progress = shlex.quote(f"{self.directory}/{PROGRESS}")
+        done = self.state_transport.run(f"umask 077; echo {number} >>{progress}")
+        answer = ""
+        if not done.status:
+            done = self._cli.run(step.set)
+        if step.check is not None and not done.status:
+            time.sleep(self.driver.options.settle_s)
+            answer = self._cli.run(step.check.command).out
+        out = f"{done.out}\n{HEADING} check\n{answer}"
+        plan_steps.check_step(step, replace(done, out=out), self.name)
+
+    def undo_steps(self, record: Record) -> Output:
+        self.state_transport.run("true")
+        return undo_record(record, self._cli.run, self._ignored)
+
+    @property
+    def undo_program(self) -> str:
+        device = {
+            "ssh": self.driver.options.ssh.model_dump(mode="json", exclude_defaults=True),
+            "cli": self._manners.model_dump(mode="json", exclude_defaults=True),
+            "ignored": self._ignored,
+        }
+        words = [sys.executable, "-m", __name__, json.dumps(device)]
+        # from a directory in which nobody puts modules
+        return f"cd / && exec {shlex.join(words)}"
+
+    def read(self) -> Sample:
+        return self._take_sample(self.driver.telemetry(self.intent))
+
+    def watcher(self, *readings: str) -> TelemetryWatcher:
+        telemetry = self.driver.telemetry(self.intent)
+        chosen = {n: r for n, r in telemetry.items() if not readings or n in readings}
+        stopped = threading.Event()
+
+        def take_samples() -> Iterator[Sample]:
+            while not stopped.is_set():
+                yield self._take_sample(chosen)
+                stopped.wait(WATCH_INTERVAL_S)
+
+        return TelemetryWatcher(take_samples(), stopped.set)
+
+    def _take_sample(self, readings: Mapping[str, Reading]) -> Sample:
+        figures = {n: dict(r.parse(self._cli.run(r.command).out)) for n, r in readings.items()}
+        return Sample(figures, time.time(), readings)
+
+
+class LabBox(LabDut):
+    """A device with a command line that somebody has put into the lab, where it stays."""
+
+    def look(self) -> list[str]:
+        login = self.driver.options.ssh
+        if not LabSsh(login.lab).running():
+            raise UsageError(
+                f"no device {login.lab} with a command line stands in the lab",
+                "the lab makes none: give dut.options.ssh.host, and a tester wired to it",
+                code="missing-device",
+            )
+        return [self.driver.name]
+
+    def namespace(self) -> int:
+        self.look()
+        return super().namespace()
+
+    def close(self) -> None:
+        self._server = None
+        super().close()
+
+
+def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
+    """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail.
+
+    Args:
+        record: whose directory notes the steps begun and undone.
+        run: types lines.
+        ignored: see :func:`digest`.
+    """
+    begun, undone = (_read_words(Path(record.directory, name)) for name in (PROGRESS, UNDONE))
+    notes = Path(record.directory, UNDONE)
+    problems: dict[str, str] = {}
+    for entry in reversed(record.undo):
+        number = str(entry.number)
+        if not entry.command or number not in begun - undone or entry.gone in begun:
+            continue
+        blocked = problems and not entry.gone
+        problem = "another step needs it" if blocked else _undo(entry, run, ignored)
+        if problem:
+            problems[number] = problem
+        else:
+            _append(notes, number)
+    if not problems:
+        _append(notes, "all")
+    left = "".join(f"left {number}\n" for number in problems)
+    return Output(int(bool(problems)), left, "; ".join(problems.values()))
+
+
+def _undo(entry: Undo, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
+    """Undo a step whose state has changed; return what prevents it, or nothing."""
+
+    def is_restored() -> bool:
+        return digest(run(entry.before).out, ignored) == entry.old
+
+    if entry.before and is_restored():
+        return ""
+    done = run(entry.command)
+    if not entry.before:
+        return done.err
+    return "" if is_restored() else done.err or f"the answer to '{entry.before}' is not what it was"
+
+
+def digest(text: str, ignored: Iterable[str]) -> str:
+    """Return a digest of an answer without the lines that match a pattern of ``ignored``."""
+    patterns = tuple(ignored)
+    lines = [t for t in text.strip("\n").split("\n") if not any(re.search(p, t) for p in patterns)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def main(text: str, record: Record) -> int:
+    """Undo a record; return the exit status, which is 3 without a connection.
+
+    Args:
+        text: the device, from :attr:`CliSession.undo_program`.
+        record: what is undone.
+    """
+    device = json.loads(text)
+    try:
+        login = standing(SshOptions.model_validate(device["ssh"]))
+        if login is None:
+            raise DutError("the lab's device does not stand", code="missing-device")
+        transport = Dialogue(login, Manners.model_validate(device["cli"]))
+        try:
+            transport.open()
+            done = undo_record(record, transport.run, device["ignored"])
+        finally:
+            transport.close()
+    except V6tError as exc:
+        print(exc.message, file=sys.stderr)
+        return 3
+    print(done.out, end="")
+    print(done.err, end="", file=sys.stderr)
+    return done.status
+
+
+def _read_words(path: Path) -> set[str]:
+    return set(path.read_text().split()) if path.exists() else set()
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Record.parse_json(sys.stdin.read())))

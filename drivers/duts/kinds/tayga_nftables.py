@@ -1,0 +1,156 @@
+"""TAYGA with nftables behind it: stateful NAT64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any
+
+from pydantic import Field
+from v6t.base.errors import UsageError
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter.driver import Conntracked
+from v6t.drivers.duts.kinds.netfilter.nftables import translate_sources
+from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
+from v6t.drivers.duts.plan import Intent, Step
+from v6t.intent.families import Nat64Config
+
+
+class TaygaNftablesOptions(TaygaOptions, nat.ConntrackOptions):
+    """Options of both parts."""
+
+    dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
+    """Private IPv4 network; TAYGA gives each client one of its addresses."""
+    queue_length: int = Field(default=5000, ge=1, le=1_000_000)
+    """As for TAYGA alone, but longer: every frame that a queue drops in phase 1 is a connection
+    that was not made, and TAYGA is a process that now and then has to wait for a core."""
+    mend_checksums: bool = True
+    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: connection tracking,
+    which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
+
+
+class TaygaNftables(Conntracked, Tayga):
+    """TAYGA has no ports; nftables allocates them."""
+
+    name = "tayga-nftables"
+    title = "TAYGA with nftables: stateful NAT64"
+    accepts = (Nat64Config,)
+    executed = (
+        "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
+        "with workers)"
+    )
+    options_model = TaygaNftablesOptions
+    programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
+    notes = ("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",)
+
+    @property
+    def pool(self) -> IPv4Network:
+        """The IPv4 addresses of clients between TAYGA and the NAT44.
+
+        Raises:
+            UsageError: the option is not a network, or has no room for TAYGA and one client.
+        """
+        text = self.options.dynamic_pool
+        try:
+            network = IPv4Network(text)
+        except ValueError as exc:
+            raise UsageError(
+                f"dut.options.dynamic_pool: {exc}",
+                "give an IPv4 network",
+                dut_params={"dynamic_pool": "192.168.255.0/24"},
+                code="option-invalid",
+            ) from exc
+        if network.num_addresses < 4:
+            raise UsageError(
+                f"dut.options.dynamic_pool: {network} is too small for a client",
+                "give a /30 or shorter",
+                dut_params={"dynamic_pool": network.supernet(new_prefix=30)},
+                code="not-enough-addresses",
+            )
+        return network
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Refuse a dynamic pool that the test uses, that TAYGA refuses, or that is too small."""
+        super().refuse(intent, facts)
+        pool = self.pool
+        candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
+        wide_enough = candidates if pool.prefixlen >= 24 else []
+        addresses.free("dynamic_pool", str(pool), wide_enough, addresses.in_use(intent))
+        refuse_pool(pool, facts.version)
+        clients = intent.configuration_as(Nat64Config).clients
+        if clients > pool.num_addresses - 2:
+            length = 32 - (clients + 1).bit_length()
+            raise UsageError(
+                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
+                f"set dynamic_pool to a /{length} or shorter",
+                dut_params={"dynamic_pool": f"10.0.0.0/{length}"},
+                code="not-enough-addresses",
+            )
+
+    def ipv6_side(self, intent: Intent) -> str:
+        """Return the clients' side."""
+        del intent
+        return "left"
+
+    def translated_networks(self, intent: Intent) -> list[Any]:
+        """Return the clients' IPv4 addresses, which conntrack restores before packets are filtered."""
+        prefix = addresses.prefix_of(intent)
+        return [self.pool, *([prefix] if prefix else [])]
+
+    def own_addresses(self, intent: Intent) -> tuple[str, str]:
+        """Return the first host of the dynamic pool, and an IPv6 address that the test does not use."""
+        taken, o = addresses.in_use(intent), self.options
+        own4 = addresses.free("ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken)
+        return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
+
+    def configuration(self, intent: Intent, facts: Facts) -> str:
+        prefix: IPv6Network | None = addresses.prefix_of(intent)
+        if prefix is None:
+            raise UsageError(
+                "NAT64 needs a prefix",
+                "set the plugin's parameter prefix",
+                params={"prefix": "2001:db8:64::/96"},
+                code="invalid-intent",
+            )
+        return self.config_text(
+            intent,
+            f"prefix {prefix}",
+            f"dynamic-pool {self.pool}",
+            f"data-dir {self.options.state_dir}",
+        )
+
+    @property
+    def _forget_clients(self) -> str:
+        return f"rm -f {self.options.state_dir}/dynamic.map"
+
+    def steps_before_start(self) -> Sequence[Step]:
+        why = "TAYGA starts without remembered clients"
+        return (Step(self._forget_clients, why, undo=self._forget_clients),)
+
+    def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+        """Translate the clients' IPv4 addresses to public addresses and ports."""
+        public = nat.pool_of(intent, can=("udp_timeout_s",))
+        pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
+        return (
+            *super().steps_after_start(intent, facts),
+            *translate_sources(self.options.state_dir, [pool], self.port(intent, "right")),
+            *nat.conntrack(self.options, intent, facts),
+            *nat.logging(self.options),
+        )
+
+    def flush(self, intent: Intent) -> Sequence[Step]:
+        """Forget the clients, then the kernel's connections.
+
+        What still waits in TAYGA's queue would make connections anew behind conntrack's back.
+        """
+        restart = Step(
+            f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}",
+            "no client of an earlier trial is left",
+            proof=self.run_translator().check,
+        )
+        return (restart, *nat.flush([str(self.pool)]))
+
+    def plan_notes(self, facts: Facts) -> Sequence[str]:
+        return self.notes
