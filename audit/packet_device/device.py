@@ -59,7 +59,6 @@ class DeviceLinks:
         return ports
 
     def mtu(self, side: SideName) -> int:
-        """Return the MTU of a link."""
         return int(getattr(self.links, side).mtu)
 
     def side_of(self, address: Address) -> SideName | None:
@@ -79,7 +78,7 @@ class PacketDevice(ABC):
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
     ) -> list[tuple[SideName, bytes]]:
-        """Return the frames that the device sends because of one that arrived, FCS off.
+        """Return the frames that the device sends because of one that arrived, without FCS.
 
         Args:
             side: link where the frame arrived.
@@ -87,11 +86,19 @@ class PacketDevice(ABC):
             now_s: time on a clock that never goes back.
         """
         self.now_s = now_s
+        link = getattr(self.ports.links, side)
+        start = 14 if link.vlan is None else 18
+        header = ethernet_header(link, 6 if frame[start : start + 1] >= b"\x60" else 4)
+        is_for_device = frame[:6] == header[6:12] and frame[12:start] == header[12:]
         try:
-            packet = read_packet(self.strip_ethernet(side, frame))
+            packet = read_packet(frame[start:] if is_for_device else b"")
         except Drop:
             return []
-        return [(out, self.add_ethernet(out, sent)) for out, sent in self.process(side, packet)]
+        frames = []
+        for out, sent in self.process(side, packet):
+            header = ethernet_header(getattr(self.ports.links, out), sent.version)
+            frames.append((out, (header + bytes(sent)).ljust(60, b"\0")))
+        return frames
 
     def flush(self) -> None:
         """Forget the device's connections and incomplete packets."""
@@ -138,19 +145,6 @@ class PacketDevice(ABC):
             raise Drop(TIME_EXCEEDED[packet.version])
         return replace(packet, ttl=packet.ttl - 1)
 
-    def strip_ethernet(self, side: SideName, frame: bytes) -> bytes:
-        """Return the IP packet in a frame for the device; nothing of other frames."""
-        link = getattr(self.ports.links, side)
-        version = frame[14 if link.vlan is None else 18 :][:1]
-        header = ethernet_header(link, 6 if version >= b"\x60" else 4)
-        is_ours = frame[:6] == header[6:12] and frame[12 : len(header)] == header[12:]
-        return frame[len(header) :] if is_ours else b""
-
-    def add_ethernet(self, side: SideName, packet: IPPacket) -> bytes:
-        """Return a frame for the tester with a packet, padded to the Ethernet minimum."""
-        header = ethernet_header(getattr(self.ports.links, side), packet.version)
-        return (header + bytes(packet)).ljust(60, b"\0")
-
 
 def ethernet_header(link: Link, version: int) -> bytes:
     """Return the header of the device's frames with an IP version."""
@@ -164,7 +158,7 @@ def ethernet_header(link: Link, version: int) -> bytes:
 def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket:
     """Return an ICMP error from an address of the device to the source of a packet."""
     packet = IPPacket(source, about.src, ICMP4 if about.version == 4 else ICMP6, ttl=HOP_LIMIT)
-    return packet.with_message(error.octets + bytes(about)[: QUOTED_OCTETS[about.version]])
+    return packet.with_message(bytes(error) + bytes(about)[: QUOTED_OCTETS[about.version]])
 
 
 class RoutingDevice(PacketDevice):

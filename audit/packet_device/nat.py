@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address, IPv6Network
+from ipaddress import IPv4Address
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent, error_packet
@@ -33,6 +33,8 @@ WINDOW = 1 << 20
 INSIDE_IPV4 = IPv4Address("0.0.0.1")
 """Source of what a NAT64 hands to its mappings; IPv6 addresses distinguish the hosts."""
 HOST_UNREACHABLE = {4: IcmpError(3, 1), 6: IcmpError(1, 3)}
+Translated: TypeAlias = tuple[SideName, IPPacket, Address | None]
+"""A packet that leaves a NAT, and the host that it is for on the left link."""
 
 
 class NatEndpoint(NamedTuple):
@@ -56,14 +58,6 @@ class SessionKey(NamedTuple):
     protocol: int
     inside: Inside
     server: NatEndpoint
-
-
-class Translated(NamedTuple):
-    """A packet that leaves a NAT, and the host that it is for on the left link."""
-
-    side: SideName
-    packet: IPPacket
-    host: Address | None = None
 
 
 @dataclass
@@ -100,7 +94,6 @@ class NatTable:
         self.mappings = [m for m in self.mappings if now_s - m.used_s <= m.lifetime_s]
 
     def flush(self) -> None:
-        """Remove all mappings."""
         self.mappings = []
 
     def find_inside(self, session: SessionKey) -> NatMapping | None:
@@ -118,13 +111,14 @@ class NatTable:
         Raises:
             Drop: the table or the port range is full.
         """
-        limit, address = self.view.session_limit, self.choose_address(session.inside)
+        proto, inside, _ = session
+        limit, address = self.view.session_limit, self.choose_address(inside)
         is_full = limit and len(self.mappings) >= limit
         number = None if is_full else self.choose_port(session, address)
         if number is None:
             return self.handle_exhaustion(session)
-        public, lifetime_s = NatEndpoint(address, number), self.initial_lifetime_s(session.protocol)
-        mapping = NatMapping(session.protocol, session.inside, public, lifetime_s, self.now_s)
+        public = NatEndpoint(address, number)
+        mapping = NatMapping(proto, inside, public, self.initial_lifetime_s(proto), self.now_s)
         self.mappings.append(mapping)
         return mapping
 
@@ -171,48 +165,30 @@ class NatTable:
             return self.view.udp_timeout_s or UDP_S
         return self.view.tcp_transitory_s if proto == TCP6 else self.view.icmp_timeout_s
 
-    def refresh(self, mapping: NatMapping, side: SideName) -> None:
-        """Restart the timer of a mapping that a packet from a side uses."""
-        del side
+    def use(self, mapping: NatMapping, packet: IPPacket, side: SideName) -> None:
+        """Restart the timer of a mapping; follow TCP (RFC 5382, REQ-5; RFC 7857, section 2)."""
         mapping.used_s = self.now_s
-
-    def accepts(self, mapping: NatMapping, server: NatEndpoint) -> bool:
-        """Return whether a server may reach a mapping: endpoint-independent filtering."""
-        del mapping, server
-        return True
-
-    def follow(
-        self, mapping: NatMapping, packet: IPPacket, side: SideName, server: NatEndpoint
-    ) -> None:
-        """Follow a TCP connection (RFC 5382, REQ-5; RFC 7857, section 2).
-
-        Raises:
-            Drop: the segment is not forwarded.
-        """
-        del server
+        if mapping.protocol != TCP6:
+            return
         segment, expected = TCP(packet.octets[:20]), mapping.next_sequence
         flags = segment.flags
-        fits = side == "left" or not expected or abs(segment.seq - expected) < WINDOW
+        is_acceptable = side == "left" or not expected or abs(segment.seq - expected) < WINDOW
         if flags.S:
             mapping.syn_sides.add(side)
-        if side == "right" and fits:
+        if side == "right" and is_acceptable:
             size = len(packet.octets) - 4 * segment.dataofs
             mapping.next_sequence = segment.seq + size + bool(flags.S or flags.F)
         if flags.R:
-            self.follow_reset(mapping, fits=fits)
+            if is_acceptable:
+                mapping.lifetime_s = RESET_S
         elif len(mapping.syn_sides) == 2 and (flags.S or mapping.lifetime_s == RESET_S):
             mapping.lifetime_s = self.view.tcp_established_s
 
-    def follow_reset(self, mapping: NatMapping, *, fits: bool) -> None:
-        """Shorten the lifetime after an RST that an end accepts."""
-        if fits:
-            mapping.lifetime_s = RESET_S
-
     def send_out(self, packet: IPPacket, host: Address | None = None) -> list[Translated]:
-        """Translate a packet from inside.
+        """Translate a packet from inside, whose hop limit has been decremented.
 
         Args:
-            packet: its hop limit has been decremented.
+            packet: of a host.
             host: distinguishes hosts with equal addresses; by default the source.
 
         Raises:
@@ -221,104 +197,57 @@ class NatTable:
         host = host or packet.src
         if packet.is_error:
             return self.send_error_out(packet, host)
-        inside = Inside(host, *endpoint(packet, is_source=True))
-        server = endpoint(packet, is_source=False)
-        session = SessionKey(transport_of(packet), inside, server)
+        session = self.session(packet, host, is_outbound=True)
         mapping = self.find_inside(session) or self.create(session)
-        mapping.servers.add(server)
-        self.refresh(mapping, "left")
-        if session.protocol == TCP6:
-            self.follow(mapping, packet, "left", server)
-        translated = self.translate_source(packet, mapping)
-        if packet.dst in self.pool:
-            return self.hairpin(packet, translated)
-        return [Translated("right", translated)]
+        mapping.servers.add(session.server)
+        self.use(mapping, packet, "left")
+        translated = replace_endpoint(packet, mapping.public, is_source=True)
+        if packet.dst in self.pool:  # hairpinning (RFC 4787, REQ-9)
+            return self.send_in(translated)
+        return [("right", translated, None)]
 
-    def translate_source(self, packet: IPPacket, mapping: NatMapping) -> IPPacket:
-        """Return a packet from the public endpoint."""
-        return replace_endpoint(packet, mapping.public, is_source=True)
-
-    def hairpin(self, packet: IPPacket, translated: IPPacket) -> list[Translated]:
-        """Send a packet to another inside host, from the public endpoint (RFC 4787, REQ-9)."""
-        del packet
-        return self.send_in(translated, is_hairpinned=True)
+    def session(self, packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
+        """Return the session of a host's packet, or of a packet to a host."""
+        inside = Inside(host, *endpoint(packet, is_source=is_outbound))
+        return SessionKey(transport_of(packet), inside, endpoint(packet, is_source=not is_outbound))
 
     def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
-        """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5)."""
+        """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5, REQ-7)."""
         quoted = packet.quoted_packet()
-        inside = Inside(host, *endpoint(quoted, is_source=False))
-        server = endpoint(quoted, is_source=True)
-        mapping = self.find_inside(SessionKey(transport_of(quoted), inside, server))
+        mapping = self.find_inside(self.session(quoted, host, is_outbound=False))
         if mapping is None:
             raise Drop
-        about = self.translate_quoted_destination(quoted, mapping)
-        changed = replace(packet, src=mapping.public.address)
-        if packet.dst in self.pool:
-            return self.hairpin_error(changed, about)
-        return [Translated("right", replace_quoted_packet(changed, about))]
+        about = replace_endpoint(quoted, mapping.public, is_source=False)
+        changed = replace(packet, src=mapping.public.address).with_message(
+            packet.octets[:8] + bytes(about)
+        )
+        return (
+            self.send_error_in(changed) if packet.dst in self.pool else [("right", changed, None)]
+        )
 
-    def translate_quoted_destination(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        """Return the packet that a host's error quotes, to the public endpoint."""
-        return replace_endpoint(quoted, mapping.public, is_source=False)
-
-    def hairpin_error(self, packet: IPPacket, about: IPPacket) -> list[Translated]:
-        """Send a host's ICMP error to the host that it is about (RFC 5508, REQ-7)."""
-        source = NatEndpoint(packet.dst, endpoint(about, is_source=True).port)
-        mapping = self.find_public(transport_of(about), source)
-        if mapping is None:
-            raise Drop
-        return self.send_error_to_host(packet, about, mapping)
-
-    def send_error_to_host(
-        self, packet: IPPacket, about: IPPacket, mapping: NatMapping
-    ) -> list[Translated]:
-        """Send an ICMP error to the host whose packet it is about."""
-        about = self.translate_quoted_source(about, mapping)
-        changed = replace(packet, dst=mapping.inside.address)
-        return [Translated("left", replace_quoted_packet(changed, about), mapping.inside.host)]
-
-    def translate_quoted_source(self, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-        """Return the packet that an error quotes, as its host sent it."""
-        return replace_endpoint(quoted, mapping.inside[1:], is_source=True)
-
-    def send_in(self, packet: IPPacket, *, is_hairpinned: bool = False) -> list[Translated]:
-        """Translate a packet from outside."""
+    def send_in(self, packet: IPPacket) -> list[Translated]:
+        """Translate a packet from outside, or a hairpinned one; filtering is endpoint-independent."""
         if packet.is_error:
             return self.send_error_in(packet)
-        proto, public = transport_of(packet), endpoint(packet, is_source=False)
-        mapping = self.find_public(proto, public)
+        mapping = self.find_public(transport_of(packet), endpoint(packet, is_source=False))
         if mapping is None:
-            return self.handle_unknown(packet)
-        server = endpoint(packet, is_source=True)
-        if not is_hairpinned and not self.accepts(mapping, server):
-            return self.handle_stranger(packet, server)
-        if proto == TCP6:
-            self.follow(mapping, packet, "right", server)
-        self.refresh(mapping, "right")
+            raise Drop
+        self.use(mapping, packet, "right")
         translated = replace_endpoint(packet, mapping.inside[1:], is_source=False)
-        return [Translated("left", translated, mapping.inside.host)]
-
-    def handle_unknown(self, packet: IPPacket) -> list[Translated]:
-        """Drop a packet to a public endpoint without a mapping."""
-        raise Drop
-
-    def handle_stranger(self, packet: IPPacket, server: NatEndpoint) -> list[Translated]:
-        """Drop a packet of a server that may not reach a mapping."""
-        raise Drop
+        return [("left", translated, mapping.inside.host)]
 
     def send_error_in(self, packet: IPPacket) -> list[Translated]:
-        """Translate an ICMP error with the packet that it quotes (RFC 5508, REQ-4)."""
-        if not self.is_valid_error(packet):
+        """Translate a valid ICMP error with the packet that it quotes (RFC 5508, REQ-3, REQ-4)."""
+        if packet.message_checksum:
             raise Drop
         quoted = packet.quoted_packet()
         mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
         if mapping is None:
-            return self.handle_unknown(packet)
-        return self.send_error_to_host(packet, quoted, mapping)
-
-    def is_valid_error(self, packet: IPPacket) -> bool:
-        """Return whether the checksum of an ICMP error is right (RFC 5508, REQ-3)."""
-        return packet.has_valid_message
+            raise Drop
+        about = replace_endpoint(quoted, mapping.inside[1:], is_source=True)
+        changed = replace(packet, dst=mapping.inside.address)
+        message = packet.octets[:8] + bytes(about)
+        return [("left", changed.with_message(message), mapping.inside.host)]
 
 
 def transport_of(packet: IPPacket) -> int:
@@ -346,36 +275,29 @@ def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
     return NatEndpoint(packet.src if is_source else packet.dst, number)
 
 
-def replace_quoted_packet(packet: IPPacket, quoted: IPPacket) -> IPPacket:
-    """Return an ICMP error with another quoted packet and a new checksum."""
-    return packet.with_message(packet.octets[:8] + bytes(quoted))
-
-
 class MappingDevice(PacketDevice):
     """A device that translates packets of IPv4 or IPv6 by a table of mappings."""
 
     table_class = NatTable
-    table: NatTable
+
+    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
+        super().__init__(ports)
+        self.table = self.table_class(view)
 
     def flush(self) -> None:
         super().flush()
         self.table.flush()
 
-    def send_out(self, packet: IPPacket, host: Address) -> list[Sent]:
-        """Translate and send a packet from inside."""
+    def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
         self.table.expire(self.now_s)
-        sent = self.table.send_out(packet, host)
-        return [piece for translated in sent for piece in self.emit(*translated)]
+        return super().process(side, packet)
 
-    def send_in(self, packet: IPPacket) -> list[Sent]:
-        """Translate and send a packet from outside."""
-        self.table.expire(self.now_s)
-        sent = self.table.send_in(packet)
-        return [piece for translated in sent for piece in self.emit(*translated)]
+    def emit_all(self, translated: Sequence[Translated]) -> list[Sent]:
+        """Send translated packets."""
+        return [piece for packet in translated for piece in self.emit(*packet)]
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         """Send a translated packet; fragment it if it exceeds the MTU of its link."""
-        del host
         mtu = self.ports.mtu(side)
         if len(packet) > mtu and packet.version == 6:
             raise Drop(IcmpError(2, 0, mtu))
@@ -387,27 +309,24 @@ class MappingDevice(PacketDevice):
 class NatDevice(MappingDevice):
     """A NAT44 or NAT66: hosts on the left link, servers on the right link."""
 
-    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
-        super().__init__(ports)
-        self.table = self.table_class(view)
-        self.version = view.pool[0].version
-
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        if packet.version != self.version:
+        if packet.version != self.table.pool[0].version:
             return self.route(side, packet)
         whole = self.reassembly.add(packet)
         if whole is None:
             return []
         aged = self.decrement(whole)
-        return self.send_out(aged, aged.src) if side == "left" else self.send_in(aged)
+        return self.emit_all(
+            self.table.send_out(aged) if side == "left" else self.table.send_in(aged)
+        )
 
 
 class Nat64Device(MappingDevice, TranslatingDevice):
     """A NAT64 (RFC 6146): a translator in front of mappings."""
 
-    def __init__(self, ports: DeviceLinks, view: Nat, prefix: IPv6Network) -> None:
-        super().__init__(ports, "left", view.lowest_ipv6_mtu)
-        self.table, self.prefix = self.table_class(view), PrefixMap(prefix)
+    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
+        TranslatingDevice.__init__(self, ports, "left", view.lowest_ipv6_mtu)
+        self.table, self.prefix = self.table_class(view), PrefixMap(view.prefix)  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.prefix.prefix
@@ -426,19 +345,18 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> list[Sent]:
         try:
-            return self.send_out(packet, arrived.src)
+            return self.emit_all(self.table.send_out(packet, arrived.src))
         except Drop as drop:
             error = drop.error
             raise Drop(self.error_to_ipv6(error, packet) if error else None) from None
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
-        """Send a translated packet to a server, or to a host as IPv6."""
-        if side == "right" or host is None:
+        if host is None:
             return super().emit(side, packet, host)
         return [(side, piece) for piece in self.to_ipv6(packet, self.map_for_host(host))]
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        return self.send_in(packet)
+        return self.emit_all(self.table.send_in(packet))
 
 
 class AftrDevice(MappingDevice, TunnelDevice):
@@ -446,10 +364,10 @@ class AftrDevice(MappingDevice, TunnelDevice):
 
     copies_dscp = True
 
-    def __init__(self, ports: DeviceLinks, view: Nat, aftr: Address) -> None:
-        super().__init__(ports)
-        self.table = self.table_class(view)
-        self.aftr, self.relays = aftr, [aftr]
+    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
+        super().__init__(ports, view)
+        self.aftr = view.aftr
+        self.relays = (view.aftr,)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         """Accept every source (RFC 6333, section 8.2)."""
@@ -475,14 +393,13 @@ class AftrDevice(MappingDevice, TunnelDevice):
             return self.emit("left", error, outer.src)
 
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        return self.send_out(inner, outer.src)
+        return self.emit_all(self.table.send_out(inner, outer.src))
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
-        """Send a translated packet to a server, or to a B4."""
-        if side == "right" or host is None:
+        if host is None:
             return super().emit(side, packet, host)
         return self.encapsulate(packet, self.aftr, host)
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(self.decrement(packet))
-        return [] if whole is None else self.send_in(whole)
+        return [] if whole is None else self.emit_all(self.table.send_in(whole))

@@ -1,4 +1,4 @@
-"""Relays and customer edges: MAP-E, MAP-T, lightweight 4over6 and the tunnels they share."""
+"""Relays and customer edges: MAP-E, MAP-T and lightweight 4over6; tunnels, also of IPv6 in IPv4."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from dataclasses import replace
 from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import (
     AddressMap,
-    AddressSharing,
     HostMap,
     MapDomain,
     MapSharing,
     PrefixMap,
+    SoftwireSharing,
     has_port,
 )
 from v6t.audit.packet_device.packets import (
     IPIP,
+    IPV6_IN_IP,
     Drop,
     IcmpError,
     IPPacket,
@@ -27,7 +28,7 @@ from v6t.audit.packet_device.packets import (
     read_packet,
 )
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.plugins.audit_views import Address, CustomerEdge, SideName
+from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
 
 NOT_ECT, CONGESTION = 0b00, 0b11
 WRONG_SOURCE = IcmpError(1, 5)
@@ -122,20 +123,22 @@ class TunnelRelay(TunnelDevice):
     reports_sources = False
     """Send ICMPv6 errors about sources that are not the customer's (RFC 7596, section 6.2)."""
 
-    def __init__(self, ports: DeviceLinks, sharing: AddressSharing) -> None:
+    def __init__(self, ports: DeviceLinks, view: SharedAddressRelay) -> None:
         super().__init__(ports)
-        self.sharing = sharing
-        self.relays = sharing.relays
-
-    def is_own_source(self, outer: IPPacket, inner: IPPacket) -> bool:
-        """Return whether source address and port belong to the tunnel's customer."""
-        if inner.offset:  # a later fragment has no port
-            return self.sharing.has_share(inner.src, outer.src)
-        ends = self.sharing.find(inner.src, port(inner, is_source=True))
-        return ends == (outer.src, outer.dst)
+        self.relays = view.relays
+        self.sharing: MapSharing | SoftwireSharing = MapSharing(
+            [MapDomain(rule) for rule in view.rules], view.relay
+        )
+        if view.softwires is not None:
+            self.sharing, self.reports_sources = SoftwireSharing(view.softwires), True
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        if not self.is_own_source(outer, inner):
+        if inner.offset:  # a later fragment has no port
+            is_own = self.sharing.has_share(inner.src, outer.src)
+        else:
+            ends = self.sharing.find(inner.src, port(inner, is_source=True))
+            is_own = ends == (outer.src, outer.dst)
+        if not is_own:
             raise Drop(WRONG_SOURCE if self.reports_sources else None)
 
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
@@ -162,8 +165,7 @@ class TunnelCustomerEdge(TunnelDevice):
 
     def __init__(self, ports: DeviceLinks, view: CustomerEdge) -> None:
         super().__init__(ports)
-        self.edge = view
-        self.relays = (view.ipv6,)
+        self.edge, self.relays = view, (view.ipv6,)
         self.remote = view.relay or view.ipv6
 
     def is_own(self, ipv4: Address, number: int | None) -> bool:
@@ -190,11 +192,10 @@ class TunnelCustomerEdge(TunnelDevice):
 class MapTRelayDevice(TranslatingDevice):
     """A MAP-T border relay: the CE that owns the port, everybody else behind the DMR."""
 
-    def __init__(
-        self, ports: DeviceLinks, sharing: MapSharing, dmr: PrefixMap, lowest_ipv6_mtu: int
-    ) -> None:
-        super().__init__(ports, "left", lowest_ipv6_mtu)
-        self.sharing, self.dmr = sharing, dmr
+    def __init__(self, ports: DeviceLinks, view: SharedAddressRelay) -> None:
+        super().__init__(ports, "left", view.lowest_ipv6_mtu)
+        domains = [MapDomain(rule, embeds_host=True) for rule in view.rules]
+        self.sharing, self.dmr = MapSharing(domains, view.relay), PrefixMap(view.dmr)  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.dmr.prefix
@@ -213,10 +214,8 @@ class MapTRelayDevice(TranslatingDevice):
     def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
         """Return whether the source port of a packet belongs to a CE."""
         domain, _, psid = ce
-        if not domain.rule.psid_len:
-            return True
         number = port(packet, is_source=True)
-        return number is not None and domain.psid_of(number) == psid
+        return not psid or (number is not None and domain.psid_of(number) == psid)
 
     def reassemble(self, packet: IPPacket) -> IPPacket | None:
         """Return a whole packet: only the first fragment has a port (RFC 7599, section 10.2).
@@ -239,40 +238,85 @@ class MapTRelayDevice(TranslatingDevice):
 class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
-    def __init__(
-        self, ports: DeviceLinks, view: CustomerEdge, sharing: MapSharing, dmr: PrefixMap
-    ) -> None:
+    def __init__(self, ports: DeviceLinks, view: CustomerEdge) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
-        self.edge, self.sharing, self.dmr = view, sharing, dmr
+        self.edge, self.dmr = view, PrefixMap(view.dmr)  # type: ignore[arg-type]
+        self.domain = MapDomain(view.rule, embeds_host=True)  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return self.find_host(destination) is not None
 
     def find_host(self, ipv6: Address) -> Address | None:
         """Return the customer's host with a MAP address; None for addresses of other CEs."""
-        ce = self.sharing.find_customer(ipv6)
-        is_own = ce is not None and ce[1] in self.edge.ipv4
-        return ce[1] if ce and is_own and int(ce[2] or "0", 2) == self.edge.psid else None
+        ce = self.domain.read(ipv6) if ipv6 in self.domain.rule.ipv6_prefix else None
+        if ce is None or ce[0] not in self.edge.ipv4 or int(ce[1] or "0", 2) != self.edge.psid:
+            return None
+        return ce[0]
 
     def map_for(self, packet: IPPacket) -> AddressMap:
-        if not has_port(self.edge.ports, port(packet, is_source=packet.version == 4)):
+        edge, length = self.edge, self.domain.rule.psid_len
+        if not has_port(edge.ports, port(packet, is_source=packet.version == 4)):
             raise Drop
         if packet.version == 6:
-            host, ipv6 = self.find_host(packet.dst), packet.dst
-        else:
-            host, ipv6 = packet.src, self.address_of_host(packet.src)
-        if host is None:
-            raise Drop
-        return HostMap(host, ipv6, self.dmr)
-
-    def address_of_host(self, host: Address) -> Address:
-        """Return the MAP address of a host behind the CE."""
-        if host not in self.edge.ipv4:
+            host = self.find_host(packet.dst)
+            if host is None:
+                raise Drop
+            return HostMap(host, packet.dst, self.dmr)
+        if packet.src not in edge.ipv4:
             raise Drop(IcmpError(3, 13))
-        domain = self.sharing.domains[0]
-        length = domain.rule.psid_len
-        return domain.address(host, f"{self.edge.psid:0{length}b}" if length else "")
+        psid = f"{edge.psid:0{length}b}" if length else ""
+        return HostMap(packet.src, self.domain.address(packet.src, psid), self.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket | None:
         """Return a whole packet; without shared ports, fragments are translated one by one."""
         return self.reassembly.add(packet) if self.edge.ports.psid_len else packet
+
+
+class SixInFourDevice(PacketDevice):
+    """An end of tunnels of IPv6 in IPv4 (RFC 4213), whose other ends 6rd finds by the inner address."""
+
+    def __init__(self, ports: DeviceLinks, view: TunnelEnd) -> None:
+        super().__init__(ports)
+        self.tunnel = view
+
+    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        view = self.tunnel
+        if packet.version == 4:
+            if side != view.side or packet.dst != view.local:
+                raise Drop
+            return self.decapsulate(packet)
+        remote = self.endpoint(packet.dst) if side == view.far_side else None
+        if remote is None:
+            return self.route(side, packet)
+        return self.encapsulate(self.decrement(packet), remote)
+
+    def endpoint(self, inner: Address) -> Address | None:
+        """Return the other end of the tunnel for an inner address."""
+        view = self.tunnel
+        if view.endpoint is not None:
+            return view.endpoint(inner)
+        return view.remote if inner == view.inner[0] else None
+
+    def is_own_source(self, outer: Address, inner: Address) -> bool:
+        """Return whether the tunnel's other end may send from an inner address."""
+        return self.endpoint(inner) == outer
+
+    def decapsulate(self, packet: IPPacket) -> Iterable[Sent]:
+        """Send the packet in a tunnel packet (RFC 4213, section 3.6; RFC 5969, section 12)."""
+        whole = self.reassembly.add(packet)
+        if whole is None:
+            return []
+        inner = read_packet(whole.octets)
+        is_ipv6 = whole.proto == IPV6_IN_IP and inner.version == 6
+        if not is_ipv6 or not self.is_own_source(whole.src, inner.src) or inner.ttl <= 1:
+            raise Drop
+        tos = inner.tos & 0xFC | decapsulated_ecn(inner.tos & 3, whole.tos & 3)
+        return [(self.tunnel.far_side, self.decrement(replace(inner, tos=tos)))]
+
+    def encapsulate(self, packet: IPPacket, remote: Address) -> Iterable[Sent]:
+        """Send a packet into the tunnel (RFC 4213, section 3.5; RFC 6040, section 4.1)."""
+        octets, mtu = bytes(packet), self.ports.mtu(self.tunnel.side)
+        if len(octets) + 20 > mtu:
+            raise Drop(IcmpError(2, 0, mtu - 20))
+        header = IPPacket(self.tunnel.local, remote, IPV6_IN_IP, octets, packet.tos, HOP_LIMIT)
+        return [(self.tunnel.side, header)]

@@ -20,9 +20,19 @@ from v6t.audit.packet_device.nat import (
     NatTable,
     SessionKey,
     Translated,
+    endpoint,
     transport_of,
 )
-from v6t.audit.packet_device.packets import ICMP4, TCP6, UDP17, Drop, IcmpError, IPPacket
+from v6t.audit.packet_device.packets import (
+    CHECKSUM_OFFSET,
+    ICMP4,
+    TCP6,
+    UDP17,
+    Drop,
+    IcmpError,
+    IPPacket,
+    replace_endpoint,
+)
 
 Change = Callable[..., Any]
 FAULTS: dict[str, tuple[str, type[NatDevice]]] = {}
@@ -70,17 +80,12 @@ def plant_flows(
 
 def protocol_of(argument: Any) -> int:
     if isinstance(argument, IPPacket):
-        return transport_of(argument)
+        return transport_of(argument.quoted_packet() if argument.is_error else argument)
     return argument if isinstance(argument, int) else argument.protocol
 
 
 def drop(*_: Any, **__: Any) -> Any:
     raise Drop
-
-
-def forget(table: NatTable, _: Change, mapping: NatMapping, *, fits: bool = True) -> None:
-    if fits:
-        table.mappings.remove(mapping)
 
 
 # mappings
@@ -105,11 +110,9 @@ def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> s
     return {m.public.port for m in table.mappings if m.inside[:2] == session.inside[:2]}
 
 
-def ports_with_server(
-    table: NatTable, correct: Change, session: SessionKey, address: Any
-) -> set[int]:
+def ports_with_server(table: NatTable, correct: Change, session: SessionKey, to: Any) -> set[int]:
     others = {m.public.port for m in table.mappings if has_server(m, session.server)}
-    return ports_of_host(table, correct, session, address) | others
+    return ports_of_host(table, correct, session, to) | others
 
 
 def find_newest(table: NatTable, _: Change, proto: int, public: NatEndpoint) -> NatMapping | None:
@@ -127,11 +130,11 @@ def choose_for_port(step: int) -> Change:
     return choose
 
 
-def break_checksum(_: NatTable, correct: Change, packet: IPPacket, mapping: NatMapping) -> IPPacket:
-    translated = correct(packet, mapping)
+def break_checksum(_: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    [(side, translated, to)] = correct(packet, host)
     octets = bytearray(translated.octets)
-    octets[{UDP17: 7, TCP6: 17}[packet.proto]] ^= 1
-    return replace(translated, octets=bytes(octets))
+    octets[CHECKSUM_OFFSET[packet.proto]] ^= 1
+    return [(side, replace(translated, octets=bytes(octets)), to)]
 
 
 # fmt: off
@@ -146,28 +149,57 @@ plant("parity lost", "parity", choose_port=choose_for_port(1))
 plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
 plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
 plant("unpaired", "pooling", choose_address=lambda t, *_: t.pool[len(t.mappings) % len(t.pool)])
-plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", translate_source=break_checksum)
+plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_checksum)
 
 
 # filtering and hairpinning
 
 
+def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: Change = drop) -> Change:
+    """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
+
+    def send_in(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+        is_plain = not packet.is_error and packet.src not in table.pool
+        mapping = is_plain and table.find_public(transport_of(packet), endpoint(packet, is_source=False))
+        return otherwise(table, packet) if mapping and not accepts(mapping, packet) else correct(packet)
+
+    return send_in
+
+
+def knows_server(mapping: NatMapping, packet: IPPacket) -> bool:
+    return has_server(mapping, endpoint(packet, is_source=True))
+
+
+def keep_source(_: NatTable, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    """Translate hairpinned packets, but not their sources."""
+    source = endpoint(packet, is_source=True)
+    return [(side, replace_endpoint(p, source, is_source=True) if side == "left" else p, to)
+            for side, p, to in correct(packet, host)]
+
+
 plant_flows("strict filter", "-REQ-8-filtering-address", "tcp-filtering-address",
-            accepts=lambda _, __, mapping, server: server in mapping.servers)
+            send_in=filter_servers(lambda m, packet: endpoint(packet, is_source=True) in m.servers))
 plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint",
-            accepts=lambda _, __, mapping, server: has_server(mapping, server))
-plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning", hairpin=drop)
-plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source",
-            hairpin=lambda _, correct, packet, translated: correct(packet, packet))
-plant("hairpinned errors dropped", "hairpinned-error", hairpin_error=drop)
+            send_in=filter_servers(knows_server))
+plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning",
+            send_in=lambda t, correct, packet: drop() if packet.src in t.pool else correct(packet))
+plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source", send_out=keep_source)
+plant("hairpinned errors dropped", "hairpinned-error", send_error_out=lambda t, correct, packet, host:
+      drop() if packet.dst in t.pool else correct(packet, host))
 
 
 # ICMP errors, fragments and protocols
 
 
-def end_mapping(t: NatTable, correct: Change, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-    t.mappings.remove(mapping)
-    return correct(quoted, mapping)
+def end_mappings(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+    sent = correct(packet)
+    table.mappings = []
+    return sent
+
+
+def keep_quoted(_: NatTable, correct: Change, packet: IPPacket, *host: Any) -> list[Translated]:
+    [(side, translated, to)] = correct(packet, *host)
+    return [(side, translated.with_message(packet.octets), to)]
 
 
 def refuse(condition: Callable[[NatDevice, str, IPPacket], bool]) -> Change:
@@ -180,27 +212,26 @@ def is_late(device: NatDevice, packet: IPPacket) -> bool:
     return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-def forward_expired(_: NatDevice, correct: Change, packet: IPPacket) -> IPPacket:
-    return correct(replace(packet, ttl=9) if packet.ttl == 1 else packet)
+def forward_to_first(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+    try:
+        return correct(packet)
+    except Drop:
+        host = table.view.hosts[0]
+        return [("left", replace(packet, dst=host), host)]
 
 
-def forward_to_first(table: NatTable, _: Change, packet: IPPacket) -> list[Translated]:
-    host = table.view.hosts[0]
-    return [Translated("left", replace(packet, dst=host), host)]
-
-
-plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0",
-            translate_quoted_source=drop)
+plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0", send_error_in=drop)
 plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1",
-            translate_quoted_source=lambda _, __, quoted, mapping: quoted)
+            send_error_in=keep_quoted)
 plant_flows("errors end mappings", "error-keeps-mapping", "tcp-error-keeps-11-0", "query-error-keeps",
-            translate_quoted_source=end_mapping)
-plant("unknown errors forwarded", "error-unmapped", handle_unknown=forward_to_first)
-plant("no checksum check", "error-checksum", is_valid_error=lambda *_: True)
+            send_error_in=end_mappings)
+plant("unknown errors forwarded", "error-unmapped", send_error_in=forward_to_first)
+plant("no checksum check", "error-checksum",
+      send_error_in=lambda _, correct, packet: correct(packet.with_message(packet.octets)))
 plant("errors from inside dropped", "error-from-inside", send_error_out=drop)
-plant("quoted destination kept", "error-from-inside",
-      translate_quoted_destination=lambda _, __, quoted, mapping: quoted)
-plant("TTL 1 forwarded", "time-exceeded", decrement=forward_expired)
+plant("quoted destination kept", "error-from-inside", send_error_out=keep_quoted)
+plant("TTL 1 forwarded", "time-exceeded",
+      decrement=lambda _, correct, packet: correct(replace(packet, ttl=max(packet.ttl, 9))))
 plant("no time exceeded", "time-exceeded", send_error=lambda *_: [])
 for word, link, direction in (("", "left", "out"), (" inwards", "right", "in")):
     plant(f"no fragments{word}", f"fragments-{direction}-in-order",
@@ -209,78 +240,64 @@ for word, link, direction in (("", "left", "out"), (" inwards", "right", "in")):
           forward=refuse(lambda d, side, p, link=link: side == link and is_late(d, p)))  # type: ignore[misc]
 plant("no TCP", "tcp-exchange", forward=refuse(lambda _, side, p: p.proto == TCP6))
 plant("no queries", "REQ-1-query", forward=refuse(lambda _, side, p: p.proto == ICMP4))
-# fmt: on
 
 
 # TCP
 
 
-def drop_segments(condition: Callable[[NatTable, str, str, NatEndpoint], bool]) -> Change:
-    """Return a `follow` that drops segments by table, flags, side and server."""
-
-    def follow(t: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, *to: Any) -> None:  # fmt: skip
-        if condition(t, str(TCP(packet.octets[:20]).flags), *to):
-            raise Drop
-        correct(mapping, packet, *to)
-
-    return follow
+def flags_of(packet: IPPacket) -> str:
+    return str(TCP(packet.octets[:20]).flags)
 
 
-def follow_then(action: Callable[[NatTable, NatMapping], None], flag: str = "") -> Change:
-    """Return a `follow` that does something after segments with a flag."""
+def drop_resets(side: str) -> Change:
+    return lambda _, correct, mapping, packet, at: (
+        drop() if "R" in flags_of(packet) and at == side else correct(mapping, packet, at))
 
-    def follow(t: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, *to: Any) -> None:  # fmt: skip
-        correct(mapping, packet, *to)
-        if flag in str(TCP(packet.octets[:20]).flags):
-            action(t, mapping)
 
-    return follow
+def use_then(action: Callable[[NatTable, NatMapping], Any], flag: str = "") -> Change:
+    """Return a `use` that does something after segments with a flag."""
+
+    def use(table: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
+        correct(mapping, packet, side)
+        if flag in flags_of(packet):
+            action(table, mapping)
+
+    return use
+
+
+def forget_reset(*, accepted: bool) -> Callable[[NatTable, NatMapping], Any]:
+    """Forget connections after segments RST that their hosts accept, or after others."""
+    return lambda t, m: t.mappings.remove(m) if (m.lifetime_s == RESET_S) == accepted else None
 
 
 def shorten(seconds: float) -> Callable[[NatTable, NatMapping], None]:
     return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
 
 
-def note_syn(table: Any, correct: Change, packet: IPPacket, **options: Any) -> list[Translated]:
-    table.is_syn = packet.proto == TCP6 and TCP(packet.octets[:20]).flags == "S"
-    return correct(packet, **options)
+def answer(_: NatTable, packet: IPPacket) -> list[Translated]:
+    return [("right", replace(packet, src=packet.dst, dst=packet.src), None)]
 
 
-def accept_one_open(table: Any, _: Change, mapping: NatMapping, __: NatEndpoint) -> bool:
-    return "left" not in mapping.syn_sides or len(mapping.syn_sides) == 2 or not table.is_syn
-
-
-def forget_after_stray_reset(t: NatTable, _: Change, mapping: NatMapping, *, fits: bool) -> None:
-    mapping.lifetime_s = RESET_S
-    if not fits:
-        t.mappings.remove(mapping)
-
-
-def answer(_: NatTable, __: Change, packet: IPPacket, ___: NatEndpoint) -> list[Translated]:
-    return [Translated("right", replace(packet, src=packet.dst, dst=packet.src))]
-
-
-def remember(table: Any, _: Change, packet: IPPacket, server: NatEndpoint) -> None:
-    table.strangers = {server}
+def remember(table: Any, packet: IPPacket) -> None:
+    table.stranger = endpoint(packet, is_source=True)
     raise Drop
 
 
-# fmt: off
-def accept_known(_: NatTable, __: Change, mapping: NatMapping, server: NatEndpoint) -> bool:
-    return mapping.protocol != TCP6 or has_server(mapping, server)
+def refuse_stranger(table: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    is_known = endpoint(packet, is_source=False) == getattr(table, "stranger", None)
+    return drop() if is_known else correct(packet, host)
 
 
-plant("tcp RST in dropped", "tcp-reset-in",
-      follow=drop_segments(lambda _, flags, side, __: "R" in flags and side == "right"))
-plant("tcp RST out dropped", "tcp-reset-out",
-      follow=drop_segments(lambda _, flags, side, __: "R" in flags and side == "left"))
-plant("tcp FIN forgets", "tcp-half-closed", follow=follow_then(lambda t, m: t.mappings.remove(m), "F"))
-plant("tcp no simultaneous open", "tcp-simultaneous-open", send_in=note_syn, accepts=accept_one_open)
-plant("tcp RST forgets", "tcp-after-reset", follow_reset=forget)
-plant("tcp stray RST forgets", "tcp-stray-reset", follow_reset=forget_after_stray_reset)
-plant("tcp answers strangers", "tcp-unsolicited-silent", accepts=accept_known, handle_stranger=answer)
-plant("tcp remembers strangers", "tcp-unsolicited-then-asked", accepts=accept_known, handle_stranger=remember,
-      follow=drop_segments(lambda t, _, __, server: server in getattr(t, "strangers", ())))
+plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
+plant("tcp RST out dropped", "tcp-reset-out", TCP6, use=drop_resets("left"))
+plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(lambda t, m: t.mappings.remove(m), "F"))
+plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6, send_in=filter_servers(
+    lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
+plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
+plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
+plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(knows_server, answer))
+plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
+      send_in=filter_servers(knows_server, remember), send_out=refuse_stranger)
 
 
 # limits
@@ -296,9 +313,9 @@ def replace_oldest(table: NatTable, _: Change, session: SessionKey) -> NatMappin
 
 
 def grow(table: NatTable, correct: Change, session: SessionKey) -> NatMapping:
-    kept, table.mappings = table.mappings, []
+    before, table.mappings = table.mappings, []
     mapping = correct(session)
-    table.mappings = [*kept, mapping]
+    table.mappings = [*before, mapping]
     return mapping
 
 
@@ -316,9 +333,12 @@ plant("one block", "block-others", host_number=lambda *_: 0)
 # flush, reset and timers
 
 
-def die_of_unknown_reply(table: Any, _: Change, packet: IPPacket) -> None:
-    table.is_dead = packet.proto == ICMP4
-    raise Drop
+def die_of_unknown_reply(table: Any, correct: Change, packet: IPPacket) -> list[Translated]:
+    try:
+        return correct(packet)
+    except Drop:
+        table.is_dead = packet.proto == ICMP4
+        raise
 
 
 def create_alive(table: Any, correct: Change, session: SessionKey) -> NatMapping:
@@ -338,27 +358,27 @@ def keep_protocol(proto: int) -> Change:
 
 
 def refresh_except(side: str) -> Change:
-    return lambda _, correct, mapping, at: None if at == side else correct(mapping, at)
+    return lambda _, correct, mapping, packet, at: None if at == side else correct(mapping, packet, at)
 
 
-def refresh_briefly(_: NatTable, correct: Change, mapping: NatMapping, side: Any) -> None:
-    correct(mapping, side)
-    if (mapping.protocol, side) == (UDP17, "right"):
+def refresh_briefly(_: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
+    correct(mapping, packet, side)
+    if side == "right":
         mapping.lifetime_s = 100
 
 
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
     plant(f"flush keeps {word}", f"flush-{word}", flush=keep_protocol(proto))
-plant("ends by an unknown reply", "flush-icmp", handle_unknown=die_of_unknown_reply, create=create_alive)
+plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply, create=create_alive)
 plant("given away by restart", "configured-again", reset=keep_mappings)
 plant("timer halved", "timer-lasts", UDP17, initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
 plant("timer ignored", "timer-ends", UDP17, initial_lifetime_s=lambda *_: 300)
-plant("no refresh out", "timer-refresh-out", refresh=refresh_except("left"))
-plant("no refresh in", "timer-refresh-in", refresh=refresh_except("right"))
+plant("no refresh out", "timer-refresh-out", use=refresh_except("left"))
+plant("no refresh in", "timer-refresh-in", use=refresh_except("right"))
 plant("udp short", "timer-udp", UDP17, initial_lifetime_s=lambda *_: 60)
-plant("answered short", "timer-udp-answered", refresh=refresh_briefly)
+plant("answered short", "timer-udp-answered", UDP17, use=refresh_briefly)
 plant("query short", "timer-query", ICMP4, initial_lifetime_s=lambda *_: 30)
 plant("syn short", "timer-tcp-transitory", TCP6, initial_lifetime_s=lambda *_: 60)
-plant("closing short", "timer-tcp-closing", follow=follow_then(shorten(60), "F"))
-plant("connection short", "timer-tcp-established", follow=follow_then(shorten(3600)))
+plant("closing short", "timer-tcp-closing", TCP6, use=use_then(shorten(60), "F"))
+plant("connection short", "timer-tcp-established", TCP6, use=use_then(shorten(3600)))
 # fmt: on
