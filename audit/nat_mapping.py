@@ -1,40 +1,51 @@
-"""Mapping, filtering, public ports and hairpinning of a NAT (RFC 4787, 5382, 5508, 6888)."""
+"""Mapping, filtering, hairpinning, ICMP errors and fragments of a NAT (RFC 4787, 5382, 5508, 6888)."""
 
 from __future__ import annotations
 
-from v6t.audit.nat_hosts import (
+from ipaddress import ip_address
+
+from scapy.layers.inet import fragment
+from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
+from scapy.packet import Packet
+from v6t.audit.hosts import data
+from v6t.audit.match import checksum_error, quoted_packet
+from v6t.audit.nat_session import (
     ICMP_QUERY,
     TCP_FLOW,
     UDP_FLOW,
-    Exchange,
+    Endpoint,
     Flow,
     NatHosts,
     NatScenario,
     NatSession,
     NotTestable,
+    Result,
+    Talk,
+    build_error,
     source_of,
 )
+from v6t.audit.wire import icmp_type, is_icmp_error, join_fragments, ports_of
 
 MAPPINGS_PER_CLAUSE = 16
 WELL_KNOWN_PORTS = 1024
 STRANGER_PORT = 4321
 PARITIES = 0b0110100110010110
 """Parities of consecutive mappings, which no simple generator of random numbers follows."""
+FRAGMENT_AT = 400
+"""Octets of transport in a first fragment."""
 
 
-def check_round_trip(h: NatHosts, flow: Flow) -> Exchange:
+def check_round_trip(h: NatHosts, flow: Flow) -> Talk[Result]:
     """Send a request out and its answer back."""
     s = NatSession(h, flow)
     if not (yield from s.send()):
         return False, "nothing, or a wrong checksum"
     if s.public.address not in h.view.pool:
         return False, f"the source is {s.public}"
-    if (yield from s.answer()):
-        return True, f"mapped to {s.public}"
-    return False
+    return (yield from s.answer()) and (True, f"mapped to {s.public}")
 
 
-def check_independence(h: NatHosts, flow: Flow, is_contended: bool) -> Exchange:
+def check_independence(h: NatHosts, flow: Flow, is_contended: bool) -> Talk[Result]:
     """Compare the public endpoints of one inside endpoint for three servers.
 
     Args:
@@ -42,23 +53,16 @@ def check_independence(h: NatHosts, flow: Flow, is_contended: bool) -> Exchange:
         flow: of the packets.
         is_contended: another host gets a mapping for the port first, so the NAT must choose.
     """
-    port = next(h.ports)
+    port, endpoints = next(h.ports), []
     if is_contended:
         yield from NatSession(h, flow, 1, port).open()
-    endpoints = []
     for server in (h.server(0), h.server(0, 9), h.server(1)):
         endpoints.append((yield from NatSession(h, flow, 0, port, server).open()))
     return len(set(endpoints)) == 1, ", ".join(map(str, endpoints))
 
 
-def check_overloading(h: NatHosts, flow: Flow, server: int) -> Exchange:
-    """Compare the public endpoints of two hosts with the same port; echo replies tell them apart.
-
-    Args:
-        h: the NAT.
-        flow: of the packets.
-        server: number of the second host's server.
-    """
+def check_overloading(h: NatHosts, flow: Flow, server: int) -> Talk[Result]:
+    """Compare the public endpoints of two hosts with the same port; echo replies tell them apart."""
     one = NatSession(h, flow)
     two = NatSession(h, flow, 1, one.port, h.server(server))
     yield from one.open()
@@ -69,14 +73,14 @@ def check_overloading(h: NatHosts, flow: Flow, server: int) -> Exchange:
     return one.public != two.public, f"{one.public}, {two.public}"
 
 
-def check_filtering(h: NatHosts, flow: Flow, server: int) -> Exchange:
+def check_filtering(h: NatHosts, flow: Flow, server: int) -> Talk[Result]:
     """Send a datagram or SYN from a port of a server that the host has not addressed."""
     s = yield from NatSession(h, flow).establish()
     stranger = NatSession(h, flow, 0, s.port, h.server(server, STRANGER_PORT), s.public)
     return (yield from stranger.answer("S"))
 
 
-def check_parity(h: NatHosts) -> Exchange:
+def check_parity(h: NatHosts) -> Talk[Result]:
     """Open mappings from even and odd ports."""
     words = []
     for number in range(MAPPINGS_PER_CLAUSE):
@@ -88,7 +92,7 @@ def check_parity(h: NatHosts) -> Exchange:
     return True, ", ".join(words[:2]) + ", ..."
 
 
-def check_port(h: NatHosts, is_preserved: bool) -> Exchange:
+def check_port(h: NatHosts, is_preserved: bool) -> Talk[Result]:
     """Compare the public port of a new mapping with its inside port, or with 1024."""
     s = NatSession(h, UDP_FLOW)
     public = yield from s.open()
@@ -96,7 +100,7 @@ def check_port(h: NatHosts, is_preserved: bool) -> Exchange:
     return is_right, f"{s.port} to {public.port}"
 
 
-def check_pooling(h: NatHosts) -> Exchange:
+def check_pooling(h: NatHosts) -> Talk[Result]:
     """Open several mappings of one host."""
     addresses = set()
     for _ in range(MAPPINGS_PER_CLAUSE):
@@ -104,7 +108,7 @@ def check_pooling(h: NatHosts) -> Exchange:
     return len(addresses) == 1, ", ".join(sorted(addresses))
 
 
-def check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Exchange:
+def check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Talk[Result]:
     """Send a packet from one host to the public endpoint of another."""
     one, two = NatSession(h, flow), NatSession(h, flow, 1)
     yield from one.establish()
@@ -116,10 +120,131 @@ def check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Exchange:
     if not arrived:
         raise NotTestable("no hairpinning")
     source = source_of(arrived[0])
-    return source == (
-        h.known_address(one.public.address),
-        one.public.port,
-    ), f"the source is {source}"
+    expected = h.known_address(one.public.address), one.public.port
+    return source == expected, f"the source is {source}"
+
+
+def check_error_in(h: NatHosts, flow: Flow, *error: int) -> Talk[Result]:
+    """Send a server's ICMP error about a host's packet."""
+    s = yield from NatSession(h, flow).establish()
+    yield from h.send_down(s.error(*error))
+    return judge_error(s)
+
+
+def judge_error(s: NatSession) -> Result:
+    """Judge the ICMP error about a host's own packet that must reach the host."""
+    errors = s.h.errors_at(s.host)
+    if not errors:
+        return False
+    about = quoted_packet(errors[0])
+    source = None if about is None else source_of(about)
+    if source != (s.h.own_address(s.host), s.port):
+        return False, f"a packet from {source} is quoted"
+    wrong = checksum_error(errors[0])
+    return not wrong, wrong or "as expected"
+
+
+def check_error_keeps(h: NatHosts, flow: Flow, *error: int) -> Talk[Result]:
+    """Use a session after an ICMP error about it."""
+    s = yield from NatSession(h, flow).establish()
+    yield from h.send_down(s.error(*error))
+    return (yield from s.use())
+
+
+def check_unmapped_error(h: NatHosts) -> Talk[Result]:
+    """Send an ICMP error about a public endpoint without a mapping."""
+    s = NatSession(h, UDP_FLOW, public=Endpoint(h.view.pool[0], 61112))
+    yield from h.send_down(s.error(3, 3))
+    has_passed, words = bool(h.arrivals()), h.describe()
+    if not has_passed:
+        yield from NatSession(h, UDP_FLOW).open()
+    return not has_passed, words
+
+
+def check_error_checksum(h: NatHosts) -> Talk[Result]:
+    """Send an ICMP error with a wrong checksum, then a valid one."""
+    s = NatSession(h, ICMP_QUERY)
+    yield from s.open()
+    error = s.error(3, 1)
+    octets = bytearray(bytes(error))
+    octets[len(error) - len(error.payload) + 2] ^= 0x5A
+    yield from h.send_down(bytes(octets))
+    has_passed, words = bool(h.arrivals()), h.describe()
+    if not has_passed:
+        yield from h.send_down(error)
+        if not h.arrivals():
+            raise NotTestable("an error with a correct checksum does not pass either")
+    return not has_passed, words
+
+
+def send_port_unreachable(h: NatHosts, host: int, arrived: Packet) -> Talk[None]:
+    """Send a host's ICMP error about a datagram that it received."""
+    ends = h.own_address(host), ip_address(arrived.src)
+    yield from h.send_up(host, build_error(*ends, bytes(arrived)[:1280], 3, 3))
+
+
+def check_error_out(h: NatHosts) -> Talk[Result]:
+    """Send a host's ICMP error about an answer."""
+    s = NatSession(h, UDP_FLOW)
+    yield from s.open()
+    if not (yield from s.answer()):
+        raise NotTestable("the answer does not reach the host")
+    yield from send_port_unreachable(h, 0, s.arrivals()[0])
+    errors = [p for p in h.departures() if is_icmp_error(p)]
+    if not errors:
+        return False
+    if ip_address(errors[0].src) not in h.view.pool:
+        return False, f"the source is {errors[0].src}"
+    about, wrong = quoted_packet(errors[0]), checksum_error(errors[0])
+    if about is None or (ip_address(about.dst), ports_of(about)[1]) != s.public:
+        return False, "the quoted packet is not to the public endpoint"
+    return not wrong, wrong or "as expected"
+
+
+def check_hairpinned_error(h: NatHosts) -> Talk[Result]:
+    """Send a host's ICMP error about a datagram of another inside host."""
+    one, two = NatSession(h, UDP_FLOW), NatSession(h, UDP_FLOW, 1)
+    yield from one.open()
+    yield from two.open()
+    yield from NatSession(h, UDP_FLOW, 0, one.port, two.public).send()
+    if not two.arrivals():
+        raise NotTestable("no hairpinning")
+    yield from send_port_unreachable(h, 1, two.arrivals()[0])
+    return judge_error(one)
+
+
+def check_ttl_expiry(h: NatHosts) -> Talk[Result]:
+    """Send a datagram whose TTL is 1."""
+    yield from h.send_up(0, NatSession(h, UDP_FLOW).build(ttl=1))
+    kinds = [icmp_type(packet) for host, packet in h.arrivals() if host == 0]
+    return kinds in ([(11, 0)], [(3, 0)]) and not any(map(UDP_FLOW.is_of, h.departures()))
+
+
+def check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
+    """Send the fragments of a datagram of 708 octets, in order or (step -1) the last one first."""
+    s = NatSession(h, UDP_FLOW)
+    if is_outbound:
+        yield from h.send_up(0, *split(s.build(), s.port)[::step])
+        arrived = list(filter(UDP_FLOW.is_of, h.departures()))
+        sources = {ip_address(packet.src) for packet in arrived}
+        is_public = len(sources) == 1 and sources <= set(h.view.pool)
+    else:
+        yield from s.open()
+        yield from h.send_down(*split(s.build(is_answer=True), s.port)[::step])
+        arrived, is_public = [packet for _, packet in h.arrivals()], True
+    return is_public and join_fragments(arrived)[8:] == data(700)
+
+
+def split(packet: Packet, identification: int) -> list[Packet]:
+    """Return the fragments of a datagram of 708 octets."""
+    packet.payload.payload.load = data(700)
+    if packet.version == 4:
+        packet.id = identification
+        return fragment(packet, FRAGMENT_AT)
+    transport = packet.payload
+    packet.remove_payload()
+    whole = packet / IPv6ExtHdrFragment(id=identification) / transport
+    return fragment6(whole, 48 + FRAGMENT_AT)
 
 
 # fmt: off
@@ -184,5 +309,44 @@ HAIRPINS = (
           (False, "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
           (True, "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
+)
+ERRORS = (
+    NatScenario("RFC 5508", "REQ-7", "hairpinned-error", "MUST",
+                "an ICMP error between two hosts inside is translated both ways",
+                "the error, at the first host, about its own datagram", check_hairpinned_error),
+    *(NatScenario("RFC 5508", "REQ-4", f"{flow.prefix}error-{kind}-{code}", "MUST",
+                  f"ICMP {words} reaches the host, with the quoted packet translated",
+                  "the error inside, about the host's own packet", check_error_in, (flow, kind, code, mtu))
+      for flow, kind, code, mtu, words in (
+          (UDP_FLOW, 3, 3, 0, "port unreachable about a mapped datagram"),
+          (UDP_FLOW, 3, 4, 1400, "fragmentation needed about a mapped datagram"),
+          (UDP_FLOW, 11, 0, 0, "time exceeded about a mapped datagram"),
+          (ICMP_QUERY, 3, 1, 0, "host unreachable about an echo request"),
+          (ICMP_QUERY, 11, 0, 0, "time exceeded about an echo request"))),
+    NatScenario("RFC 5508", "REQ-4", "error-unmapped", "SHOULD",
+                "an ICMP error about no mapping is silently dropped", "nothing inside", check_unmapped_error),
+    NatScenario("RFC 4787", "REQ-12", "error-keeps-mapping", "MUST", "an ICMP error ends no mapping",
+                "the answer after the error, inside", check_error_keeps, (UDP_FLOW, 3, 3)),
+    NatScenario("RFC 5508", "REQ-6", "query-error-keeps", "MUST",
+                "an ICMP error about a query ends no session",
+                "the reply after the error, inside", check_error_keeps, (ICMP_QUERY, 3, 1)),
+    NatScenario("RFC 5508", "REQ-3", "error-checksum", "SHOULD",
+                "an ICMP error with a wrong ICMP checksum is silently dropped",
+                "nothing inside", check_error_checksum),
+    NatScenario("RFC 5508", "REQ-5", "error-from-inside", "MUST",
+                "a host's ICMP error about an answer goes out, with the quoted packet translated",
+                "the error outside, about the public endpoint", check_error_out),
+    NatScenario("RFC 5508", "REQ-10", "time-exceeded", "MUST",
+                "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
+                "ICMP time exceeded, and no datagram outside", check_ttl_expiry, rate_limited=True),
+)
+FRAGMENTS = tuple(
+    NatScenario("RFC 4787", "REQ-14", f"fragments-{direction}-{name}", "MUST",
+                f"a fragmented datagram from {origin} arrives whole ({words})", expected,
+                check_fragments, (direction == "out", step))
+    for name, step, words in (("in-order", 1, "in order"), ("out-of-order", -1, "the last one first"))
+    for direction, origin, expected in (
+        ("out", "inside", "708 octets of UDP from one public endpoint"),
+        ("in", "outside", "708 octets of UDP inside"))
 )
 # fmt: on
