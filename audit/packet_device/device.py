@@ -34,13 +34,7 @@ Sent: TypeAlias = tuple[SideName, IPPacket]
 
 @dataclass
 class DeviceLinks:
-    """Both links of a device, the device's addresses on them, and its routes.
-
-    Attributes:
-        links: MAC addresses, VLANs and MTUs.
-        addresses: of the device, by side and IP version.
-        routes: networks and the sides they are on.
-    """
+    """Both links of a device, its addresses by link and IP version, and its routes."""
 
     links: Links
     addresses: dict[tuple[SideName, int], Address] = field(default_factory=dict)
@@ -80,10 +74,7 @@ class PacketDevice(ABC):
     ) -> list[tuple[SideName, bytes]]:
         """Return the frames that the device sends because of one that arrived, without FCS.
 
-        Args:
-            side: link where the frame arrived.
-            frame: from the destination MAC address on.
-            now_s: time on a clock that never goes back.
+        ``now_s`` is a time on a clock that never goes back.
         """
         self.now_s = now_s
         link = getattr(self.ports.links, side)
@@ -119,11 +110,7 @@ class PacketDevice(ABC):
 
     @abstractmethod
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        """Return the packets that leave because of one that arrived.
-
-        Raises:
-            Drop: the packet is discarded.
-        """
+        """Return the packets that leave because of one that arrived, or raise Drop."""
 
     def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
         """Return an ICMP error to a packet's source, if there may be one."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 from v6t.plugins.audit_views import Address, AddressTable, Ports, Rule, Softwire
 
@@ -41,13 +41,6 @@ def find_longest(address: Address, candidates: Iterable[tuple[Network, T]]) -> T
     """Return the first candidate with the longest prefix that contains an address."""
     matches = [(net.prefixlen, candidate) for net, candidate in candidates if address in net]
     return max(matches, key=itemgetter(0), default=(0, None))[1]
-
-
-class AddressMap(Protocol):
-    """Translates addresses both ways; None for addresses that it does not contain."""
-
-    def to_ipv6(self, ipv4: Address) -> Address | None: ...
-    def to_ipv4(self, ipv6: Address) -> Address | None: ...
 
 
 @dataclass(frozen=True)
@@ -89,8 +82,12 @@ class TableMap:
         self.explicit = [ExplicitMap(ipv4, ipv6) for ipv4, ipv6 in table.eams]
         self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
 
+    @classmethod
+    def of_host(cls, ipv4: Address, ipv6: Address, prefix: IPv6Network) -> TableMap:
+        """Return the map of one host, and of all others behind a prefix."""
+        return cls(AddressTable(((IPv4Network(ipv4), IPv6Network(ipv6)),), prefix))
+
     def find_explicit(self, address: Address) -> ExplicitMap | None:
-        """Return the explicit mapping with the longest prefix that contains an address."""
         is_ipv4 = address.version == 4
         return find_longest(address, ((m.ipv4 if is_ipv4 else m.ipv6, m) for m in self.explicit))
 
@@ -103,19 +100,7 @@ class TableMap:
         return chosen and chosen.to_ipv4(ipv6)
 
 
-@dataclass(frozen=True)
-class HostMap:
-    """The addresses of one host; another map has those of all others."""
-
-    ipv4: Address
-    ipv6: Address
-    others: AddressMap
-
-    def to_ipv6(self, ipv4: Address) -> Address | None:
-        return self.ipv6 if ipv4 == self.ipv4 else self.others.to_ipv6(ipv4)
-
-    def to_ipv4(self, ipv6: Address) -> Address | None:
-        return self.ipv4 if ipv6 == self.ipv6 else self.others.to_ipv4(ipv6)
+AddressMap: TypeAlias = PrefixMap | TableMap
 
 
 def find_psid(port: int, offset: int, length: int) -> str | None:
@@ -136,15 +121,11 @@ def has_port(share: Ports | Softwire, port: int | None) -> bool:
 
 @dataclass(frozen=True)
 class MapDomain:
-    """One MAP rule as bits.
-
-    Attributes:
-        rule: the parameters; none of its methods is used.
-        embeds_host: the identifier contains the host's whole address (RFC 7599, erratum 5225).
-    """
+    """One MAP rule as bits; none of the rule's methods is used."""
 
     rule: Rule
     embeds_host: bool = False
+    """The identifier contains the host's whole address (RFC 7599, erratum 5225)."""
 
     def has_ce(self, psid: str) -> bool:
         """Return whether a CE has a PSID: a rule without EA bits has one CE."""
@@ -180,30 +161,19 @@ class MapDomain:
 
 @dataclass
 class MapSharing:
-    """Customers who share IPv4 addresses: CEs of MAP rules.
-
-    Attributes:
-        domains: the one with the longest IPv4 prefix has an address.
-        relay: address of the relay towards all CEs.
-    """
+    """Customers who share IPv4 addresses: CEs of MAP rules, and their relay."""
 
     domains: Sequence[MapDomain]
     relay: IPv6Address
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
-        """Return the domains with the longest IPv4 prefix that contains an address."""
         longest = find_longest(
             ipv4, ((d.rule.ipv4_prefix, d.rule.ipv4_prefix) for d in self.domains)
         )
         return [d for d in self.domains if d.rule.ipv4_prefix == longest]
 
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        """Return the customer with an IPv4 address and port and its relay, or None.
-
-        Args:
-            ipv4: the customer's address.
-            port: of the customer; None finds customers with whole addresses only.
-        """
+        """Return a customer and its relay; without a port, only a customer with a whole address."""
         for domain in self.domains_for(ipv4):
             psid = domain.psid_of(port)
             if psid is not None:
@@ -215,9 +185,10 @@ class MapSharing:
         domains = self.domains_for(ipv4)
         if customer is None:
             return bool(domains)
-        shares = ((domain, domain.read(customer)) for domain in domains)
-        addresses = (domain.address(ipv4, ce[1]) for domain, ce in shares if ce is not None)
-        return next(addresses, None) == customer
+        return any(
+            (ce := domain.read(customer)) and domain.address(ipv4, ce[1]) == customer
+            for domain in domains
+        )
 
     def find_customer(self, customer: Address) -> tuple[MapDomain, IPv4Address, str] | None:
         """Return domain, IPv4 address and PSID of a CE by the longest IPv6 prefix."""

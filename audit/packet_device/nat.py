@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent, error_packet
-from v6t.audit.packet_device.maps import HostMap, PrefixMap
+from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.packets import (
     ICMP4,
     PORT_PROTOCOLS,
@@ -23,7 +23,7 @@ from v6t.audit.packet_device.packets import (
     port,
     replace_endpoint,
 )
-from v6t.audit.packet_device.relays import TunnelDevice
+from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName
 
@@ -62,11 +62,7 @@ class SessionKey(NamedTuple):
 
 @dataclass
 class NatMapping:
-    """An inside endpoint and its public one.
-
-    Attributes:
-        next_sequence: sequence number that the server sends next.
-    """
+    """An inside endpoint and its public one."""
 
     protocol: int
     inside: Inside
@@ -76,6 +72,7 @@ class NatMapping:
     servers: set[NatEndpoint] = field(default_factory=set)
     syn_sides: set[str] = field(default_factory=set)
     next_sequence: int = 0
+    """Of the server."""
 
 
 class NatTable:
@@ -101,16 +98,10 @@ class NatTable:
         return next((m for m in self.mappings if (m.protocol, m.inside) == session[:2]), None)
 
     def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
-        """Return the mapping of a public endpoint."""
         matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
         return next(matches, None)
 
     def create(self, session: SessionKey) -> NatMapping:
-        """Add a mapping.
-
-        Raises:
-            Drop: the table or the port range is full.
-        """
         proto, inside, _ = session
         limit, address = self.view.session_limit, self.choose_address(inside)
         is_full = limit and len(self.mappings) >= limit
@@ -185,15 +176,7 @@ class NatTable:
             mapping.lifetime_s = self.view.tcp_established_s
 
     def send_out(self, packet: IPPacket, host: Address | None = None) -> list[Translated]:
-        """Translate a packet from inside, whose hop limit has been decremented.
-
-        Args:
-            packet: of a host.
-            host: distinguishes hosts with equal addresses; by default the source.
-
-        Raises:
-            Drop: it is not forwarded.
-        """
+        """Translate a packet of a host, by default of its source, whose hop limit is decremented."""
         host = host or packet.src
         if packet.is_error:
             return self.send_error_out(packet, host)
@@ -251,11 +234,7 @@ class NatTable:
 
 
 def transport_of(packet: IPPacket) -> int:
-    """Return the protocol of a packet that a NAT translates; ICMPv6 counts as ICMP.
-
-    Raises:
-        Drop: it has no ports, and is not an echo.
-    """
+    """Return the protocol of a packet that a NAT translates, or raise Drop; ICMPv6 counts as ICMP."""
     if packet.proto in PORT_PROTOCOLS:
         return packet.proto
     if packet.is_echo:
@@ -264,11 +243,7 @@ def transport_of(packet: IPPacket) -> int:
 
 
 def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
-    """Return the source or destination of a packet.
-
-    Raises:
-        Drop: it has no port.
-    """
+    """Return the source or destination of a packet that has ports, or raise Drop."""
     number = port(packet, is_source=is_source)
     if number is None:
         raise Drop
@@ -326,19 +301,15 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 
     def __init__(self, ports: DeviceLinks, view: Nat) -> None:
         TranslatingDevice.__init__(self, ports, "left", view.lowest_ipv6_mtu)
-        self.table, self.prefix = self.table_class(view), PrefixMap(view.prefix)  # type: ignore[arg-type]
+        self.table, self.prefix = self.table_class(view), view.prefix  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
-        return destination in self.prefix.prefix
+        return destination in self.prefix
 
-    def map_for(self, packet: IPPacket) -> HostMap:
-        if packet.src in self.prefix.prefix:  # RFC 6146, section 3.5
+    def map_for(self, packet: IPPacket) -> TableMap:
+        if packet.src in self.prefix:  # RFC 6146, section 3.5
             raise Drop
-        return self.map_for_host(packet.src)
-
-    def map_for_host(self, host: Address) -> HostMap:
-        """Return the map of packets from and to a host."""
-        return HostMap(INSIDE_IPV4, host, self.prefix)
+        return TableMap.of_host(INSIDE_IPV4, packet.src, self.prefix)
 
     def reassemble(self, packet: IPPacket) -> IPPacket | None:
         return self.reassembly.add(packet)
@@ -353,7 +324,8 @@ class Nat64Device(MappingDevice, TranslatingDevice):
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
             return super().emit(side, packet, host)
-        return [(side, piece) for piece in self.to_ipv6(packet, self.map_for_host(host))]
+        addresses = TableMap.of_host(INSIDE_IPV4, host, self.prefix)
+        return [(side, piece) for piece in self.to_ipv6(packet, addresses)]
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         return self.emit_all(self.table.send_in(packet))
@@ -362,35 +334,23 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 class AftrDevice(MappingDevice, TunnelDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
-    copies_dscp = True
-
     def __init__(self, ports: DeviceLinks, view: Nat) -> None:
         super().__init__(ports, view)
-        self.aftr = view.aftr
-        self.relays = (view.aftr,)
+        self.aftr, self.relays = view.aftr, (view.aftr,)
 
-    def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        """Accept every source (RFC 6333, section 8.2)."""
-
-    def age_inner(self, inner: IPPacket) -> IPPacket:
-        return self.decrement(inner)
-
-    def decapsulate(self, packet: IPPacket) -> IPPacket:
-        """Return a whole inner packet: only the first fragment has ports."""
-        whole = self.reassembly.add(super().decapsulate(packet), packet.src)
-        if whole is None:
-            raise Drop
-        return whole
-
-    def forward_from_tunnel(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        """Translate an inner packet; ICMP errors about it go into the tunnel."""
+    def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
+        """Translate a whole inner packet with the outer DSCP; errors about it go into the tunnel."""
+        inner = self.reassembly.add(self.decapsulate(packet), packet.src)
+        if inner is None:
+            return []
         try:
-            return super().forward_from_tunnel(outer, inner)
+            tos = packet.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
+            return self.forward_inner(packet, self.decrement(replace(inner, tos=tos)))
         except Drop as drop:
             if drop.error is None or not inner.is_answerable:
                 raise Drop from None
             error = error_packet(self.ports.addresses["right", 4], inner, drop.error)
-            return self.emit("left", error, outer.src)
+            return self.emit("left", error, packet.src)
 
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         return self.emit_all(self.table.send_out(inner, outer.src))

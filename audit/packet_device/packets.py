@@ -42,17 +42,11 @@ class IcmpError(NamedTuple):
 
 
 class Drop(Exception):
-    """A device discards a packet.
-
-    Attributes:
-        error: the error that the device sends, or None.
-        about: the packet that the error quotes, or None for the one that arrived.
-    """
+    """A device discards a packet, and may send an error about it, or about another packet."""
 
     def __init__(self, error: IcmpError | None = None, about: IPPacket | None = None) -> None:
         super().__init__(error)
-        self.error = error
-        self.about = about
+        self.error, self.about = error, about
 
 
 @dataclass
@@ -120,7 +114,6 @@ class IPPacket:
 
     @property
     def is_icmp(self) -> bool:
-        """Whether the packet carries the ICMP of its version."""
         return self.proto == (ICMP4 if self.version == 4 else ICMP6)
 
     @property
@@ -161,7 +154,6 @@ class IPPacket:
         return packet
 
     def quoted_packet(self) -> IPPacket:
-        """Return the packet that an ICMP error quotes."""
         return read_header(self.octets[8:])
 
 
@@ -171,11 +163,7 @@ def put_checksum(octets: bytes, at: int, value: int) -> bytes:
 
 
 def read_header(octets: bytes) -> IPPacket:
-    """Read a packet that may be cut short; an incomplete IPv6 extension header is its transport.
-
-    Raises:
-        Drop: the IP header is incomplete.
-    """
+    """Read a packet that may be cut short; an incomplete IPv6 extension header is its transport."""
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
@@ -202,11 +190,7 @@ def read_header(octets: bytes) -> IPPacket:
 
 
 def read_packet(octets: bytes) -> IPPacket:
-    """Read a packet that a device may forward; octets behind its end are padding.
-
-    Raises:
-        Drop: lengths or the header checksum are wrong, or an address must not be forwarded.
-    """
+    """Read a packet without its padding; raise Drop if a device must not forward it."""
     packet = read_header(octets)
     if packet.missing < 0:
         packet = read_header(octets[: packet.missing])
@@ -218,11 +202,7 @@ def read_packet(octets: bytes) -> IPPacket:
 
 
 def check_source_route(packet: IPPacket) -> None:
-    """Check that no source route is left (RFC 7915, sections 4.1 and 5.1).
-
-    Raises:
-        Drop: IPv4 options or an IPv6 routing header name further hops.
-    """
+    """Drop a packet with an unused source route (RFC 7915, sections 4.1 and 5.1)."""
     for option in packet.options:
         is_route = option.option in SOURCE_ROUTES
         if is_route and getattr(option, "pointer", 255) <= option.length:
@@ -271,21 +251,13 @@ def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
     return replace(packet, octets=put_checksum(octets, at, value))
 
 
-def replace_address(packet: IPPacket, address: Address, *, is_source: bool) -> IPPacket:
-    """Return a packet with another source or destination, its transport unchanged."""
-    return replace(packet, src=address) if is_source else replace(packet, dst=address)
-
-
 def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
-    """Return a packet, perhaps cut short, with another address and port and updated checksums.
-
-    The port of an echo message is its identifier.
-    """
+    """Return a packet, perhaps cut short, with another address and port or echo identifier."""
     number = end[1].to_bytes(2, "big")
     at = 4 if packet.is_icmp else 0 if is_source else 2
     old = packet.octets[at : at + 2]
-    changed = replace_address(packet, end[0], is_source=is_source)
-    changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
+    octets = packet.octets[:at] + number + packet.octets[at + 2 :]
+    changed = replace(packet, octets=octets, **{"src" if is_source else "dst": end[0]})
     return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
 
 
@@ -299,13 +271,7 @@ def fill_udp_checksum(packet: IPPacket) -> IPPacket:
 
 
 def fragment(packet: IPPacket, mtu: int, identification: int = 0) -> list[IPPacket]:
-    """Return a packet, or fragments of it that fit a link.
-
-    Args:
-        packet: whole or itself a fragment.
-        mtu: of the link.
-        identification: of the fragments of an IPv6 packet without a fragment header.
-    """
+    """Return a packet, or fragments of it that fit a link; IPv6 may need an identification."""
     size, octets = len(packet), packet.octets
     if size <= mtu:
         return [packet]

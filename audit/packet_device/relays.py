@@ -9,11 +9,10 @@ from dataclasses import replace
 from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import (
     AddressMap,
-    HostMap,
     MapDomain,
     MapSharing,
-    PrefixMap,
     SoftwireSharing,
+    TableMap,
     has_port,
 )
 from v6t.audit.packet_device.packets import (
@@ -36,11 +35,7 @@ WRONG_SOURCE = IcmpError(1, 5)
 
 
 def decapsulated_ecn(inner: int, outer: int) -> int:
-    """Return the ECN field of a packet that leaves a tunnel (RFC 6040, figure 4).
-
-    Raises:
-        Drop: the outer header has a congestion mark, and the inner transport does not support it.
-    """
+    """Return the ECN field of a packet that leaves a tunnel, or drop it (RFC 6040, figure 4)."""
     if inner == NOT_ECT and outer == CONGESTION:
         raise Drop
     if inner in (NOT_ECT, CONGESTION) or outer == NOT_ECT:
@@ -51,8 +46,6 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
 class TunnelDevice(PacketDevice):
     """Tunnels of IPv4 in IPv6 on the left link, IPv4 on the right link."""
 
-    copies_dscp = False
-    """Packets that leave a tunnel have the outer DSCP (uniform model, RFC 2983)."""
     relays: Collection[Address] = ()
     """Addresses of the device where tunnels end."""
 
@@ -66,13 +59,8 @@ class TunnelDevice(PacketDevice):
         whole = self.reassembly.add(packet) if side == "left" else None
         return [] if whole is None else self.forward_tunnel(whole)
 
-    @abstractmethod
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        """Check that a customer may send a packet through its tunnel.
-
-        Raises:
-            Drop: the source address or port is another customer's.
-        """
+        """Drop a packet if its customer must not send it through its tunnel."""
 
     @abstractmethod
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
@@ -83,16 +71,13 @@ class TunnelDevice(PacketDevice):
         """Send a packet from the right link into a tunnel."""
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
-        """Decapsulate a packet (RFC 2473, section 3.3)."""
+        """Decapsulate a packet (RFC 2473, section 3.3); no error reports an expired TTL."""
         inner = self.decapsulate(packet)
         self.check_source(packet, inner)
-        return self.forward_from_tunnel(packet, inner)
-
-    def forward_from_tunnel(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        """Send an inner packet with its new TOS and TTL."""
-        dscp = (outer.tos if self.copies_dscp else inner.tos) & 0xFC
-        tos = dscp | decapsulated_ecn(inner.tos & 3, outer.tos & 3)
-        return self.forward_inner(outer, self.age_inner(replace(inner, tos=tos)))
+        tos = inner.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
+        if inner.ttl <= 1:
+            raise Drop
+        return self.forward_inner(packet, self.decrement(replace(inner, tos=tos)))
 
     def decapsulate(self, packet: IPPacket) -> IPPacket:
         """Return the IPv4 packet in a tunnel packet; tunnel options are skipped."""
@@ -101,12 +86,6 @@ class TunnelDevice(PacketDevice):
         if packet.proto != IPIP or inner.version != 4:
             raise Drop
         return inner
-
-    def age_inner(self, inner: IPPacket) -> IPPacket:
-        """Return an inner packet with its TTL less one; nothing is sent about an expired one."""
-        if inner.ttl <= 1:
-            raise Drop
-        return self.decrement(inner)
 
     def encapsulate(self, packet: IPPacket, src: Address, dst: Address) -> list[Sent]:
         """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 6040, section 4.1)."""
@@ -169,7 +148,6 @@ class TunnelCustomerEdge(TunnelDevice):
         self.remote = view.relay or view.ipv6
 
     def is_own(self, ipv4: Address, number: int | None) -> bool:
-        """Return whether an address and port belong to the customer."""
         return ipv4 in self.edge.ipv4 and has_port(self.edge.ports, number)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
@@ -195,33 +173,29 @@ class MapTRelayDevice(TranslatingDevice):
     def __init__(self, ports: DeviceLinks, view: SharedAddressRelay) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         domains = [MapDomain(rule, embeds_host=True) for rule in view.rules]
-        self.sharing, self.dmr = MapSharing(domains, view.relay), PrefixMap(view.dmr)  # type: ignore[arg-type]
+        self.sharing, self.dmr = MapSharing(domains, view.relay), view.dmr  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
-        return destination in self.dmr.prefix
+        return destination in self.dmr
 
     def map_for(self, packet: IPPacket) -> AddressMap:
         if packet.version == 6:
             ce = self.sharing.find_customer(packet.src)
             if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
-            return HostMap(ce[1], packet.src, self.dmr)
+            return TableMap.of_host(ce[1], packet.src, self.dmr)
         ends = self.sharing.find(packet.dst, port(packet, is_source=False))
         if ends is None:
             raise Drop(IcmpError(3, 13))
-        return HostMap(packet.dst, ends[0], self.dmr)
+        return TableMap.of_host(packet.dst, ends[0], self.dmr)
 
     def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
-        """Return whether the source port of a packet belongs to a CE."""
         domain, _, psid = ce
         number = port(packet, is_source=True)
         return not psid or (number is not None and domain.psid_of(number) == psid)
 
     def reassemble(self, packet: IPPacket) -> IPPacket | None:
-        """Return a whole packet: only the first fragment has a port (RFC 7599, section 10.2).
-
-        IPv6 packets of CEs that have whole addresses are translated fragment by fragment.
-        """
+        """Wait for packets whose ports count: fragments have none (RFC 7599, section 10.2)."""
         ce = self.sharing.find_customer(packet.src) if packet.version == 6 else None
         needs_port = packet.version == 4 or (ce is not None and ce[0].rule.psid_len > 0)
         return self.reassembly.add(packet) if needs_port else packet
@@ -240,7 +214,7 @@ class MapTCustomerEdge(TranslatingDevice):
 
     def __init__(self, ports: DeviceLinks, view: CustomerEdge) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
-        self.edge, self.dmr = view, PrefixMap(view.dmr)  # type: ignore[arg-type]
+        self.edge, self.dmr = view, view.dmr  # type: ignore[arg-type]
         self.domain = MapDomain(view.rule, embeds_host=True)  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
@@ -261,11 +235,11 @@ class MapTCustomerEdge(TranslatingDevice):
             host = self.find_host(packet.dst)
             if host is None:
                 raise Drop
-            return HostMap(host, packet.dst, self.dmr)
+            return TableMap.of_host(host, packet.dst, self.dmr)
         if packet.src not in edge.ipv4:
             raise Drop(IcmpError(3, 13))
         psid = f"{edge.psid:0{length}b}" if length else ""
-        return HostMap(packet.src, self.domain.address(packet.src, psid), self.dmr)
+        return TableMap.of_host(packet.src, self.domain.address(packet.src, psid), self.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket | None:
         """Return a whole packet; without shared ports, fragments are translated one by one."""
@@ -298,7 +272,6 @@ class SixInFourDevice(PacketDevice):
         return view.remote if inner == view.inner[0] else None
 
     def is_own_source(self, outer: Address, inner: Address) -> bool:
-        """Return whether the tunnel's other end may send from an inner address."""
         return self.endpoint(inner) == outer
 
     def decapsulate(self, packet: IPPacket) -> Iterable[Sent]:

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address, IPv6Network
 from typing import ClassVar
 
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent
-from v6t.audit.packet_device.maps import AddressMap, HostMap, TableMap, bits_of, prefix_bits
+from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
 from v6t.audit.packet_device.packets import (
     EXTENSIONS,
     FRAGMENT,
@@ -24,7 +24,6 @@ from v6t.audit.packet_device.packets import (
     check_source_route,
     fill_udp_checksum,
     fragment,
-    replace_address,
     update_transport,
 )
 from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
@@ -82,11 +81,7 @@ class TranslatingDevice(PacketDevice):
 
     @abstractmethod
     def map_for(self, packet: IPPacket) -> AddressMap:
-        """Return the address map for a packet.
-
-        Raises:
-            Drop: the packet's addresses or ports must not be translated.
-        """
+        """Return the address map for a packet, or raise Drop."""
 
     @abstractmethod
     def is_ipv4_destination(self, destination: Address) -> bool:
@@ -109,7 +104,6 @@ class TranslatingDevice(PacketDevice):
         return self.forward_ipv6(whole) if packet.version == 6 else self.forward_ipv4(whole)
 
     def forward_ipv6(self, packet: IPPacket) -> Iterable[Sent]:
-        """Translate a packet from the IPv6 link."""
         return self.emit_ipv4(packet, self.to_ipv4(packet, self.map_for(packet)))
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
@@ -117,7 +111,6 @@ class TranslatingDevice(PacketDevice):
         return [(self.four_side, packet)]
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        """Translate a packet from the IPv4 link."""
         return [(self.six_side, p) for p in self.to_ipv6(packet, self.map_for(packet))]
 
     def to_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[IPPacket]:
@@ -144,13 +137,7 @@ class TranslatingDevice(PacketDevice):
     def translate(
         self, packet: IPPacket, addresses: AddressMap, *, is_quoted: bool = False
     ) -> IPPacket:
-        """Return a packet in the other IP version, its hop limit unchanged.
-
-        Args:
-            packet: of either version.
-            addresses: of its ends.
-            is_quoted: an ICMP error quotes the packet, which may be cut short.
-        """
+        """Return a packet in the other IP version, its hop limit unchanged; a quoted one may be cut short."""
         from_ipv4, is_fragment = packet.version == 4, packet.is_fragment
         refused = (*self.forbidden_in_fragments, ICMP6) if is_fragment else INCOMPLETE
         if not from_ipv4 and packet.proto in refused:
@@ -179,11 +166,7 @@ class TranslatingDevice(PacketDevice):
         return changed
 
     def map_address(self, address: Address, addresses: AddressMap) -> Address:
-        """Return the address of a host in the other IP version.
-
-        Raises:
-            Drop: it has none, or the well-known prefix must not stand for it (RFC 6052, section 3.1).
-        """
+        """Return a host's other address; the well-known prefix has global ones (RFC 6052, section 3.1)."""
         to_other = addresses.to_ipv6 if address.version == 4 else addresses.to_ipv4
         mapped = to_other(address)
         if mapped is not None:
@@ -270,7 +253,7 @@ class StatelessTranslatingDevice(TranslatingDevice):
             or address not in table.prefix.prefix
         ):
             return super().emit_ipv4(arrived, packet)
-        addresses = HostMap(packet.dst, host.to_ipv6(packet.dst), table.prefix)
+        addresses = TableMap.of_host(packet.dst, host.to_ipv6(packet.dst), table.prefix.prefix)
         packets = self.to_ipv6(packet, addresses)
         return [(self.six_side, replace(p, ttl=p.ttl + 1)) for p in packets]
 
@@ -304,15 +287,11 @@ class PrefixDevice(PacketDevice):
                 quoted = self.translate(quoted, old, new, is_source=not is_source)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
         address = translate_prefix(packet.src if is_source else packet.dst, old, new)
-        return replace_address(packet, address, is_source=is_source)
+        return replace(packet, **{"src" if is_source else "dst": address})
 
 
 def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
-    """Return an address behind another prefix whose words have the same one's complement sum.
-
-    Raises:
-        Drop: no word of the interface identifier can be adjusted (RFC 6296, section 3.5).
-    """
+    """Return an address behind another prefix with the same one's complement sum (RFC 6296, section 3.5)."""
     bits = prefix_bits(new) + bits_of(address)[new.prefixlen :]
     before = struct.unpack("!8H", address.packed)
     after = [int(bits[at : at + 16], 2) for at in range(0, 128, 16)]
