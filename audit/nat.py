@@ -14,23 +14,10 @@ from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatScenario
 from v6t.audit.rfc6052 import prefix_requirement
 from v6t.plugins.address_mappings import may_represent
-from v6t.plugins.audit_views import SHORT_TIMEOUT, TWO_PUBLIC_ADDRESSES, Nat
+from v6t.plugins.audit_views import TWO_PUBLIC_ADDRESSES, Nat
 
-ROWS = (
-    *nat_mapping.MAPPINGS,
-    *nat_mapping.PORTS,
-    *nat_mapping.HAIRPINS,
-    *nat_mapping.ERRORS,
-    *nat_mapping.FRAGMENTS,
-    *nat_state.CONNECTIONS,
-    *nat_state.FLUSHES,
-    *nat_state.MINIMA,
-)
-VARIANTS = {
-    TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
-    SHORT_TIMEOUT: nat_state.SHORT,
-    **nat_state.LIMITS,
-}
+ROWS = (*nat_mapping.ROWS, *nat_state.ROWS)
+VARIANTS = {TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING, **nat_state.VARIANTS}
 
 
 class NatSuite(Suite):

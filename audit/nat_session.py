@@ -63,7 +63,6 @@ class Flow(NamedTuple):
     prefix: str
 
     def is_of(self, packet: Packet) -> bool:
-        """Return whether a packet has the protocol."""
         return protocol_of(packet) == (self.ipv4 if packet.version == 4 else self.ipv6)
 
 
@@ -73,22 +72,16 @@ UDP_FLOW, TCP_FLOW, ICMP_QUERY = Flow(17, 17, ""), Flow(6, 6, "tcp-"), Flow(1, 5
 
 @dataclass
 class NatHosts:
-    """Hosts on the left link, servers on the right link.
-
-    Attributes:
-        view: the NAT.
-        wire: its links.
-        ports: inside ports that no clause has used yet: the state of one must not help another.
-        heard: frames that the device sent last.
-    """
+    """Hosts on the left link of a NAT, servers on the right link."""
 
     view: Nat
     wire: Wire
     ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
+    """Inside ports that no clause has used yet: the state of one must not help another."""
     heard: Sequence[Frame] = ()
+    """Frames that the device sent last."""
 
     def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
-        """Return an endpoint of a server."""
         return Endpoint(self.view.servers[number], port)
 
     def own_address(self, host: int) -> Address:
@@ -107,7 +100,6 @@ class NatHosts:
         yield from self._send("left", packets, **options)
 
     def send_down(self, *packets: Packet | bytes, **options: Any) -> Talk[None]:
-        """Send packets of a server."""
         yield from self._send("right", packets, **options)
 
     def _send(self, side: SideName, packets: Sequence[Any], **options: Any) -> Talk[None]:
@@ -124,7 +116,6 @@ class NatHosts:
         return arrivals
 
     def errors_at(self, host: int) -> list[Packet]:
-        """Return the ICMP errors that reached a host."""
         return [packet for at, packet in self.arrivals() if at == host and is_icmp_error(packet)]
 
     def departures(self) -> list[Packet]:
@@ -132,22 +123,14 @@ class NatHosts:
         return self.wire.packets("right", self.heard)
 
     def describe(self) -> str:
-        """Describe what the device sent last."""
         return self.wire.describe(self.heard)
 
 
 @dataclass
 class NatSession:
-    """A session of a host with a server; `flags` and `data` of its packets are those of TCP.
+    """A session of a host, by default on a new port, with a server, by default the first one.
 
-    Attributes:
-        h: the NAT.
-        flow: of the packets.
-        host, port: of the host; port 0: one that is not used yet.
-        server: the other end, by default the first one.
-        public: the host as the server sees it.
-        numbers: next TCP sequence numbers of host and server.
-        pending: the server's packet, its flags and data.
+    `flags` and `data` of its packets are those of TCP.
     """
 
     h: NatHosts
@@ -156,8 +139,11 @@ class NatSession:
     port: int = 0
     server: Endpoint = UNMAPPED
     public: Endpoint = UNMAPPED
+    """The host as the server sees it."""
     numbers: list[int] = field(default_factory=lambda: list(ISNS))
+    """Next TCP sequence numbers of host and server."""
     pending: tuple[Packet, str, bytes] = field(init=False)
+    """The server's next packet, its flags and data."""
 
     def __post_init__(self) -> None:
         self.port = self.port or next(self.h.ports)
@@ -166,7 +152,6 @@ class NatSession:
     def build(
         self, flags: str = "S", data: bytes = b"", ttl: int = TTL, *, is_answer: bool = False
     ) -> Packet:
-        """Return the next packet of the host, or of the server."""
         source, target = self.server, self.public
         if not is_answer:
             source = Endpoint(self.h.own_address(self.host), self.port)
@@ -186,10 +171,7 @@ class NatSession:
         return self
 
     def send(self, flags: str = "S", data: bytes = b"", **options: Any) -> Talk[bool]:
-        """Send the host's next packet; return whether it arrived from the public endpoint.
-
-        The first packet that arrives tells the public endpoint.
-        """
+        """Send the host's next packet; return whether it arrived. The first one tells `public`."""
         yield from self.h.send_up(self.host, self.build(flags, data), **options)
         for packet in filter(self.flow.is_of, self.h.departures()):
             is_new = self.public == UNMAPPED and ip_address(packet.dst) == self.server.address
@@ -205,7 +187,6 @@ class NatSession:
         return bool(self.arrivals(flags, data))
 
     def answer(self, flags: str = "", data: bytes = b"", **options: Any) -> Talk[bool]:
-        """Send the server's next packet; return whether it arrived."""
         return (yield from self.prepare(flags, data).repeat(**options))
 
     def arrivals(self, flags: str = "", data: bytes = b"") -> list[Packet]:
@@ -220,7 +201,6 @@ class NatSession:
         ]
 
     def is_valid(self, packet: Packet, flags: str, data: bytes) -> bool:
-        """Return whether the checksum of a packet is right, and a segment's flags and data."""
         if checksum_error(packet) or self.flow is not TCP_FLOW:
             return not checksum_error(packet)
         tcp = packet.getlayer(TCP)
@@ -228,11 +208,7 @@ class NatSession:
         return tcp is not None and tcp.flags == flags and octets[4 * tcp.dataofs :] == data
 
     def open(self) -> Talk[Endpoint]:
-        """Send the host's first packet; return its public endpoint.
-
-        Raises:
-            NotTestable: no valid packet reaches the server.
-        """
+        """Send the host's first packet; return its public endpoint."""
         if not (yield from self.send()):
             raise NotTestable("no valid packet comes out, so no mapping can be observed")
         return self.public
@@ -247,9 +223,8 @@ class NatSession:
     def play(self, script: str) -> Talk[str]:
         """Send TCP segments until one does not arrive; return its step, or nothing.
 
-        Args:
-            script: ``FA>`` is the host's FIN, ``<PA+`` the server's data, ``<RA?`` a segment that need not
-                arrive, ``<R*`` one whose number is far outside the host's window.
+        ``FA>`` is the host's FIN, ``<PA+`` the server's data, ``<RA?`` a segment that need not arrive,
+        ``<R*`` one whose number is far outside the host's window.
         """
         for step in script.split():
             flags, far = step.strip("<>+?*"), FAR * ("*" in step)
@@ -262,10 +237,7 @@ class NatSession:
         return ""
 
     def use(self) -> Talk[bool]:
-        """Send an answer, for TCP data both ways; return whether they arrived.
-
-        The server sends first: the host's data would open a new session if there were none.
-        """
+        """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
         if self.flow is not TCP_FLOW:
             return (yield from self.answer())
         return not (yield from self.play("<PA+ PA+>"))
@@ -281,10 +253,9 @@ class NatSession:
 
 @dataclass(frozen=True)
 class NatScenario:
-    """An exchange of several packets, and what it tests.
+    """An exchange of several packets, and the clause that it tests.
 
     Attributes:
-        rfc, section, label, level, title, rate_limited, lasts_s, plain: see :class:`v6t.audit.clause.Clause`.
         expected: describes the packets of a correct device.
         exchange: sends packets and returns what they show; takes the NAT and `args`.
         nat64: RFC, section and level for NAT64, if they differ.

@@ -25,6 +25,7 @@ from v6t.plugins.audit_views import (
     FEW_PORTS,
     FEW_PUBLIC_PORTS,
     PORT_BLOCKS,
+    SHORT_TIMEOUT,
     SHORT_TIMEOUT_S,
     SMALL_TABLE,
     SMALL_TABLE_SESSIONS,
@@ -52,8 +53,7 @@ STREAM_S = 2.5
 EARLY_S, LATE_S = 0.75 * SHORT_TIMEOUT_S, 1.75 * SHORT_TIMEOUT_S
 
 
-def check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
-    """Play the segments of a new connection; see :meth:`NatSession.play`."""
+def _check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
     s = NatSession(h, TCP_FLOW)
     if missing := (yield from s.play(opening)):
         raise NotTestable(f"no connection can be opened: {missing} does not arrive")
@@ -61,8 +61,7 @@ def check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
     return not missing, f"{missing} does not arrive" if missing else "as expected"
 
 
-def check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
-    """Send an unsolicited SYN and listen for an answer, or open the connection from inside."""
+def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
     s = yield from NatSession(h, TCP_FLOW).establish()
     server = h.server(1, 4323 if opens_later else 4322)
     stranger = NatSession(h, TCP_FLOW, 0, s.port, server, s.public)
@@ -78,15 +77,11 @@ def check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
     return not missing, "the connection is not opened" if missing else "as expected"
 
 
-def fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
+def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
     """Request more mappings than fit the empty table, from even and odd ports in turn.
 
     Returns:
-        sessions with a mapping in order, the number of those without, and whether an ICMP error
-        reported one.
-
-    Raises:
-        NotTestable: the host gets no mapping.
+        sessions with a mapping, the number of those without, whether an ICMP error reported one.
     """
     mapped, refused, is_notified = [], 0, False
     while refused < EXCESS_MAPPINGS and len(mapped) + refused < room + EXCESS_MAPPINGS:
@@ -101,25 +96,22 @@ def fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSess
     return mapped, refused, is_notified
 
 
-def check_limit(h: NatHosts, room: int) -> Talk[Result]:
-    """Count the public endpoints of a host that requests too many."""
-    mapped, refused, _ = yield from fill_table(h, room)
+def _check_limit(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, refused, _ = yield from _fill_table(h, room)
     count = len({s.public for s in mapped})
     words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
     return count <= room and refused > 0, words
 
 
-def check_notification(h: NatHosts, room: int) -> Talk[Result]:
-    """Look for an ICMP error about a refused datagram."""
-    mapped, refused, is_notified = yield from fill_table(h, room)
+def _check_notification(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, refused, is_notified = yield from _fill_table(h, room)
     if not refused:
         raise NotTestable(f"{len(mapped)} mappings and room for more")
     return is_notified, "as expected" if is_notified else "nothing"
 
 
-def check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
-    """Send an answer over every mapping of a full table."""
-    mapped, _, _ = yield from fill_table(h, room)
+def _check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, _, _ = yield from _fill_table(h, room)
     for s in mapped:
         if not (yield from s.answer()):
             return False, f"{s.public}: {h.describe()}"
@@ -128,11 +120,10 @@ def check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
     return True, "as expected"
 
 
-def check_blocks(h: NatHosts) -> Talk[Result]:
-    """Compare the public ports of two hosts."""
+def _check_blocks(h: NatHosts) -> Talk[Result]:
     spans = []
     for host in (0, 1):
-        mapped, _, _ = yield from fill_table(h, FEW_PORTS, host)
+        mapped, _, _ = yield from _fill_table(h, FEW_PORTS, host)
         addresses, ports = {s.public.address for s in mapped}, {s.public.port for s in mapped}
         low, high = min(ports), max(ports)
         spans.append((str(min(addresses)), low, high))
@@ -143,9 +134,8 @@ def check_blocks(h: NatHosts) -> Talk[Result]:
     return one[0] != two[0] or one[2] < two[1], words
 
 
-def check_second_host(h: NatHosts) -> Talk[Result]:
-    """Open a mapping of a second host when the first has used up its ports."""
-    _, refused, _ = yield from fill_table(h, FEW_PORTS)
+def _check_second_host(h: NatHosts) -> Talk[Result]:
+    _, refused, _ = yield from _fill_table(h, FEW_PORTS)
     if not refused:
         raise NotTestable("the first host has room for more")
     s = NatSession(h, UDP_FLOW, 1)
@@ -153,8 +143,7 @@ def check_second_host(h: NatHosts) -> Talk[Result]:
     return is_mapped, str(s.public) if is_mapped else "nothing"
 
 
-def check_reset(h: NatHosts) -> Talk[Result]:
-    """Open a mapping of another host after the device was configured again."""
+def _check_reset(h: NatHosts) -> Talk[Result]:
     before = NatSession(h, UDP_FLOW)
     after = NatSession(h, UDP_FLOW, 1, before.port)
     yield from before.open()
@@ -170,8 +159,7 @@ def check_reset(h: NatHosts) -> Talk[Result]:
     return before.public != after.public or not is_alive, words
 
 
-def check_flush(h: NatHosts, flow: Flow) -> Talk[Result]:
-    """Send an answer before and after the table is emptied."""
+def _check_flush(h: NatHosts, flow: Flow) -> Talk[Result]:
     s = yield from NatSession(h, flow).establish()
     if not (yield from s.answer("A", b"late")):
         raise NotTestable("the answer does not pass before either")
@@ -185,10 +173,9 @@ def check_flush(h: NatHosts, flow: Flow) -> Talk[Result]:
     return True, "as expected"
 
 
-def check_short(
+def _check_short(
     h: NatHosts, pauses: tuple[tuple[SideName, float], ...], is_alive: bool
 ) -> Talk[Result]:
-    """Send a datagram from one side after each pause [s], and judge the last one."""
     s, has_arrived = NatSession(h, UDP_FLOW), False
     yield from s.open()
     for side, pause_s in pauses:
@@ -196,11 +183,10 @@ def check_short(
     return has_arrived == is_alive
 
 
-def check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
-    """Try each of several sessions once, since an answer may refresh it, at growing times."""
+def _check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
     sessions, before_s = [], 0.0
     for _ in SHARES:
-        sessions.append((yield from open_session(h, state)))
+        sessions.append((yield from _open_session(h, state)))
     for share, s in zip(SHARES, sessions, strict=True):
         at_s = (minimum_s - MARGIN_S) * share
         is_alive = yield from s.repeat(pause_s=at_s - before_s)
@@ -212,8 +198,7 @@ def check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
     return True, "as expected"
 
 
-def open_session(h: NatHosts, state: str) -> Talk[NatSession]:
-    """Bring a session into a state, and prepare the answer that it must let pass."""
+def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
     flow = TCP_FLOW if state.startswith("tcp") else ICMP_QUERY if state == "query" else UDP_FLOW
     port = SERVER_PORT if flow is TCP_FLOW else UNREGISTERED_PORT
     s = NatSession(h, flow, server=h.server(0, port))
@@ -239,9 +224,9 @@ def open_session(h: NatHosts, state: str) -> Talk[NatSession]:
 
 # fmt: off
 OPENING = "S> <SA A>"
-CONNECTIONS = (
+ROWS = (
     *(NatScenario("RFC 5382", "REQ-2", f"tcp-{label}", "MUST",
-                  f"the NAT forwards a connection that is {words}", expected, check_segments, segments,
+                  f"the NAT forwards a connection that is {words}", expected, _check_segments, segments,
                   plain=label == "exchange")
       for label, words, segments, expected in (
           ("exchange", "opened, carries data both ways and is closed",
@@ -255,10 +240,10 @@ CONNECTIONS = (
           ("reset-out", "reset from inside", (OPENING, "RA>"), "the RST, outside"))),
     NatScenario("RFC 7857", "2.2", "tcp-stray-reset", "SHOULD",
                 "an RST whose number is outside the window ends no session",
-                "data both ways after the RST", check_segments, (OPENING, "<R* <PA+ PA+>")),
+                "data both ways after the RST", _check_segments, (OPENING, "<R* <PA+ PA+>")),
     NatScenario("RFC 7857", "2.2", "tcp-after-reset", "SHOULD",
                 "a session outlives an RST for 4 minutes: data pass afterwards",
-                "data both ways after the RST", check_segments, (OPENING, "<RA? <PA+ PA+>"),
+                "data both ways after the RST", _check_segments, (OPENING, "<RA? <PA+ PA+>"),
                 nat64=("RFC 6146", "3.5.2.2", "MUST")),
     NatScenario("RFC 5382", "REQ-3", "tcp-filtering-address", "SHOULD",
                 "a server may open a connection to a mapped host from another port",
@@ -268,11 +253,11 @@ CONNECTIONS = (
                 "the SYN, inside", check_filtering, (TCP_FLOW, 1)),
     NatScenario("RFC 5382", "REQ-4", "tcp-unsolicited-silent", "MUST",
                 "an unsolicited SYN is not answered for 6 seconds",
-                f"silence for {UNSOLICITED_S:g} s", check_unsolicited, (False,)),
+                f"silence for {UNSOLICITED_S:g} s", _check_unsolicited, (False,)),
     NatScenario("RFC 5382", "REQ-4", "tcp-unsolicited-then-asked", "MUST",
                 "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
                 "no answer to the first SYN; the host's own opens the connection",
-                check_unsolicited, (True,)),
+                _check_unsolicited, (True,)),
     *(row for kind, code, mtu, words in (
           (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
           (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
@@ -285,48 +270,43 @@ CONNECTIONS = (
                       f"ICMP {words} ends no connection", "data both ways after the error",
                       check_error_keeps, (TCP_FLOW, kind, code, mtu)))
       if row.label != "tcp-error-11-0"),
+    NatScenario("RFC 4787", "REQ-3", "configured-again", "MUST",
+                "a device that is configured again serves hosts, and reassigns no used endpoint",
+                "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
+    *(NatScenario("RFC 9693", "4.8", f"flush-{name}", "MUST",
+                  f"no {words} is left of a table that was emptied", "nothing inside", _check_flush, (flow,))
+      for name, flow, words in (("udp", UDP_FLOW, "UDP mapping"), ("tcp", TCP_FLOW, "TCP connection"),
+                                ("icmp", ICMP_QUERY, "ICMP query"))),
+    *(NatScenario(rfc, section, f"timer-{label}", level, title,
+                  f"an answer after {minimum_s - MARGIN_S:g} s, inside",
+                  _check_minimum, (label, minimum_s), lasts_s=minimum_s,
+                  nat64=("RFC 6146", "3.5.2.2", "MUST") if minimum_s == TRANSITORY_S else None)
+      for rfc, section, level, label, minimum_s, title in (
+          ("RFC 4787", "REQ-5", "MUST", "udp", UDP_S, "a UDP mapping lives for two minutes"),
+          ("RFC 4787", "REQ-5", "MUST", "udp-answered", UDP_S,
+           "a UDP mapping that is used both ways lives for two minutes"),
+          ("RFC 5508", "REQ-2", "MUST", "query", QUERY_S, "an ICMP query lives for 60 s"),
+          # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of such connections.
+          ("RFC 7857", "2.1", "SHOULD", "tcp-transitory", TRANSITORY_S,
+           "a connection that is not open yet lives for 4 minutes"),
+          ("RFC 7857", "2.1", "SHOULD", "tcp-closing", TRANSITORY_S,
+           "a connection that both ends have closed lives for 4 minutes"),
+          ("RFC 5382", "REQ-5", "MUST", "tcp-established", ESTABLISHED_S,
+           "an open connection lives for 2 hours and 4 minutes"))),
 )
 BLOCKS = (
     NatScenario("RFC 6888", "REQ-14", "block-contiguous", "SHOULD",
                 "the public ports of a host are one block, those of another host another block",
-                f"two disjoint blocks of {FEW_PORTS} ports", check_blocks),
+                f"two disjoint blocks of {FEW_PORTS} ports", _check_blocks),
     NatScenario("RFC 6888", "REQ-4", "block-others", "MUST",
                 "a host that has used up its ports takes none from others",
-                "a mapping of the second host", check_second_host),
-)
-LIMITS = {
-    variant: (
-        NatScenario("RFC 6888", section, f"{label}-limit", "MUST", title,
-                    f"no more than {room} public ports for one server", check_limit, (room,)),
-        NatScenario("RFC 6888", "REQ-11", f"{label}-told", "SHOULD",
-                    "a host that gets no mapping receives an ICMP unreachable",
-                    "ICMP host unreachable or prohibited, inside", check_notification, (room,),
-                    rate_limited=True),
-        NatScenario("RFC 6888", "REQ-11", f"{label}-keeps", "MUST",
-                    "no mapping is ended to make room for another one",
-                    "answers over all mappings, at their hosts' ports", check_mappings_stay, (room,)),
-        *(BLOCKS if variant == PORT_BLOCKS else ()))
-    for variant, label, room, section, title in (
-        (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
-         "a host gets as many public ports as it may have, and no more"),
-        (FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
-        (SMALL_TABLE, "table", SMALL_TABLE_SESSIONS, "REQ-11",
-         "without room for a session a packet is dropped"))
-}
-FLUSHES = (
-    NatScenario("RFC 4787", "REQ-3", "configured-again", "MUST",
-                "a device that is configured again serves hosts, and reassigns no used endpoint",
-                "a mapping and its answer for the second host, and no endpoint of the first", check_reset),
-    *(NatScenario("RFC 9693", "4.8", f"flush-{name}", "MUST",
-                  f"no {words} is left of a table that was emptied", "nothing inside", check_flush, (flow,))
-      for name, flow, words in (("udp", UDP_FLOW, "UDP mapping"), ("tcp", TCP_FLOW, "TCP connection"),
-                                ("icmp", ICMP_QUERY, "ICMP query"))),
+                "a mapping of the second host", _check_second_host),
 )
 IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
 LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
 SHORT = tuple(
     NatScenario("RFC 4787", section, f"timer-{label}", level, title,
-                "the last answer, inside" if is_alive else "nothing inside", check_short, (pauses, is_alive),
+                "the last answer, inside" if is_alive else "nothing inside", _check_short, (pauses, is_alive),
                 lasts_s=sum(pause_s for _, pause_s in pauses))
     for section, label, level, title, pauses, is_alive in (
         ("REQ-5", "lasts", "MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
@@ -336,22 +316,24 @@ SHORT = tuple(
         ("REQ-6a", "refresh-in", "MAY", "a datagram from outside refreshes a mapping",
          (IN_EARLY, IN_EARLY), True))
 )
-MINIMA = tuple(
-    NatScenario(rfc, section, f"timer-{label}", level, title,
-                f"an answer after {minimum_s - MARGIN_S:g} s, inside",
-                check_minimum, (label, minimum_s), lasts_s=minimum_s,
-                nat64=("RFC 6146", "3.5.2.2", "MUST") if minimum_s == TRANSITORY_S else None)
-    for rfc, section, level, label, minimum_s, title in (
-        ("RFC 4787", "REQ-5", "MUST", "udp", UDP_S, "a UDP mapping lives for two minutes"),
-        ("RFC 4787", "REQ-5", "MUST", "udp-answered", UDP_S,
-         "a UDP mapping that is used both ways lives for two minutes"),
-        ("RFC 5508", "REQ-2", "MUST", "query", QUERY_S, "an ICMP query lives for 60 s"),
-        # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of such connections.
-        ("RFC 7857", "2.1", "SHOULD", "tcp-transitory", TRANSITORY_S,
-         "a connection that is not open yet lives for 4 minutes"),
-        ("RFC 7857", "2.1", "SHOULD", "tcp-closing", TRANSITORY_S,
-         "a connection that both ends have closed lives for 4 minutes"),
-        ("RFC 5382", "REQ-5", "MUST", "tcp-established", ESTABLISHED_S,
-         "an open connection lives for 2 hours and 4 minutes"))
-)
+VARIANTS = {
+    SHORT_TIMEOUT: SHORT,
+    **{variant: (
+        NatScenario("RFC 6888", section, f"{label}-limit", "MUST", title,
+                    f"no more than {room} public ports for one server", _check_limit, (room,)),
+        NatScenario("RFC 6888", "REQ-11", f"{label}-told", "SHOULD",
+                    "a host that gets no mapping receives an ICMP unreachable",
+                    "ICMP host unreachable or prohibited, inside", _check_notification, (room,),
+                    rate_limited=True),
+        NatScenario("RFC 6888", "REQ-11", f"{label}-keeps", "MUST",
+                    "no mapping is ended to make room for another one",
+                    "answers over all mappings, at their hosts' ports", _check_mappings_stay, (room,)),
+        *(BLOCKS if variant == PORT_BLOCKS else ()))
+      for variant, label, room, section, title in (
+          (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
+           "a host gets as many public ports as it may have, and no more"),
+          (FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
+          (SMALL_TABLE, "table", SMALL_TABLE_SESSIONS, "REQ-11",
+           "without room for a session a packet is dropped"))},
+}
 # fmt: on

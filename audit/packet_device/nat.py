@@ -44,19 +44,12 @@ class NatEndpoint(NamedTuple):
     port: int
 
 
-class Inside(NamedTuple):
-    """An inside endpoint; `host` distinguishes B4s and IPv6 hosts with the same IPv4 address."""
-
-    host: Address
-    address: Address
-    port: int
-
-
 class SessionKey(NamedTuple):
-    """An inside endpoint and the server that it exchanges packets with."""
+    """A host with an inside endpoint, perhaps one that other hosts have too, and its server."""
 
     protocol: int
-    inside: Inside
+    host: Address
+    inside: NatEndpoint
     server: NatEndpoint
 
 
@@ -65,7 +58,8 @@ class NatMapping:
     """An inside endpoint and its public one."""
 
     protocol: int
-    inside: Inside
+    host: Address
+    inside: NatEndpoint
     public: NatEndpoint
     lifetime_s: float
     used_s: float
@@ -95,21 +89,22 @@ class NatTable:
 
     def find_inside(self, session: SessionKey) -> NatMapping | None:
         """Return the mapping of an inside endpoint: the same for all servers."""
-        return next((m for m in self.mappings if (m.protocol, m.inside) == session[:2]), None)
+        matches = (m for m in self.mappings if (m.protocol, m.host, m.inside) == session[:3])
+        return next(matches, None)
 
     def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
         matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
         return next(matches, None)
 
     def create(self, session: SessionKey) -> NatMapping:
-        proto, inside, _ = session
-        limit, address = self.view.session_limit, self.choose_address(inside)
+        proto, host, inside, _ = session
+        limit, address = self.view.session_limit, self.choose_address(host)
         is_full = limit and len(self.mappings) >= limit
         number = None if is_full else self.choose_port(session, address)
         if number is None:
             return self.handle_exhaustion(session)
-        public = NatEndpoint(address, number)
-        mapping = NatMapping(proto, inside, public, self.initial_lifetime_s(proto), self.now_s)
+        public, lifetime_s = NatEndpoint(address, number), self.initial_lifetime_s(proto)
+        mapping = NatMapping(proto, host, inside, public, lifetime_s, self.now_s)
         self.mappings.append(mapping)
         return mapping
 
@@ -117,22 +112,22 @@ class NatTable:
         """Refuse a mapping and report it to the host (RFC 6888, REQ-11; RFC 5508, REQ-8)."""
         raise Drop(HOST_UNREACHABLE[session.inside.address.version])
 
-    def host_number(self, inside: Inside) -> int:
+    def host_number(self, host: Address) -> int:
         """Return a number for each host, in order of appearance."""
-        if inside.host not in self.hosts:
-            self.hosts.append(inside.host)
-        return self.hosts.index(inside.host)
+        if host not in self.hosts:
+            self.hosts.append(host)
+        return self.hosts.index(host)
 
-    def choose_address(self, inside: Inside) -> Address:
+    def choose_address(self, host: Address) -> Address:
         """Return a public address: one for all mappings of a host (RFC 4787, REQ-2)."""
-        return self.pool[self.host_number(inside) % len(self.pool)]
+        return self.pool[self.host_number(host) % len(self.pool)]
 
-    def port_range(self, inside: Inside) -> tuple[int, int]:
+    def port_range(self, host: Address) -> tuple[int, int]:
         """Return the lowest and highest public port of a host."""
         low, high = self.view.public
         if not self.view.block:
             return low, high
-        low += self.view.block * (self.host_number(inside) // len(self.pool))
+        low += self.view.block * (self.host_number(host) // len(self.pool))
         return low, low + self.view.block - 1
 
     def used_ports(self, session: SessionKey, address: Address) -> set[int]:
@@ -142,11 +137,10 @@ class NatTable:
 
     def choose_port(self, session: SessionKey, address: Address) -> int | None:
         """Return the inside port if it is free, else one of its parity, else any; None if full."""
-        inside = session.inside
-        low, high = self.port_range(inside)
+        inside, (low, high) = session.inside.port, self.port_range(session.host)
         used = self.used_ports(session, address)
-        preserved = [inside.port] if low <= inside.port <= high else []
-        same_parity = range(low + (inside.port - low) % 2, high + 1, 2)
+        preserved = [inside] if low <= inside <= high else []
+        same_parity = range(low + (inside - low) % 2, high + 1, 2)
         candidates = chain(preserved, same_parity, range(low, high + 1))
         return next((number for number in candidates if number not in used), None)
 
@@ -191,8 +185,9 @@ class NatTable:
 
     def session(self, packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
         """Return the session of a host's packet, or of a packet to a host."""
-        inside = Inside(host, *endpoint(packet, is_source=is_outbound))
-        return SessionKey(transport_of(packet), inside, endpoint(packet, is_source=not is_outbound))
+        inside = endpoint(packet, is_source=is_outbound)
+        server = endpoint(packet, is_source=not is_outbound)
+        return SessionKey(transport_of(packet), host, inside, server)
 
     def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5, REQ-7)."""
@@ -216,8 +211,8 @@ class NatTable:
         if mapping is None:
             raise Drop
         self.use(mapping, packet, "right")
-        translated = replace_endpoint(packet, mapping.inside[1:], is_source=False)
-        return [("left", translated, mapping.inside.host)]
+        translated = replace_endpoint(packet, mapping.inside, is_source=False)
+        return [("left", translated, mapping.host)]
 
     def send_error_in(self, packet: IPPacket) -> list[Translated]:
         """Translate a valid ICMP error with the packet that it quotes (RFC 5508, REQ-3, REQ-4)."""
@@ -227,10 +222,10 @@ class NatTable:
         mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
         if mapping is None:
             raise Drop
-        about = replace_endpoint(quoted, mapping.inside[1:], is_source=True)
+        about = replace_endpoint(quoted, mapping.inside, is_source=True)
         changed = replace(packet, dst=mapping.inside.address)
         message = packet.octets[:8] + bytes(about)
-        return [("left", changed.with_message(message), mapping.inside.host)]
+        return [("left", changed.with_message(message), mapping.host)]
 
 
 def transport_of(packet: IPPacket) -> int:

@@ -51,16 +51,12 @@ class Drop(Exception):
 
 @dataclass
 class IPPacket:
-    """An IP packet.
+    """An IP packet; for IPv6, `tos` and `ttl` are traffic class and hop limit.
 
     Attributes:
-        src, dst: addresses; both have the version of the packet.
-        proto: protocol or next header, behind IPv6 extension headers.
-        octets: what follows the IP header and IPv6 extension headers.
-        tos, ttl: traffic class and hop limit of IPv6.
+        proto, octets: of the transport, behind IPv6 extension headers.
         id: identification; None for IPv6 without a fragment header.
         offset: of a fragment, in units of eight octets.
-        flow: flow label.
         options: of IPv4, as scapy reads them.
         extensions: type and octets of each IPv6 header before the fragment header.
         missing: octets that were cut off the end, where an ICMP error quotes the packet.

@@ -92,7 +92,7 @@ def drop(*_: Any, **__: Any) -> Any:
 
 
 def find_by_destination(table: NatTable, _: Change, session: SessionKey) -> NatMapping | None:
-    mine = (m for m in table.mappings if (m.protocol, m.inside) == session[:2])
+    mine = (m for m in table.mappings if (m.protocol, m.host, m.inside) == session[:3])
     return next((m for m in mine if has_server(m, session.server)), None)
 
 
@@ -107,7 +107,7 @@ def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
 
 
 def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in table.mappings if m.inside[:2] == session.inside[:2]}
+    return {m.public.port for m in table.mappings if m.host == session.host}
 
 
 def ports_with_server(table: NatTable, correct: Change, session: SessionKey, to: Any) -> set[int]:
