@@ -1,7 +1,6 @@
 """Planted faults of a NAT44: each breaks one clause. By name: the end of the clause's name, and the device's class.
 
-A fault is a change of methods of the table, or of the device: a function of the object, of the correct method
-and of its arguments.
+A fault changes methods: a function of the object, of the correct method and of its arguments.
 """
 
 from __future__ import annotations
@@ -39,15 +38,8 @@ FAULTS: dict[str, tuple[str, type[NatDevice]]] = {}
 PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
-def override(method: str, change: Change, only: int | None) -> tuple[type, Change]:
-    """Return the class that has a method, and the faulty method.
-
-    Args:
-        method: of the table, else of the device.
-        change: takes the object, the correct method and its arguments.
-        only: protocol whose packets, sessions and mappings the fault concerns; None: all.
-    """
-    owner: type = NatTable if hasattr(NatTable, method) else NatDevice
+def override(owner: type, method: str, change: Change, only: int | None) -> Change:
+    """Return a faulty method; `only` is the protocol of the packets, sessions and mappings with the fault."""
 
     def faulty(self: Any, *args: Any, **kwargs: Any) -> Any:
         correct = partial(getattr(owner, method), self)
@@ -55,27 +47,24 @@ def override(method: str, change: Change, only: int | None) -> tuple[type, Chang
             return correct(*args, **kwargs)
         return change(self, correct, *args, **kwargs)
 
-    return owner, faulty
+    return faulty
 
 
 def plant(name: str, clause: str, only: int | None = None, **changes: Change) -> None:
-    """Add a fault: methods by name, and how they are wrong."""
+    """Add a fault: methods of the table, or else of the device, and how they are wrong."""
     methods: dict[type, dict[str, Any]] = {NatTable: {}, NatDevice: {}}
     for method, change in changes.items():
-        owner, faulty = override(method, change, only)
-        methods[owner][method] = faulty
+        owner: type = NatTable if hasattr(NatTable, method) else NatDevice
+        methods[owner][method] = override(owner, method, change, only)
     table = type("FaultyTable", (NatTable,), methods[NatTable])
     device = type("FaultyDevice", (NatDevice,), {"table_class": table, **methods[NatDevice]})
     FAULTS[name] = clause, device
 
 
-def plant_flows(
-    name: str, udp: str = "", tcp: str = "", query: str = "", **changes: Change
-) -> None:
-    """Add a fault of one protocol for each clause that is given."""
-    for only, clause in ((UDP17, udp), (TCP6, tcp), (ICMP4, query)):
-        if clause:
-            plant(PREFIXES[only] + name, clause, only, **changes)
+def plant_flows(name: str, *clauses: str, **changes: Change) -> None:
+    """Add a fault of UDP, TCP and ICMP queries for each clause that is given."""
+    for only, clause in zip(PREFIXES, clauses, strict=False):
+        plant(PREFIXES[only] + name, clause, only, **changes)
 
 
 def protocol_of(argument: Any) -> int:
@@ -88,12 +77,13 @@ def drop(*_: Any, **__: Any) -> Any:
     raise Drop
 
 
+# fmt: off
 # mappings
 
 
 def find_by_destination(table: NatTable, _: Change, session: SessionKey) -> NatMapping | None:
-    mine = (m for m in table.mappings if (m.protocol, m.host, m.inside) == session[:3])
-    return next((m for m in mine if has_server(m, session.server)), None)
+    return next((m for m in table.mappings if (m.protocol, m.host, m.inside) == session[:3]
+                 and has_server(m, session.server)), None)
 
 
 def find_contended(table: NatTable, correct: Change, session: SessionKey) -> NatMapping | None:
@@ -110,24 +100,18 @@ def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> s
     return {m.public.port for m in table.mappings if m.host == session.host}
 
 
-def ports_with_server(table: NatTable, correct: Change, session: SessionKey, to: Any) -> set[int]:
-    others = {m.public.port for m in table.mappings if has_server(m, session.server)}
-    return ports_of_host(table, correct, session, to) | others
+def ports_with_server(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
+    return {m.public.port for m in table.mappings if m.host == session.host or has_server(m, session.server)}
 
 
 def find_newest(table: NatTable, _: Change, proto: int, public: NatEndpoint) -> NatMapping | None:
-    newest = reversed(table.mappings)
-    return next((m for m in newest if (m.protocol, m.public) == (proto, public)), None)
+    return next((m for m in table.mappings[::-1] if (m.protocol, m.public) == (proto, public)), None)
 
 
 def choose_for_port(step: int) -> Change:
     """Choose as if the inside port were another one."""
-
-    def choose(_: NatTable, correct: Change, session: SessionKey, address: Any) -> int | None:
-        inside = session.inside._replace(port=session.inside.port + step)
-        return correct(session._replace(inside=inside), address)
-
-    return choose
+    return lambda _, correct, session, address: correct(session._replace(
+        inside=session.inside._replace(port=session.inside.port + step)), address)
 
 
 def break_checksum(_: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
@@ -137,7 +121,6 @@ def break_checksum(_: Any, correct: Change, packet: IPPacket, host: Any = None) 
     return [(side, replace(translated, octets=bytes(octets)), to)]
 
 
-# fmt: off
 plant_flows("by destination", "-REQ-1-endpoint-independent", "tcp-endpoint-independent", "query-independent",
             find_inside=find_by_destination)
 plant_flows("contended by destination", "-REQ-1-endpoint-independent-contended",
@@ -192,8 +175,7 @@ plant("hairpinned errors dropped", "hairpinned-error", send_error_out=lambda t, 
 
 
 def end_mappings(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
-    sent = correct(packet)
-    table.mappings = []
+    sent, table.mappings = correct(packet), []
     return sent
 
 
@@ -202,9 +184,10 @@ def keep_quoted(_: NatTable, correct: Change, packet: IPPacket, *host: Any) -> l
     return [(side, translated.with_message(packet.octets), to)]
 
 
-def refuse(condition: Callable[[NatDevice, str, IPPacket], bool]) -> Change:
-    """Return a `forward` that drops the packets for which a condition holds."""
-    return lambda d, correct, side, packet: [] if condition(d, side, packet) else correct(side, packet)
+def refuse(condition: Callable[[NatDevice, IPPacket], bool], link: str = "") -> Change:
+    """Return a `forward` that drops packets of a link for which a condition holds."""
+    return lambda d, correct, side, packet: (
+        [] if link in side and condition(d, packet) else correct(side, packet))
 
 
 def is_late(device: NatDevice, packet: IPPacket) -> bool:
@@ -235,11 +218,10 @@ plant("TTL 1 forwarded", "time-exceeded",
 plant("no time exceeded", "time-exceeded", send_error=lambda *_: [])
 for word, link, direction in (("", "left", "out"), (" inwards", "right", "in")):
     plant(f"no fragments{word}", f"fragments-{direction}-in-order",
-          forward=refuse(lambda _, side, p, link=link: side == link and p.is_fragment))  # type: ignore[misc]
-    plant(f"no late fragments{word}", f"fragments-{direction}-out-of-order",
-          forward=refuse(lambda d, side, p, link=link: side == link and is_late(d, p)))  # type: ignore[misc]
-plant("no TCP", "tcp-exchange", forward=refuse(lambda _, side, p: p.proto == TCP6))
-plant("no queries", "REQ-1-query", forward=refuse(lambda _, side, p: p.proto == ICMP4))
+          forward=refuse(lambda _, packet: packet.is_fragment, link))
+    plant(f"no late fragments{word}", f"fragments-{direction}-out-of-order", forward=refuse(is_late, link))
+plant("no TCP", "tcp-exchange", forward=refuse(lambda _, packet: packet.proto == TCP6))
+plant("no queries", "REQ-1-query", forward=refuse(lambda _, packet: packet.proto == ICMP4))
 
 
 # TCP
@@ -254,12 +236,12 @@ def drop_resets(side: str) -> Change:
         drop() if "R" in flags_of(packet) and at == side else correct(mapping, packet, at))
 
 
-def use_then(action: Callable[[NatTable, NatMapping], Any], flag: str = "") -> Change:
-    """Return a `use` that does something after segments with a flag."""
+def use_then(action: Callable[[NatTable, NatMapping], Any], flag: str = "", only: str = "") -> Change:
+    """Return a `use` that does something after segments with a flag, or after packets of one side only."""
 
     def use(table: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
         correct(mapping, packet, side)
-        if flag in flags_of(packet):
+        if (not flag or flag in flags_of(packet)) and only in side:
             action(table, mapping)
 
     return use
@@ -272,10 +254,6 @@ def forget_reset(*, accepted: bool) -> Callable[[NatTable, NatMapping], Any]:
 
 def shorten(seconds: float) -> Callable[[NatTable, NatMapping], None]:
     return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
-
-
-def answer(_: NatTable, packet: IPPacket) -> list[Translated]:
-    return [("right", replace(packet, src=packet.dst, dst=packet.src), None)]
 
 
 def remember(table: Any, packet: IPPacket) -> None:
@@ -295,7 +273,8 @@ plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6, send_in=filter_
     lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
 plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
 plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
-plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(knows_server, answer))
+plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(
+    knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
 plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
       send_in=filter_servers(knows_server, remember), send_out=refuse_stranger)
 
@@ -303,7 +282,7 @@ plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
 # limits
 
 
-def refuse_wrongly(*_: Any) -> NatMapping:
+def drop_with_port_unreachable(*_: Any) -> NatMapping:
     raise Drop(IcmpError(3, 3))
 
 
@@ -321,7 +300,7 @@ def grow(table: NatTable, correct: Change, session: SessionKey) -> NatMapping:
 
 plant("no limit", "block-limit", port_range=lambda table, *_: table.view.public)
 plant("not told", "block-told", handle_exhaustion=drop)
-plant("told wrongly", "full-told", handle_exhaustion=refuse_wrongly)
+plant("told wrongly", "full-told", handle_exhaustion=drop_with_port_unreachable)
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
 plant("table grows", "table-limit", create=grow)
 plant("table not told", "table-told", handle_exhaustion=drop)
@@ -341,42 +320,30 @@ def die_of_unknown_reply(table: Any, correct: Change, packet: IPPacket) -> list[
         raise
 
 
-def create_alive(table: Any, correct: Change, session: SessionKey) -> NatMapping:
-    return drop() if getattr(table, "is_dead", False) else correct(session)
-
-
 def keep_mappings(device: NatDevice, _: Change) -> None:
     """Keep the mappings, and forget which ports they have."""
     device.table.used_ports = lambda *_: set()  # type: ignore[method-assign]
 
 
 def keep_protocol(proto: int) -> Change:
-    def flush(table: NatTable, _: Change) -> None:
-        table.mappings = [m for m in table.mappings if m.protocol == proto]
-
-    return flush
+    return lambda table, _: setattr(table, "mappings", [m for m in table.mappings if m.protocol == proto])
 
 
 def refresh_except(side: str) -> Change:
     return lambda _, correct, mapping, packet, at: None if at == side else correct(mapping, packet, at)
 
 
-def refresh_briefly(_: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
-    correct(mapping, packet, side)
-    if side == "right":
-        mapping.lifetime_s = 100
-
-
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
     plant(f"flush keeps {word}", f"flush-{word}", flush=keep_protocol(proto))
-plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply, create=create_alive)
+plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply,
+      create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
 plant("given away by restart", "configured-again", reset=keep_mappings)
 plant("timer halved", "timer-lasts", UDP17, initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
 plant("timer ignored", "timer-ends", UDP17, initial_lifetime_s=lambda *_: 300)
 plant("no refresh out", "timer-refresh-out", use=refresh_except("left"))
 plant("no refresh in", "timer-refresh-in", use=refresh_except("right"))
 plant("udp short", "timer-udp", UDP17, initial_lifetime_s=lambda *_: 60)
-plant("answered short", "timer-udp-answered", UDP17, use=refresh_briefly)
+plant("answered short", "timer-udp-answered", UDP17, use=use_then(shorten(100), only="right"))
 plant("query short", "timer-query", ICMP4, initial_lifetime_s=lambda *_: 30)
 plant("syn short", "timer-tcp-transitory", TCP6, initial_lifetime_s=lambda *_: 60)
 plant("closing short", "timer-tcp-closing", TCP6, use=use_then(shorten(60), "F"))

@@ -222,32 +222,9 @@ def nats(draw: st.DrawFn) -> dict[str, Any]:
     return params
 
 
-@st.composite
-def nat44s(draw: st.DrawFn) -> Params:
-    first = draw(st.sampled_from(("198.18.0.2", "198.18.0.255", "10.0.0.0")))
-    return {**draw(nats()), "initiator_ipv4": first}
-
-
-@st.composite
-def nat64s(draw: st.DrawFn) -> Params:
-    first = draw(st.sampled_from(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:fffe")))
-    return {**draw(nats()), "prefix": draw(prefixes()), "initiator_ipv6": first}
-
-
-@st.composite
-def aftrs(draw: st.DrawFn) -> Params:
-    first = draw(
-        st.sampled_from(("2001:db8:b4::1:0", "2001:db8:b4::fffe", "2001:db8:b4:1:2:3:4:0"))
-    )
-    inside = draw(st.sampled_from(("192.168.1.2", "10.0.0.0", "192.0.0.2")))
-    return {**draw(nats()), "b4_ipv6": first, "initiator_ipv4": inside}
-
-
-@st.composite
-def mape_ces(draw: st.DrawFn) -> Params:
-    params = dict(draw(mapt_ces()))
-    del params["dmr"]
-    return params
+def nat_kind(**firsts: st.SearchStrategy[Any]) -> st.SearchStrategy[Params]:
+    """NATs with further parameters."""
+    return st.builds(lambda common, own: {**common, **own}, nats(), st.fixed_dictionaries(firsts))
 
 
 @st.composite
@@ -271,19 +248,13 @@ def nat66s(draw: st.DrawFn) -> Params:
     return {**params, **ends, "initiator_ipv6": first}
 
 
-@st.composite
-def prefix_pairs(draw: st.DrawFn) -> Params:
-    """Prefixes whose adjustments are small, large and zero."""
-    inside = draw(st.sampled_from(("fd01:203:405::/48", "fd00::/48", "fdff:ffff:fffe::/48")))
-    outside = draw(st.sampled_from(("2001:db8:1::/48", "2001:dba::/48", "2a00:1450:ffff::/48")))
-    return {"internal": inside, "external": outside}
+def one_of(*values: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values)
 
 
-@st.composite
-def routers(draw: st.DrawFn) -> Params:
-    return {f"{side}_networks": draw(st.integers(1, 5)) for side in ("left", "right")}
-
-
+ROUTERS = st.fixed_dictionaries(
+    {f"{side}_networks": st.integers(1, 5) for side in ("left", "right")}
+)
 STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
     "mape-br": relays(),
     "mapt-br": mapt_relays(),
@@ -291,15 +262,27 @@ STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
     "siit": siits(),
     "clat": clats(),
     "mapt-ce": mapt_ces(),
-    "nat44": nat44s(),
-    "nat64": nat64s(),
-    "dslite-aftr": aftrs(),
-    "mape-ce": mape_ces(),
+    "nat44": nat_kind(initiator_ipv4=one_of("198.18.0.2", "198.18.0.255", "10.0.0.0")),
+    "nat64": nat_kind(
+        prefix=prefixes(),
+        initiator_ipv6=one_of("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:fffe"),
+    ),
+    "dslite-aftr": nat_kind(
+        b4_ipv6=one_of("2001:db8:b4::1:0", "2001:db8:b4::fffe", "2001:db8:b4:1:2:3:4:0"),
+        initiator_ipv4=one_of("192.168.1.2", "10.0.0.0", "192.0.0.2"),
+    ),
+    "mape-ce": mapt_ces().map(lambda p: {k: v for k, v in p.items() if k != "dmr"}),
     "lwb4": lwb4s(),
     "nat66": nat66s(),
-    "nptv6": prefix_pairs(),
-    "ipv4-router": routers(),
-    "ipv6-router": routers(),
+    # prefixes whose adjustments are small, large and zero
+    "nptv6": st.fixed_dictionaries(
+        {
+            "internal": one_of("fd01:203:405::/48", "fd00::/48", "fdff:ffff:fffe::/48"),
+            "external": one_of("2001:db8:1::/48", "2001:dba::/48", "2a00:1450:ffff::/48"),
+        }
+    ),
+    "ipv4-router": ROUTERS,
+    "ipv6-router": ROUTERS,
 }
 
 
@@ -335,120 +318,51 @@ def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Pat
     check()
 
 
+# fmt: off
+MAP_WITHOUT_PSIDS = {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ces": 1}
 KNOWN: Mapping[str, tuple[str, Params]] = {
-    "PSIDs that are no multiples of 4": (
-        "lwaftr",
-        {
-            "binding_table": "198.18.0.0 1 6 6 2001:db8:b400:1::1\n"
-            "198.18.0.0 2 6 6 2001:db8:b400:2::1"
-        },
-    ),
-    "two rows of one lwB4": (
-        "lwaftr",
-        {
-            "binding_table": "198.18.0.7 3 3 0 2001:db8:b400:1::1\n"
-            "198.18.0.7 5 3 0 2001:db8:b400:1::1"
-        },
-    ),
-    "two addresses of one lwB4": (
-        "lwaftr",
-        {
-            "binding_table": "198.18.0.0 0 0 0 2001:db8:b400:1::1\n"
-            "198.18.0.7 0 6 0 2001:db8:b400:1::1"
-        },
-    ),
-    "two lwB4s of one /64": (
-        "lwaftr",
-        {
-            "binding_table": "198.18.0.0 0 6 6 2001:db8:b400:1::1\n"
-            "198.18.0.1 0 6 6 2001:db8:b400:1::2\n"
-            "198.18.0.1 1 6 6 2001:db8:b400:1::1"
-        },
-    ),
-    "two addresses of the lwAFTR": (
-        "lwaftr",
-        {
-            "binding_table": "198.18.0.0 1 6 6 2001:db8:b400:1::1\n"
-            "198.18.0.0 2 6 6 2001:db8:b400:2::1 2001:db8:6::7\n"
-            "198.18.0.1 2 6 6 2001:db8:b400:3::1 2001:db8:6::7"
-        },
-    ),
-    "addresses not shared": (
-        "mape-br",
-        {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ea_len": 2, "ces": 1},
-    ),
-    "prefixes of CEs": (
-        "mape-br",
-        {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ea_len": 1, "ces": 1},
-    ),
-    "a CE's address in another rule": (
-        "mape-br",
-        {
-            "rule_ipv4": "198.18.0.0/16",
-            "rule_ipv6": "2001:db8:b000::/37",
-            "ea_len": 24,
-            "psid_offset": 4,
-            "ces": 1,
-            "domains": [
-                {
-                    "rule_ipv4": "198.18.0.0/24",
-                    "rule_ipv6": "2001:db8:c000::/35",
-                    "ea_len": 20,
-                    "psid_offset": 0,
-                    "ces": 1,
-                }
-            ],
-        },
-    ),
-    "a rule without EA bits": (
-        "mape-br",
-        {
-            "rule_ipv4": "192.0.2.18/32",
-            "rule_ipv6": "2001:db8:ce00::/48",
-            "ea_len": 0,
-            "psid_len": 8,
-            "psid": 52,
-            "ces": 1,
-        },
-    ),
-    "ranges of one port": (
-        "mapt-br",
-        {
-            "rule_ipv4": "192.0.2.0/30",
-            "rule_ipv6": "2001:db8:ce00::/40",
-            "ea_len": 10,
-            "psid_offset": 8,
-            "ces": 1,
-        },
-    ),
-    "fragments that may be reassembled": (
-        "mapt-br",
-        {"rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/44", "ea_len": 2, "ces": 1},
-    ),
+    "PSIDs that are no multiples of 4": ("lwaftr", {"binding_table":
+        "198.18.0.0 1 6 6 2001:db8:b400:1::1\n198.18.0.0 2 6 6 2001:db8:b400:2::1"}),
+    "two rows of one lwB4": ("lwaftr", {"binding_table":
+        "198.18.0.7 3 3 0 2001:db8:b400:1::1\n198.18.0.7 5 3 0 2001:db8:b400:1::1"}),
+    "two addresses of one lwB4": ("lwaftr", {"binding_table":
+        "198.18.0.0 0 0 0 2001:db8:b400:1::1\n198.18.0.7 0 6 0 2001:db8:b400:1::1"}),
+    "two lwB4s of one /64": ("lwaftr", {"binding_table":
+        "198.18.0.0 0 6 6 2001:db8:b400:1::1\n198.18.0.1 0 6 6 2001:db8:b400:1::2\n"
+        "198.18.0.1 1 6 6 2001:db8:b400:1::1"}),
+    "two addresses of the lwAFTR": ("lwaftr", {"binding_table":
+        "198.18.0.0 1 6 6 2001:db8:b400:1::1\n198.18.0.0 2 6 6 2001:db8:b400:2::1 2001:db8:6::7\n"
+        "198.18.0.1 2 6 6 2001:db8:b400:3::1 2001:db8:6::7"}),
+    "addresses not shared": ("mape-br", {**MAP_WITHOUT_PSIDS, "ea_len": 2}),
+    "prefixes of CEs": ("mape-br", {**MAP_WITHOUT_PSIDS, "ea_len": 1}),
+    "a CE's address in another rule": ("mape-br", {
+        "rule_ipv4": "198.18.0.0/16", "rule_ipv6": "2001:db8:b000::/37", "ea_len": 24,
+        "psid_offset": 4, "ces": 1, "domains": [{
+            "rule_ipv4": "198.18.0.0/24", "rule_ipv6": "2001:db8:c000::/35", "ea_len": 20,
+            "psid_offset": 0, "ces": 1}]}),
+    "a rule without EA bits": ("mape-br", {
+        "rule_ipv4": "192.0.2.18/32", "rule_ipv6": "2001:db8:ce00::/48", "ea_len": 0, "psid_len": 8,
+        "psid": 52, "ces": 1}),
+    "ranges of one port": ("mapt-br", {
+        "rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/40", "ea_len": 10,
+        "psid_offset": 8, "ces": 1}),
+    "fragments that may be reassembled": ("mapt-br", {
+        "rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/44", "ea_len": 2, "ces": 1}),
     "atomic fragments that may be reassembled": ("nat64", {}),
     "no mappings of the user's": ("siit", {"eam": [], "prefix": "2001:dba::/32"}),
-    "hosts of further configurations": (
-        "siit",
-        {
-            "eam": [],
-            "prefix": "2001:dba::/32",
-            "orientation": "nat46",
-            "ipv6_hosts": {"first": "198.19.0.2", "last": "198.19.0.3"},
-            "ipv4_hosts": {"first": "198.18.0.2", "last": "198.18.0.5"},
-        },
-    ),
+    "hosts of further configurations": ("siit", {
+        "eam": [], "prefix": "2001:dba::/32", "orientation": "nat46",
+        "ipv6_hosts": {"first": "198.19.0.2", "last": "198.19.0.3"},
+        "ipv4_hosts": {"first": "198.18.0.2", "last": "198.18.0.5"}}),
     "a private server beside the well-known prefix": ("siit", {"prefix": "64:ff9b::/96"}),
     "a private pool behind the well-known prefix": (
-        "nat64",
-        {"prefix": "64:ff9b::/96", "responder_ipv4": "8.8.4.4"},
-    ),
+        "nat64", {"prefix": "64:ff9b::/96", "responder_ipv4": "8.8.4.4"}),
     "blocks of few ports": (
-        "nat44",
-        {"port_block": 16, "initiator_ports": {"min": 1024, "max": 1039}},
-    ),
+        "nat44", {"port_block": 16, "initiator_ports": {"min": 1024, "max": 1039}}),
     "room for few sessions": ("nat44", {"session_limit": 20}),
     "a shared address": ("mapt-ce", {"ea_len": 13}),
 }
+# fmt: on
 
 
 @pytest.mark.parametrize("case", KNOWN)
