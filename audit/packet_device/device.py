@@ -122,9 +122,7 @@ class PacketDevice(ABC):
     def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
         """Forward a packet unchanged to where its destination is."""
         out = self.ports.side_of(packet.dst)
-        if out is None or out == side:
-            raise Drop
-        return [(out, self.decrement(packet))]
+        return [] if out is None or out == side else [(out, self.decrement(packet))]
 
     def decrement(self, packet: IPPacket) -> IPPacket:
         """Return the packet with its TTL or hop limit less one."""

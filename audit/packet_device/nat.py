@@ -92,9 +92,12 @@ class NatTable:
         matches = (m for m in self.mappings if (m.protocol, m.host, m.inside) == session[:3])
         return next(matches, None)
 
-    def find_public(self, proto: int, public: NatEndpoint) -> NatMapping | None:
-        matches = (m for m in self.mappings if (m.protocol, m.public) == (proto, public))
-        return next(matches, None)
+    def find_public(self, proto: int, public: NatEndpoint) -> NatMapping:
+        """Return the mapping of a public endpoint, or raise Drop."""
+        for mapping in self.mappings:
+            if (mapping.protocol, mapping.public) == (proto, public):
+                return mapping
+        raise Drop
 
     def create(self, session: SessionKey) -> NatMapping:
         proto, host, inside, _ = session
@@ -196,20 +199,17 @@ class NatTable:
         if mapping is None:
             raise Drop
         about = replace_endpoint(quoted, mapping.public, is_source=False)
-        changed = replace(packet, src=mapping.public.address).with_message(
-            packet.octets[:8] + bytes(about)
-        )
-        return (
-            self.send_error_in(changed) if packet.dst in self.pool else [("right", changed, None)]
-        )
+        message = packet.octets[:8] + bytes(about)
+        changed = replace(packet, src=mapping.public.address).with_message(message)
+        if packet.dst in self.pool:
+            return self.send_error_in(changed)
+        return [("right", changed, None)]
 
     def send_in(self, packet: IPPacket) -> list[Translated]:
         """Translate a packet from outside, or a hairpinned one; filtering is endpoint-independent."""
         if packet.is_error:
             return self.send_error_in(packet)
         mapping = self.find_public(transport_of(packet), endpoint(packet, is_source=False))
-        if mapping is None:
-            raise Drop
         self.use(mapping, packet, "right")
         translated = replace_endpoint(packet, mapping.inside, is_source=False)
         return [("left", translated, mapping.host)]
@@ -220,8 +220,6 @@ class NatTable:
             raise Drop
         quoted = packet.quoted_packet()
         mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
-        if mapping is None:
-            raise Drop
         about = replace_endpoint(quoted, mapping.inside, is_source=True)
         changed = replace(packet, dst=mapping.inside.address)
         message = packet.octets[:8] + bytes(about)
@@ -282,13 +280,9 @@ class NatDevice(MappingDevice):
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         if packet.version != self.table.pool[0].version:
             return self.route(side, packet)
-        whole = self.reassembly.add(packet)
-        if whole is None:
-            return []
-        aged = self.decrement(whole)
-        return self.emit_all(
-            self.table.send_out(aged) if side == "left" else self.table.send_in(aged)
-        )
+        aged = self.decrement(self.reassembly.add(packet))
+        send = self.table.send_out if side == "left" else self.table.send_in
+        return self.emit_all(send(aged))
 
 
 class Nat64Device(MappingDevice, TranslatingDevice):
@@ -306,7 +300,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
             raise Drop
         return TableMap.of_host(INSIDE_IPV4, packet.src, self.prefix)
 
-    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+    def reassemble(self, packet: IPPacket) -> IPPacket:
         return self.reassembly.add(packet)
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> list[Sent]:
@@ -336,8 +330,6 @@ class AftrDevice(MappingDevice, TunnelDevice):
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         """Translate a whole inner packet with the outer DSCP; errors about it go into the tunnel."""
         inner = self.reassembly.add(self.decapsulate(packet), packet.src)
-        if inner is None:
-            return []
         try:
             tos = packet.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
             return self.forward_inner(packet, self.decrement(replace(inner, tos=tos)))
@@ -357,4 +349,4 @@ class AftrDevice(MappingDevice, TunnelDevice):
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(self.decrement(packet))
-        return [] if whole is None else self.emit_all(self.table.send_in(whole))
+        return self.emit_all(self.table.send_in(whole))

@@ -290,11 +290,8 @@ class Reassembly:
     def __init__(self) -> None:
         self.fragments: dict[tuple[object, ...], list[IPPacket]] = {}
 
-    def add(self, packet: IPPacket, tunnel: object = None) -> IPPacket | None:
-        """Return the whole packet once all of its fragments have arrived, through one tunnel.
-
-        Packets that are not fragmented pass unchanged.
-        """
+    def add(self, packet: IPPacket, tunnel: object = None) -> IPPacket:
+        """Return a whole packet, or raise Drop until all of its fragments came through one tunnel."""
         if not packet.is_fragment:
             return packet
         proto = packet.proto if packet.version == 4 else None
@@ -304,11 +301,11 @@ class Reassembly:
         octets = b""
         for piece in sorted(fragments, key=lambda piece: piece.offset):
             if 8 * piece.offset != len(octets):
-                return None
+                break
             octets += piece.octets
             if not piece.more:
                 del self.fragments[key]
                 whole = replace(packet, octets=octets, offset=0, more=False)
                 whole.id, whole.options = None if packet.version == 6 else packet.id, ()
                 return read_header(bytes(whole))
-        return None
+        raise Drop

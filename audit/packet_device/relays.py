@@ -56,8 +56,9 @@ class TunnelDevice(PacketDevice):
             return self.forward_ipv4(packet)
         if packet.dst not in self.relays:
             return self.route(side, packet)
-        whole = self.reassembly.add(packet) if side == "left" else None
-        return [] if whole is None else self.forward_tunnel(whole)
+        if side == "right":
+            raise Drop
+        return self.forward_tunnel(self.reassembly.add(packet))
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         """Drop a packet if its customer must not send it through its tunnel."""
@@ -128,7 +129,7 @@ class TunnelRelay(TunnelDevice):
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(self.decrement(packet))
-        return [] if whole is None else self.forward_to_customer(whole, IcmpError(3, 1))
+        return self.forward_to_customer(whole, IcmpError(3, 1))
 
     def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
         """Send a packet into the tunnel of its customer; send an error if no customer has it."""
@@ -160,8 +161,6 @@ class TunnelCustomerEdge(TunnelDevice):
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(packet)
-        if whole is None:
-            return []
         if not self.is_own(whole.src, port(whole, is_source=True)):
             raise Drop
         return self.encapsulate(self.decrement(whole), self.edge.ipv6, self.remote)
@@ -194,7 +193,7 @@ class MapTRelayDevice(TranslatingDevice):
         number = port(packet, is_source=True)
         return not psid or (number is not None and domain.psid_of(number) == psid)
 
-    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+    def reassemble(self, packet: IPPacket) -> IPPacket:
         """Wait for packets whose ports count: fragments have none (RFC 7599, section 10.2)."""
         ce = self.sharing.find_customer(packet.src) if packet.version == 6 else None
         needs_port = packet.version == 4 or (ce is not None and ce[0].rule.psid_len > 0)
@@ -241,7 +240,7 @@ class MapTCustomerEdge(TranslatingDevice):
         psid = f"{edge.psid:0{length}b}" if length else ""
         return TableMap.of_host(packet.src, self.domain.address(packet.src, psid), self.dmr)
 
-    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+    def reassemble(self, packet: IPPacket) -> IPPacket:
         """Return a whole packet; without shared ports, fragments are translated one by one."""
         return self.reassembly.add(packet) if self.edge.ports.psid_len else packet
 
@@ -277,8 +276,6 @@ class SixInFourDevice(PacketDevice):
     def decapsulate(self, packet: IPPacket) -> Iterable[Sent]:
         """Send the packet in a tunnel packet (RFC 4213, section 3.6; RFC 5969, section 12)."""
         whole = self.reassembly.add(packet)
-        if whole is None:
-            return []
         inner = read_packet(whole.octets)
         is_ipv6 = whole.proto == IPV6_IN_IP and inner.version == 6
         if not is_ipv6 or not self.is_own_source(whole.src, inner.src) or inner.ttl <= 1:

@@ -87,7 +87,7 @@ class TranslatingDevice(PacketDevice):
     def is_ipv4_destination(self, destination: Address) -> bool:
         """Return whether an IPv6 destination stands for an IPv4 host."""
 
-    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+    def reassemble(self, packet: IPPacket) -> IPPacket:
         """Return the packet to translate: devices that need ports wait for whole packets."""
         return packet
 
@@ -99,8 +99,6 @@ class TranslatingDevice(PacketDevice):
             raise Drop
         check_source_route(packet)
         whole = self.reassemble(packet)
-        if whole is None:
-            return []
         return self.forward_ipv6(whole) if packet.version == 6 else self.forward_ipv4(whole)
 
     def forward_ipv6(self, packet: IPPacket) -> Iterable[Sent]:
@@ -273,9 +271,7 @@ class PrefixDevice(PacketDevice):
             packet = self.translate(packet, self.external, self.internal, is_source=False)
             return [("left", packet)]
         out = self.ports.side_of(packet.dst)
-        if out is None or out == side:
-            raise Drop
-        return [(out, packet)]
+        return [] if out is None or out == side else [(out, packet)]
 
     def translate(
         self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, is_source: bool

@@ -104,8 +104,8 @@ def ports_with_server(table: NatTable, _: Change, session: SessionKey, __: Any) 
     return {m.public.port for m in table.mappings if m.host == session.host or has_server(m, session.server)}
 
 
-def find_newest(table: NatTable, _: Change, proto: int, public: NatEndpoint) -> NatMapping | None:
-    return next((m for m in table.mappings[::-1] if (m.protocol, m.public) == (proto, public)), None)
+def find_newest(table: NatTable, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
+    return [correct(proto, public), *(m for m in table.mappings if (m.protocol, m.public) == (proto, public))][-1]
 
 
 def choose_for_port(step: int) -> Change:
@@ -142,9 +142,10 @@ def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: C
     """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
 
     def send_in(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
-        is_plain = not packet.is_error and packet.src not in table.pool
-        mapping = is_plain and table.find_public(transport_of(packet), endpoint(packet, is_source=False))
-        return otherwise(table, packet) if mapping and not accepts(mapping, packet) else correct(packet)
+        if packet.is_error or packet.src in table.pool:
+            return correct(packet)
+        mapping = table.find_public(transport_of(packet), endpoint(packet, is_source=False))
+        return correct(packet) if accepts(mapping, packet) else otherwise(table, packet)
 
     return send_in
 
