@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Network
+from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
 
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, RoutingDevice
@@ -27,16 +27,20 @@ def build_device(technology: Technology) -> PacketDevice:
     ports = DeviceLinks.from_technology(technology)
     for view in technology.audit_views():
         match view:
-            case views.Nat(aftr=None, prefix=None):
-                return NatDevice(ports, view)
-            case views.Nat(prefix=IPv6Network()):
-                return Nat64Device(ports, view)
+            case views.Nat(prefix=IPv6Network() as prefix):
+                return Nat64Device(ports, view, prefix)
+            case views.Nat(aftr=IPv6Address() as aftr):
+                return AftrDevice(ports, view, aftr)
             case views.Nat():
-                return AftrDevice(ports, view)
+                return NatDevice(ports, view)
+            case views.SharedAddressRelay(dmr=IPv6Network() as dmr):
+                return MapTRelayDevice(ports, view, dmr)
             case views.SharedAddressRelay():
-                return (MapTRelayDevice if view.dmr else TunnelRelay)(ports, view)
+                return TunnelRelay(ports, view)
+            case views.CustomerEdge(dmr=IPv6Network() as dmr) if view.rule:
+                return MapTCustomerEdge(ports, view, view.rule, dmr)
             case views.CustomerEdge():
-                return (MapTCustomerEdge if view.dmr else TunnelCustomerEdge)(ports, view)
+                return TunnelCustomerEdge(ports, view)
             case views.Translator(table=views.AddressTable() as table):
                 mtu = view.lowest_ipv6_mtu
                 return StatelessTranslatingDevice(ports, view.six_side, mtu, table)

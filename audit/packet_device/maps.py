@@ -93,11 +93,11 @@ class TableMap:
 
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
         chosen = self.find_explicit(ipv4) or self.prefix
-        return chosen and chosen.to_ipv6(ipv4)
+        return chosen.to_ipv6(ipv4) if chosen else None
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
         chosen = self.find_explicit(ipv6) or self.prefix
-        return chosen and chosen.to_ipv4(ipv6)
+        return chosen.to_ipv4(ipv6) if chosen else None
 
 
 AddressMap: TypeAlias = PrefixMap | TableMap
@@ -193,7 +193,7 @@ class MapSharing:
     def find_customer(self, customer: Address) -> tuple[MapDomain, IPv4Address, str] | None:
         """Return domain, IPv4 address and PSID of a CE by the longest IPv6 prefix."""
         domain = find_longest(customer, ((d.rule.ipv6_prefix, d) for d in self.domains))
-        ce = domain and domain.read(customer)
+        ce = domain.read(customer) if domain else None
         return (domain, *ce) if domain and ce else None
 
 

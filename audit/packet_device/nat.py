@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Network
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -288,9 +288,9 @@ class NatDevice(MappingDevice):
 class Nat64Device(MappingDevice, TranslatingDevice):
     """A NAT64 (RFC 6146): a translator in front of mappings."""
 
-    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat, prefix: IPv6Network) -> None:
         TranslatingDevice.__init__(self, ports, "left", view.lowest_ipv6_mtu)
-        self.table, self.prefix = self.table_class(view), view.prefix  # type: ignore[arg-type]
+        self.table, self.prefix = self.table_class(view), prefix
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.prefix
@@ -323,9 +323,9 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 class AftrDevice(MappingDevice, TunnelDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
-    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
+    def __init__(self, ports: DeviceLinks, view: Nat, aftr: Address) -> None:
         super().__init__(ports, view)
-        self.aftr, self.relays = view.aftr, (view.aftr,)
+        self.aftr, self.relays = aftr, (aftr,)
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         """Translate a whole inner packet with the outer DSCP; errors about it go into the tunnel."""

@@ -247,13 +247,18 @@ def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
     return replace(packet, octets=put_checksum(octets, at, value))
 
 
+def replace_address(packet: IPPacket, address: Address, *, is_source: bool) -> IPPacket:
+    """Return a packet with another source or destination, its transport unchanged."""
+    return replace(packet, src=address) if is_source else replace(packet, dst=address)
+
+
 def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
     """Return a packet, perhaps cut short, with another address and port or echo identifier."""
     number = end[1].to_bytes(2, "big")
     at = 4 if packet.is_icmp else 0 if is_source else 2
     old = packet.octets[at : at + 2]
-    octets = packet.octets[:at] + number + packet.octets[at + 2 :]
-    changed = replace(packet, octets=octets, **{"src" if is_source else "dst": end[0]})
+    changed = replace_address(packet, end[0], is_source=is_source)
+    changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
     return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from ipaddress import IPv6Network
 
 from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
 from v6t.audit.packet_device.maps import (
@@ -27,7 +28,14 @@ from v6t.audit.packet_device.packets import (
     read_packet,
 )
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
+from v6t.plugins.audit_views import (
+    Address,
+    CustomerEdge,
+    Rule,
+    SharedAddressRelay,
+    SideName,
+    TunnelEnd,
+)
 
 NOT_ECT, CONGESTION = 0b00, 0b11
 WRONG_SOURCE = IcmpError(1, 5)
@@ -169,10 +177,10 @@ class TunnelCustomerEdge(TunnelDevice):
 class MapTRelayDevice(TranslatingDevice):
     """A MAP-T border relay: the CE that owns the port, everybody else behind the DMR."""
 
-    def __init__(self, ports: DeviceLinks, view: SharedAddressRelay) -> None:
+    def __init__(self, ports: DeviceLinks, view: SharedAddressRelay, dmr: IPv6Network) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         domains = [MapDomain(rule, embeds_host=True) for rule in view.rules]
-        self.sharing, self.dmr = MapSharing(domains, view.relay), view.dmr  # type: ignore[arg-type]
+        self.sharing, self.dmr = MapSharing(domains, view.relay), dmr
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.dmr
@@ -211,10 +219,11 @@ class MapTRelayDevice(TranslatingDevice):
 class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
-    def __init__(self, ports: DeviceLinks, view: CustomerEdge) -> None:
+    def __init__(
+        self, ports: DeviceLinks, view: CustomerEdge, rule: Rule, dmr: IPv6Network
+    ) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
-        self.edge, self.dmr = view, view.dmr  # type: ignore[arg-type]
-        self.domain = MapDomain(view.rule, embeds_host=True)  # type: ignore[arg-type]
+        self.edge, self.domain, self.dmr = view, MapDomain(rule, embeds_host=True), dmr
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return self.find_host(destination) is not None

@@ -24,6 +24,7 @@ from v6t.audit.packet_device.packets import (
     check_source_route,
     fill_udp_checksum,
     fragment,
+    replace_address,
     update_transport,
 )
 from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
@@ -283,7 +284,7 @@ class PrefixDevice(PacketDevice):
                 quoted = self.translate(quoted, old, new, is_source=not is_source)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
         address = translate_prefix(packet.src if is_source else packet.dst, old, new)
-        return replace(packet, **{"src" if is_source else "dst": address})
+        return replace_address(packet, address, is_source=is_source)
 
 
 def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:

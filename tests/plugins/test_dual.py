@@ -335,7 +335,7 @@ def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(DeviceLinks.from_technology(plugin), view)
+    device = BlindAftr(DeviceLinks.from_technology(plugin), view, view.aftr)
     _, _, learned = sent(plugin, device, 104)
     memory = MemoryFile(learned.size)
     try:
