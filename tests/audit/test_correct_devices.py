@@ -28,16 +28,24 @@ PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
 Params = Mapping[str, Any]
 
 
+def one_of(*values: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values)
+
+
 def network4(draw: st.DrawFn, length: int) -> IPv4Network:
     """A prefix around one of the usual pools, at its begin or within it."""
-    base = int(IPv4Address(draw(st.sampled_from(POOLS)))) + draw(st.sampled_from((0, 77, 255)))
+    base = int(IPv4Address(draw(one_of(*POOLS)))) + draw(one_of(0, 77, 255))
     return IPv4Network((base, length), strict=False)
+
+
+def network6(base: int | str, length: int) -> str:
+    return str(IPv6Network((int(IPv6Address(base)), length), strict=False))
 
 
 @st.composite
 def port_sets(draw: st.DrawFn) -> tuple[int, int]:
     """PSID offset and length, unshared addresses and ranges of one port included."""
-    length = draw(st.sampled_from((0, 1, 3, 6, 8, 12, 15, 16)))
+    length = draw(one_of(0, 1, 3, 6, 8, 12, 15, 16))
     return draw(st.integers(0, 16 - length)), length
 
 
@@ -45,27 +53,22 @@ def port_sets(draw: st.DrawFn) -> tuple[int, int]:
 def rules(draw: st.DrawFn) -> dict[str, Any]:
     """A mapping rule: shared addresses, whole ones, prefixes of CEs, no EA bits."""
     offset, psid_len = draw(port_sets())
-    suffix = draw(st.sampled_from((0, 1, 2, 5, 8, 16)))
+    suffix = draw(one_of(0, 1, 2, 5, 8, 16))
     ea_len = suffix + psid_len
     if not psid_len and suffix:
         ea_len -= draw(st.integers(0, suffix))
-    rule: dict[str, Any] = {
-        "psid_offset": offset,
-        "iid_format": draw(st.sampled_from(("rfc7597", "draft"))),
-    }
+    rule: dict[str, Any] = {"psid_offset": offset, "ces": 1}
+    rule["iid_format"] = draw(one_of("rfc7597", "draft"))
     if not suffix and psid_len and draw(st.booleans()):
         ea_len = 0
-        rule["psid_len"] = psid_len
-        rule["psid"] = draw(st.integers(0, (1 << psid_len) - 1))
-    longest = 64 - ea_len
-    base = int(IPv6Address(draw(st.sampled_from(SIXES))))
-    length = draw(st.integers(min(44, longest), longest))
+        rule |= {"psid_len": psid_len, "psid": draw(st.integers(0, (1 << psid_len) - 1))}
+    base, longest = draw(one_of(*SIXES)), 64 - ea_len
+    ipv6 = network6(base, draw(st.integers(min(44, longest), longest)))
     return {
         **rule,
         "rule_ipv4": str(network4(draw, 32 - suffix)),
-        "rule_ipv6": str(IPv6Network((base, length), strict=False)),
+        "rule_ipv6": ipv6,
         "ea_len": ea_len,
-        "ces": 1,
     }
 
 
@@ -79,17 +82,10 @@ def relays(draw: st.DrawFn) -> Params:
 
 
 @st.composite
-def mapt_relays(draw: st.DrawFn) -> Params:
-    return {**draw(relays()), "dmr": draw(prefixes())}
-
-
-@st.composite
 def prefixes(draw: st.DrawFn) -> str:
     """A prefix of every length of RFC 6052."""
-    length = draw(st.sampled_from((*PREFIX_LENGTHS, 0)))
-    if not length:
-        return "64:ff9b::/96"
-    return str(IPv6Network((int(IPv6Address("2001:dba:64ff:ab00::")), length), strict=False))
+    length = draw(one_of(*PREFIX_LENGTHS, 0))
+    return network6("2001:dba:64ff:ab00::", length) if length else "64:ff9b::/96"
 
 
 @st.composite
@@ -98,7 +94,7 @@ def generated_tables(draw: st.DrawFn) -> Params:
     return {
         "psid_offset": offset,
         "psid_len": psid_len,
-        "softwires": draw(st.sampled_from((1, 2, 3, 5, 64, 300))),
+        "softwires": draw(one_of(1, 2, 3, 5, 64, 300)),
         "ipv4_pool": str(network4(draw, 20)),
     }
 
@@ -106,19 +102,15 @@ def generated_tables(draw: st.DrawFn) -> Params:
 @st.composite
 def written_tables(draw: st.DrawFn) -> Params:
     """Addresses with several rows each, lwB4s with several rows."""
-    base = int(IPv4Address(draw(st.sampled_from(POOLS))))
+    base = int(IPv4Address(draw(one_of(*POOLS))))
     rows = []
     for number in range(draw(st.integers(1, 3))):
         offset, length = draw(port_sets())
-        psids = draw(
-            st.lists(st.integers(0, (1 << length) - 1), min_size=1, max_size=4, unique=True)
-        )
-        for psid in psids:
-            b4 = draw(st.integers(1, 3))
-            br = draw(st.sampled_from(("", "", "2001:db8:6::1")))
-            rows.append(
-                f"{IPv4Address(base + number * 7)} {psid} {length} {offset} 2001:db8:b400:{b4}::1 {br}"
-            )
+        psids = st.integers(0, (1 << length) - 1)
+        for psid in draw(st.lists(psids, min_size=1, max_size=4, unique=True)):
+            share = f"{IPv4Address(base + number * 7)} {psid} {length} {offset}"
+            br = draw(one_of("", "", "2001:db8:6::1"))
+            rows.append(f"{share} 2001:db8:b400:{draw(st.integers(1, 3))}::1 {br}")
     return {"binding_table": "\n".join(draw(st.permutations(rows))), "simulated": "all"}
 
 
@@ -127,33 +119,22 @@ def translators(draw: st.DrawFn) -> Params:
     """A prefix, explicit mappings of several lengths, or both; hosts within them."""
     params: dict[str, Any] = {}
     hosts = [IPv4Address("198.18.0.2"), IPv4Address("198.19.0.2")]
-    kind = draw(st.sampled_from(("prefix", "eam", "both")))
+    kind = draw(one_of("prefix", "eam", "both"))
     if kind != "eam":
         params["prefix"] = draw(prefixes())
-    if kind == "prefix":
-        params["eam"] = []
-    else:
-        table = []
-        for number, host in enumerate(hosts if kind == "eam" else hosts[:1]):
-            length = draw(st.integers(16, 32))
-            free = draw(st.sampled_from((32 - length, 32 - length, 64, 80)))
-            six = int(IPv6Address("2001:db8:8:8::")) + (number << 80)
-            table.append(
-                {
-                    "ipv4": str(IPv4Network((int(host), length), strict=False)),
-                    "ipv6": str(IPv6Network((six, 128 - max(free, 32 - length)), strict=False)),
-                }
-            )
-            if draw(st.booleans()) and length < 30:
-                inner = draw(st.integers(length + 1, 32))
-                table.append(
-                    {
-                        "ipv4": str(IPv4Network((int(host), inner), strict=False)),
-                        "ipv6": str(IPv6Network((six | 5 << 64, 128 - (32 - inner)), strict=False)),
-                    }
-                )
-        params["eam"] = table
-    params["lowest_ipv6_mtu"] = draw(st.sampled_from((1280, 1400, 1500)))
+    table: list[dict[str, str]] = []
+
+    def add(host: IPv4Address, length: int, six: int, free: int) -> None:
+        ipv4 = str(IPv4Network((int(host), length), strict=False))
+        table.append({"ipv4": ipv4, "ipv6": network6(six, 128 - max(free, 32 - length))})
+
+    for number, host in enumerate({"prefix": [], "eam": hosts, "both": hosts[:1]}[kind]):
+        length, six = draw(st.integers(16, 32)), int(IPv6Address("2001:db8:8:8::")) + (number << 80)
+        add(host, length, six, draw(one_of(32 - length, 32 - length, 64, 80)))
+        if draw(st.booleans()) and length < 30:
+            add(host, draw(st.integers(length + 1, 32)), six | 5 << 64, 0)
+    params["eam"] = table
+    params["lowest_ipv6_mtu"] = draw(one_of(1280, 1400, 1500))
     params["ipv6_hosts"] = {"first": str(hosts[0]), "last": str(hosts[0] + draw(st.integers(0, 3)))}
     params["ipv4_hosts"] = {"first": str(hosts[1]), "last": str(hosts[1] + draw(st.integers(0, 3)))}
     return params
@@ -161,7 +142,7 @@ def translators(draw: st.DrawFn) -> Params:
 
 @st.composite
 def siits(draw: st.DrawFn) -> Params:
-    params = {**draw(translators()), "orientation": draw(st.sampled_from(("nat64", "nat46")))}
+    params = {**draw(translators()), "orientation": draw(one_of("nat64", "nat46"))}
     if params["orientation"] == "nat46" and draw(st.booleans()):
         params["ipv6_hosts"], params["ipv4_hosts"] = params["ipv4_hosts"], params["ipv6_hosts"]
     return params
@@ -171,15 +152,15 @@ def siits(draw: st.DrawFn) -> Params:
 def clats(draw: st.DrawFn) -> Params:
     suffix = draw(st.integers(1, 12))
     customer = network4(draw, 32 - suffix)
-    six = IPv6Network((int(IPv6Address("2001:2:0:2::")), 128 - draw(st.integers(suffix, 64))))
+    six = network6("2001:2:0:2::", 128 - draw(st.integers(suffix, 64)))
     first = draw(st.integers(0, customer.num_addresses - 1))
     last = draw(st.integers(first, customer.num_addresses - 1))
     return {
         "plat_prefix": draw(prefixes()),
         "clat_ipv4": str(customer),
-        "clat_ipv6": str(six),
+        "clat_ipv6": six,
         "ipv4_hosts": {"first": str(customer[first]), "last": str(customer[last])},
-        "lowest_ipv6_mtu": draw(st.sampled_from((1280, 1400, 1500))),
+        "lowest_ipv6_mtu": draw(one_of(1280, 1400, 1500)),
     }
 
 
@@ -200,25 +181,25 @@ def mapt_ces(draw: st.DrawFn) -> Params:
 @st.composite
 def nats(draw: st.DrawFn) -> dict[str, Any]:
     """Pools, ports and numbers of hosts."""
-    hosts, ports = draw(st.sampled_from(((2, 4000), (3, 9000), (16, 64))))
-    public = draw(st.sampled_from((64512, 32768, 4 * ports)))
-    low = draw(st.sampled_from((1024, 1025, 20000)))
-    first = draw(st.sampled_from((1024, 20000)))
+    hosts, ports = draw(one_of((2, 4000), (3, 9000), (16, 64)))
+    public = draw(one_of(64512, 32768, 4 * ports))
+    low = draw(one_of(1024, 1025, 20000))
+    first = draw(one_of(1024, 20000))
     params: dict[str, Any] = {
-        "pool_first": draw(st.sampled_from(("198.19.0.1", "203.0.113.9", "192.0.2.254"))),
+        "pool_first": draw(one_of("198.19.0.1", "203.0.113.9", "192.0.2.254")),
         "pool_count": draw(st.integers(hosts // 3 + 1, hosts + 3)),
         "pool_ports": {"min": low, "max": min(65535, low + public - 1)},
         "initiator_ports": {"min": first, "max": first + ports - 1},
         "responder_ports": {"min": 1, "max": 100},
-        "responder_ipv4": draw(st.sampled_from(("198.19.0.99", "198.19.7.255", "8.8.4.4"))),
+        "responder_ipv4": draw(one_of("198.19.0.99", "198.19.7.255", "8.8.4.4")),
         "initiator_count": hosts,
         "responder_count": draw(st.integers(2, 4)),
         "enumerate_ips": 3,
     }
     if draw(st.integers(0, 2)) == 0:
-        params["port_block"] = draw(st.sampled_from((8, 64, 256)))
+        params["port_block"] = draw(one_of(8, 64, 256))
     if draw(st.integers(0, 2)) == 0:
-        params["session_limit"] = draw(st.sampled_from((8, 1000, 40000)))
+        params["session_limit"] = draw(one_of(8, 1000, 40000))
     return params
 
 
@@ -244,12 +225,8 @@ def nat66s(draw: st.DrawFn) -> Params:
         params.pop(name, None)
     ends = {"pool_first": "2001:2:0:2::fffe", "responder_ipv6": "2001:2:0:1::ffff"}
     del params["responder_ipv4"]
-    first = draw(st.sampled_from(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:0")))
+    first = draw(one_of("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:0"))
     return {**params, **ends, "initiator_ipv6": first}
-
-
-def one_of(*values: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from(values)
 
 
 ROUTERS = st.fixed_dictionaries(
@@ -257,7 +234,7 @@ ROUTERS = st.fixed_dictionaries(
 )
 STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
     "mape-br": relays(),
-    "mapt-br": mapt_relays(),
+    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, relays(), prefixes()),
     "lwaftr": generated_tables() | written_tables(),
     "siit": siits(),
     "clat": clats(),
