@@ -83,7 +83,7 @@ class TableMap:
         self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
 
     @classmethod
-    def of_host(cls, ipv4: Address, ipv6: Address, prefix: IPv6Network) -> TableMap:
+    def map_host(cls, ipv4: Address, ipv6: Address, prefix: IPv6Network) -> TableMap:
         """Return the map of one host, and of all others behind a prefix."""
         return cls(AddressTable(((IPv4Network(ipv4), IPv6Network(ipv6)),), prefix))
 

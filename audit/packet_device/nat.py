@@ -177,7 +177,7 @@ class NatTable:
         host = host or packet.src
         if packet.is_error:
             return self.send_error_out(packet, host)
-        session = self.session(packet, host, is_outbound=True)
+        session = self.read_session(packet, host, is_outbound=True)
         mapping = self.find_inside(session) or self.create(session)
         mapping.servers.add(session.server)
         self.use(mapping, packet, "left")
@@ -186,7 +186,7 @@ class NatTable:
             return self.send_in(translated)
         return [("right", translated, None)]
 
-    def session(self, packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
+    def read_session(self, packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
         """Return the session of a host's packet, or of a packet to a host."""
         inside = endpoint(packet, is_source=is_outbound)
         server = endpoint(packet, is_source=not is_outbound)
@@ -195,7 +195,7 @@ class NatTable:
     def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5, REQ-7)."""
         quoted = packet.quoted_packet()
-        mapping = self.find_inside(self.session(quoted, host, is_outbound=False))
+        mapping = self.find_inside(self.read_session(quoted, host, is_outbound=False))
         if mapping is None:
             raise Drop
         about = replace_endpoint(quoted, mapping.public, is_source=False)
@@ -298,7 +298,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
     def map_for(self, packet: IPPacket) -> TableMap:
         if packet.src in self.prefix:  # RFC 6146, section 3.5
             raise Drop
-        return TableMap.of_host(INSIDE_IPV4, packet.src, self.prefix)
+        return TableMap.map_host(INSIDE_IPV4, packet.src, self.prefix)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
         return self.reassembly.add(packet)
@@ -313,7 +313,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
             return super().emit(side, packet, host)
-        addresses = TableMap.of_host(INSIDE_IPV4, host, self.prefix)
+        addresses = TableMap.map_host(INSIDE_IPV4, host, self.prefix)
         return [(side, piece) for piece in self.to_ipv6(packet, addresses)]
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:

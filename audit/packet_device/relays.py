@@ -190,11 +190,11 @@ class MapTRelayDevice(TranslatingDevice):
             ce = self.sharing.find_customer(packet.src)
             if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
-            return TableMap.of_host(ce[1], packet.src, self.dmr)
+            return TableMap.map_host(ce[1], packet.src, self.dmr)
         ends = self.sharing.find(packet.dst, port(packet, is_source=False))
         if ends is None:
             raise Drop(IcmpError(3, 13))
-        return TableMap.of_host(packet.dst, ends[0], self.dmr)
+        return TableMap.map_host(packet.dst, ends[0], self.dmr)
 
     def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
         domain, _, psid = ce
@@ -243,11 +243,11 @@ class MapTCustomerEdge(TranslatingDevice):
             host = self.find_host(packet.dst)
             if host is None:
                 raise Drop
-            return TableMap.of_host(host, packet.dst, self.dmr)
+            return TableMap.map_host(host, packet.dst, self.dmr)
         if packet.src not in edge.ipv4:
             raise Drop(IcmpError(3, 13))
         psid = f"{edge.psid:0{length}b}" if length else ""
-        return TableMap.of_host(packet.src, self.domain.address(packet.src, psid), self.dmr)
+        return TableMap.map_host(packet.src, self.domain.address(packet.src, psid), self.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
         """Return a whole packet; without shared ports, fragments are translated one by one."""

@@ -252,7 +252,7 @@ class StatelessTranslatingDevice(TranslatingDevice):
             or address not in table.prefix.prefix
         ):
             return super().emit_ipv4(arrived, packet)
-        addresses = TableMap.of_host(packet.dst, host.to_ipv6(packet.dst), table.prefix.prefix)
+        addresses = TableMap.map_host(packet.dst, host.to_ipv6(packet.dst), table.prefix.prefix)
         packets = self.to_ipv6(packet, addresses)
         return [(self.six_side, replace(p, ttl=p.ttl + 1)) for p in packets]
 
