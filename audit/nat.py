@@ -9,28 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address
 
-from v6t.audit import nat_errors, nat_limits, nat_mapping, nat_tcp, nat_timers
+from v6t.audit import nat_mapping, nat_state
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.nat_hosts import FIRST_PORT, NatHosts, NatScenario
+from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatScenario
 from v6t.audit.rfc6052 import prefix_requirement
 from v6t.plugins.address_mappings import may_represent
-from v6t.plugins.audit_views import SHORT_TIMEOUT, TWO_PUBLIC_ADDRESSES, Nat
+from v6t.plugins.audit_views import TWO_PUBLIC_ADDRESSES, Nat
 
-ROWS = (
-    *nat_mapping.MAPPINGS,
-    *nat_mapping.PORTS,
-    *nat_mapping.HAIRPINS,
-    *nat_errors.ERRORS,
-    *nat_errors.FRAGMENTS,
-    *nat_tcp.CONNECTIONS,
-    *nat_limits.FLUSHES,
-    *nat_timers.MINIMA,
-)
-VARIANTS = {
-    TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
-    SHORT_TIMEOUT: nat_timers.SHORT,
-    **nat_limits.LIMITS,
-}
+ROWS = (*nat_mapping.ROWS, *nat_state.ROWS)
+VARIANTS = {TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING, **nat_state.VARIANTS}
 
 
 class NatSuite(Suite):
@@ -65,9 +52,10 @@ class NatSuite(Suite):
         view = subject.find(Nat)
         if view is None or self.requirement(subject):
             return
-        h, (low, high) = NatHosts(view, subject.wire), view.public
+        h, prefix, (low, high) = NatHosts(view, subject.wire), view.prefix, view.public
+        can_hairpin = prefix is None or all(may_represent(prefix, a) for a in view.pool)  # type: ignore[arg-type]
         for row in rows:
             can_preserve = not view.block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
-            is_possible = h.can_hairpin or "hairpin" not in row.label
+            is_possible = can_hairpin or "hairpin" not in row.label
             if is_possible and (can_preserve or row.label != "port-preserved"):
                 yield row.clause(h)

@@ -1,64 +1,59 @@
-"""Mapping, filtering, public ports and hairpinning of a NAT (RFC 4787, 5382, 5508, 6888)."""
+"""Mapping, filtering, hairpinning, ICMP errors and fragments of a NAT (RFC 4787, 5382, 5508, 6888)."""
 
 from __future__ import annotations
 
-from v6t.audit.nat_hosts import (
+from ipaddress import ip_address
+
+from scapy.layers.inet import fragment
+from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
+from scapy.packet import Packet
+from v6t.audit.hosts import data
+from v6t.audit.match import checksum_error, quoted_packet
+from v6t.audit.nat_session import (
     ICMP_QUERY,
     TCP_FLOW,
     UDP_FLOW,
-    Exchange,
+    Endpoint,
     Flow,
     NatHosts,
     NatScenario,
     NatSession,
     NotTestable,
+    Result,
+    Talk,
+    build_error,
     source_of,
 )
+from v6t.audit.wire import icmp_type, is_icmp_error, join_fragments, ports_of
 
 MAPPINGS_PER_CLAUSE = 16
 WELL_KNOWN_PORTS = 1024
 STRANGER_PORT = 4321
 PARITIES = 0b0110100110010110
 """Parities of consecutive mappings, which no simple generator of random numbers follows."""
+FRAGMENT_AT = 400
+"""Octets of transport in a first fragment."""
 
 
-def check_round_trip(h: NatHosts, flow: Flow) -> Exchange:
-    """Send a request out and its answer back."""
+def _check_round_trip(h: NatHosts, flow: Flow) -> Talk[Result]:
     s = NatSession(h, flow)
     if not (yield from s.send()):
         return False, "nothing, or a wrong checksum"
     if s.public.address not in h.view.pool:
         return False, f"the source is {s.public}"
-    if (yield from s.answer()):
-        return True, f"mapped to {s.public}"
-    return False
+    return (yield from s.answer()) and (True, f"mapped to {s.public}")
 
 
-def check_independence(h: NatHosts, flow: Flow, is_contended: bool) -> Exchange:
-    """Compare the public endpoints of one inside endpoint for three servers.
-
-    Args:
-        h: the NAT.
-        flow: of the packets.
-        is_contended: another host gets a mapping for the port first, so the NAT must choose.
-    """
-    port = next(h.ports)
+def _check_independence(h: NatHosts, flow: Flow, is_contended: bool) -> Talk[Result]:
+    port, endpoints = next(h.ports), []
     if is_contended:
         yield from NatSession(h, flow, 1, port).open()
-    endpoints = []
     for server in (h.server(0), h.server(0, 9), h.server(1)):
         endpoints.append((yield from NatSession(h, flow, 0, port, server).open()))
     return len(set(endpoints)) == 1, ", ".join(map(str, endpoints))
 
 
-def check_overloading(h: NatHosts, flow: Flow, server: int) -> Exchange:
-    """Compare the public endpoints of two hosts with the same port; echo replies tell them apart.
-
-    Args:
-        h: the NAT.
-        flow: of the packets.
-        server: number of the second host's server.
-    """
+def _check_overloading(h: NatHosts, flow: Flow, server: int) -> Talk[Result]:
     one = NatSession(h, flow)
     two = NatSession(h, flow, 1, one.port, h.server(server))
     yield from one.open()
@@ -69,15 +64,14 @@ def check_overloading(h: NatHosts, flow: Flow, server: int) -> Exchange:
     return one.public != two.public, f"{one.public}, {two.public}"
 
 
-def check_filtering(h: NatHosts, flow: Flow, server: int) -> Exchange:
+def check_filtering(h: NatHosts, flow: Flow, server: int) -> Talk[Result]:
     """Send a datagram or SYN from a port of a server that the host has not addressed."""
     s = yield from NatSession(h, flow).establish()
     stranger = NatSession(h, flow, 0, s.port, h.server(server, STRANGER_PORT), s.public)
     return (yield from stranger.answer("S"))
 
 
-def check_parity(h: NatHosts) -> Exchange:
-    """Open mappings from even and odd ports."""
+def _check_parity(h: NatHosts) -> Talk[Result]:
     words = []
     for number in range(MAPPINGS_PER_CLAUSE):
         port = next(p for p in h.ports if p % 2 == PARITIES >> number & 1)
@@ -88,24 +82,21 @@ def check_parity(h: NatHosts) -> Exchange:
     return True, ", ".join(words[:2]) + ", ..."
 
 
-def check_port(h: NatHosts, is_preserved: bool) -> Exchange:
-    """Compare the public port of a new mapping with its inside port, or with 1024."""
+def _check_port(h: NatHosts, is_preserved: bool) -> Talk[Result]:
     s = NatSession(h, UDP_FLOW)
     public = yield from s.open()
     is_right = public.port == s.port if is_preserved else public.port >= WELL_KNOWN_PORTS
     return is_right, f"{s.port} to {public.port}"
 
 
-def check_pooling(h: NatHosts) -> Exchange:
-    """Open several mappings of one host."""
+def _check_pooling(h: NatHosts) -> Talk[Result]:
     addresses = set()
     for _ in range(MAPPINGS_PER_CLAUSE):
         addresses.add(str((yield from NatSession(h, UDP_FLOW).open()).address))
     return len(addresses) == 1, ", ".join(sorted(addresses))
 
 
-def check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Exchange:
-    """Send a packet from one host to the public endpoint of another."""
+def _check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Talk[Result]:
     one, two = NatSession(h, flow), NatSession(h, flow, 1)
     yield from one.establish()
     yield from two.establish()
@@ -116,26 +107,138 @@ def check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Exchange:
     if not arrived:
         raise NotTestable("no hairpinning")
     source = source_of(arrived[0])
-    return source == (
-        h.known_address(one.public.address),
-        one.public.port,
-    ), f"the source is {source}"
+    expected = h.known_address(one.public.address), one.public.port
+    return source == expected, f"the source is {source}"
+
+
+def check_error_in(h: NatHosts, flow: Flow, *error: int) -> Talk[Result]:
+    """Send a server's ICMP error about a host's packet."""
+    s = yield from NatSession(h, flow).establish()
+    yield from h.send_down(s.error(*error))
+    return _judge_error(s)
+
+
+def _judge_error(s: NatSession) -> Result:
+    errors = s.h.errors_at(s.host)
+    if not errors:
+        return False
+    about = quoted_packet(errors[0])
+    source = None if about is None else source_of(about)
+    if source != (s.h.own_address(s.host), s.port):
+        return False, f"a packet from {source} is quoted"
+    wrong = checksum_error(errors[0])
+    return not wrong, wrong or "as expected"
+
+
+def check_error_keeps(h: NatHosts, flow: Flow, *error: int) -> Talk[Result]:
+    """Use a session after an ICMP error about it."""
+    s = yield from NatSession(h, flow).establish()
+    yield from h.send_down(s.error(*error))
+    return (yield from s.use())
+
+
+def _check_unmapped_error(h: NatHosts) -> Talk[Result]:
+    s = NatSession(h, UDP_FLOW, public=Endpoint(h.view.pool[0], 61112))
+    yield from h.send_down(s.error(3, 3))
+    has_passed, words = bool(h.arrivals()), h.describe()
+    if not has_passed:
+        yield from NatSession(h, UDP_FLOW).open()
+    return not has_passed, words
+
+
+def _check_error_checksum(h: NatHosts) -> Talk[Result]:
+    s = NatSession(h, ICMP_QUERY)
+    yield from s.open()
+    error = s.error(3, 1)
+    octets = bytearray(bytes(error))
+    octets[len(error) - len(error.payload) + 2] ^= 0x5A
+    yield from h.send_down(bytes(octets))
+    has_passed, words = bool(h.arrivals()), h.describe()
+    if not has_passed:
+        yield from h.send_down(error)
+        if not h.arrivals():
+            raise NotTestable("an error with a correct checksum does not pass either")
+    return not has_passed, words
+
+
+def _send_port_unreachable(h: NatHosts, host: int, arrived: Packet) -> Talk[None]:
+    ends = h.own_address(host), ip_address(arrived.src)
+    yield from h.send_up(host, build_error(*ends, bytes(arrived)[:1280], 3, 3))
+
+
+def _check_error_out(h: NatHosts) -> Talk[Result]:
+    s = NatSession(h, UDP_FLOW)
+    yield from s.open()
+    if not (yield from s.answer()):
+        raise NotTestable("the answer does not reach the host")
+    yield from _send_port_unreachable(h, 0, s.arrivals()[0])
+    errors = [p for p in h.departures() if is_icmp_error(p)]
+    if not errors:
+        return False
+    if ip_address(errors[0].src) not in h.view.pool:
+        return False, f"the source is {errors[0].src}"
+    about, wrong = quoted_packet(errors[0]), checksum_error(errors[0])
+    if about is None or (ip_address(about.dst), ports_of(about)[1]) != s.public:
+        return False, "the quoted packet is not to the public endpoint"
+    return not wrong, wrong or "as expected"
+
+
+def _check_hairpinned_error(h: NatHosts) -> Talk[Result]:
+    one, two = NatSession(h, UDP_FLOW), NatSession(h, UDP_FLOW, 1)
+    yield from one.open()
+    yield from two.open()
+    yield from NatSession(h, UDP_FLOW, 0, one.port, two.public).send()
+    if not two.arrivals():
+        raise NotTestable("no hairpinning")
+    yield from _send_port_unreachable(h, 1, two.arrivals()[0])
+    return _judge_error(one)
+
+
+def _check_ttl_expiry(h: NatHosts) -> Talk[Result]:
+    yield from h.send_up(0, NatSession(h, UDP_FLOW).build(ttl=1))
+    kinds = [icmp_type(packet) for host, packet in h.arrivals() if host == 0]
+    return kinds in ([(11, 0)], [(3, 0)]) and not any(map(UDP_FLOW.is_of, h.departures()))
+
+
+def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
+    s = NatSession(h, UDP_FLOW)
+    if is_outbound:
+        yield from h.send_up(0, *_split(s.build(), s.port)[::step])
+        arrived = list(filter(UDP_FLOW.is_of, h.departures()))
+        sources = {ip_address(packet.src) for packet in arrived}
+        is_public = len(sources) == 1 and sources <= set(h.view.pool)
+    else:
+        yield from s.open()
+        yield from h.send_down(*_split(s.build(is_answer=True), s.port)[::step])
+        arrived, is_public = [packet for _, packet in h.arrivals()], True
+    return is_public and join_fragments(arrived)[8:] == data(700)
+
+
+def _split(packet: Packet, identification: int) -> list[Packet]:
+    packet.payload.payload.load = data(700)
+    if packet.version == 4:
+        packet.id = identification
+        return fragment(packet, FRAGMENT_AT)
+    transport = packet.payload
+    packet.remove_payload()
+    whole = packet / IPv6ExtHdrFragment(id=identification) / transport
+    return fragment6(whole, 48 + FRAGMENT_AT)
 
 
 # fmt: off
 ROUND_TRIP = "a valid packet from a public address; the answer comes back"
 ONE_ENDPOINT, TWO_ENDPOINTS = "one public endpoint for all servers", "two public endpoints"
-MAPPINGS = (
+ROWS = (
     NatScenario("RFC 4787", "REQ-1", "mapped", "MUST",
                 "a datagram from inside gets a public address, and its answer comes back",
-                ROUND_TRIP, check_round_trip, (UDP_FLOW,), plain=True),
+                ROUND_TRIP, _check_round_trip, (UDP_FLOW,), plain=True),
     NatScenario("RFC 5508", "REQ-1", "query", "MUST",
                 "an echo request gets a public address, and its reply comes back with its identifier",
-                ROUND_TRIP, check_round_trip, (ICMP_QUERY,), plain=True),
+                ROUND_TRIP, _check_round_trip, (ICMP_QUERY,), plain=True),
     *(NatScenario(rfc, section, label + "-contended" * is_contended, level,
                   f"an inside {end} has one public {end} for all servers"
                   + ", also if another host has taken the port" * is_contended,
-                  ONE_ENDPOINT, check_independence, (flow, is_contended))
+                  ONE_ENDPOINT, _check_independence, (flow, is_contended))
       for rfc, section, label, level, flow, end, is_contended in (
           ("RFC 4787", "REQ-1", "endpoint-independent", "MUST", UDP_FLOW, "endpoint", False),
           ("RFC 4787", "REQ-1", "endpoint-independent", "MUST", UDP_FLOW, "endpoint", True),
@@ -143,7 +246,7 @@ MAPPINGS = (
           ("RFC 5382", "REQ-1", "tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", True),
           ("RFC 5508", "REQ-1a", "query-independent", "SHOULD", ICMP_QUERY, "identifier", False))),
     *(NatScenario(rfc, section, f"{flow.prefix}overloading", "MUST", f"two hosts with the same {words}",
-                  TWO_ENDPOINTS, check_overloading, (flow, 0))
+                  TWO_ENDPOINTS, _check_overloading, (flow, 0))
       for rfc, section, flow, words in (
           ("RFC 4787", "REQ-3", UDP_FLOW, "port get different public endpoints"),
           ("RFC 5382", "REQ-7", TCP_FLOW, "TCP port get different public endpoints"),
@@ -151,7 +254,7 @@ MAPPINGS = (
     # RFC 4787, REQ-3, and RFC 5382, REQ-7, forbid it; RFC 7857, section 3, has allowed it since.
     *(NatScenario("RFC 7857", "3", f"{flow.prefix}overloading-by-server", "MAY",
                   "two hosts never share a public endpoint, not even for different servers",
-                  TWO_ENDPOINTS, check_overloading, (flow, 1), nat64=("RFC 6146", section, "MUST"))
+                  TWO_ENDPOINTS, _check_overloading, (flow, 1), nat64=("RFC 6146", section, "MUST"))
       for flow, section in ((UDP_FLOW, "3.5.1.1"), (TCP_FLOW, "3.5.2.3"))),
     NatScenario("RFC 4787", "REQ-8", "filtering-address", "SHOULD",
                 "filtering is at most address-dependent: a server may answer from another port",
@@ -159,30 +262,64 @@ MAPPINGS = (
     NatScenario("RFC 4787", "REQ-8", "filtering-endpoint", "MAY",
                 "endpoint-independent filtering: any server reaches a mapped host",
                 "the datagram, inside", check_filtering, (UDP_FLOW, 1)),
-)
-PORTS = (
     # RFC 7857, section 8, lets NATs of IPv4 omit what RFC 4787, REQ-4, recommends.
     NatScenario("RFC 7857", "8", "parity", "MAY", "the public port has the parity of the inside port",
-                "even ports stay even, odd ports odd", check_parity, nat64=("RFC 6146", "3.5.1.1", "SHOULD")),
+                "even ports stay even, odd ports odd", _check_parity,
+                nat64=("RFC 6146", "3.5.1.1", "SHOULD")),
     NatScenario("RFC 4787", "4.2.1", "port-preserved", "MAY",
                 "the public port is the inside port if that is free",
-                "the inside port, which is free", check_port, (True,)),
+                "the inside port, which is free", _check_port, (True,)),
     NatScenario("RFC 4787", "REQ-3a", "port-range", "SHOULD",
                 "an inside port of 1024 or more gets a public port of 1024 or more",
-                "a public port of 1024 or more", check_port, (False,)),
-)
-POOLING = (
-    NatScenario("RFC 6888", "REQ-2", "pooling", "MUST",
-                "all mappings of a host have the same public address", "one public address", check_pooling),
-)
-HAIRPINS = (
+                "a public port of 1024 or more", _check_port, (False,)),
     *(NatScenario(rfc, section + "a" * checks_source, f"{flow.prefix}hairpinning" + "-source" * checks_source,
-                  "MUST", title.format(word), expected.format(word), check_hairpinning, (flow, checks_source))
+                  "MUST", title.format(word), expected.format(word),
+                  _check_hairpinning, (flow, checks_source))
       for rfc, section, flow, word in (("RFC 4787", "REQ-9", UDP_FLOW, "datagram"),
                                        ("RFC 5382", "REQ-8", TCP_FLOW, "SYN"))
       for checks_source, title, expected in (
           (False, "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
           (True, "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
+    NatScenario("RFC 5508", "REQ-7", "hairpinned-error", "MUST",
+                "an ICMP error between two hosts inside is translated both ways",
+                "the error, at the first host, about its own datagram", _check_hairpinned_error),
+    *(NatScenario("RFC 5508", "REQ-4", f"{flow.prefix}error-{kind}-{code}", "MUST",
+                  f"ICMP {words} reaches the host, with the quoted packet translated",
+                  "the error inside, about the host's own packet", check_error_in, (flow, kind, code, mtu))
+      for flow, kind, code, mtu, words in (
+          (UDP_FLOW, 3, 3, 0, "port unreachable about a mapped datagram"),
+          (UDP_FLOW, 3, 4, 1400, "fragmentation needed about a mapped datagram"),
+          (UDP_FLOW, 11, 0, 0, "time exceeded about a mapped datagram"),
+          (ICMP_QUERY, 3, 1, 0, "host unreachable about an echo request"),
+          (ICMP_QUERY, 11, 0, 0, "time exceeded about an echo request"))),
+    NatScenario("RFC 5508", "REQ-4", "error-unmapped", "SHOULD",
+                "an ICMP error about no mapping is silently dropped", "nothing inside",
+                _check_unmapped_error),
+    NatScenario("RFC 4787", "REQ-12", "error-keeps-mapping", "MUST", "an ICMP error ends no mapping",
+                "the answer after the error, inside", check_error_keeps, (UDP_FLOW, 3, 3)),
+    NatScenario("RFC 5508", "REQ-6", "query-error-keeps", "MUST",
+                "an ICMP error about a query ends no session",
+                "the reply after the error, inside", check_error_keeps, (ICMP_QUERY, 3, 1)),
+    NatScenario("RFC 5508", "REQ-3", "error-checksum", "SHOULD",
+                "an ICMP error with a wrong ICMP checksum is silently dropped",
+                "nothing inside", _check_error_checksum),
+    NatScenario("RFC 5508", "REQ-5", "error-from-inside", "MUST",
+                "a host's ICMP error about an answer goes out, with the quoted packet translated",
+                "the error outside, about the public endpoint", _check_error_out),
+    NatScenario("RFC 5508", "REQ-10", "time-exceeded", "MUST",
+                "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
+                "ICMP time exceeded, and no datagram outside", _check_ttl_expiry, rate_limited=True),
+    *(NatScenario("RFC 4787", "REQ-14", f"fragments-{direction}-{name}", "MUST",
+                  f"a fragmented datagram from {origin} arrives whole ({words})", expected,
+                  _check_fragments, (direction == "out", step))
+      for name, step, words in (("in-order", 1, "in order"), ("out-of-order", -1, "the last one first"))
+      for direction, origin, expected in (
+          ("out", "inside", "708 octets of UDP from one public endpoint"),
+          ("in", "outside", "708 octets of UDP inside"))),
+)
+POOLING = (
+    NatScenario("RFC 6888", "REQ-2", "pooling", "MUST",
+                "all mappings of a host have the same public address", "one public address", _check_pooling),
 )
 # fmt: on

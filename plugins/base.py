@@ -285,7 +285,7 @@ class Technology(ReferenceTranslation):
         return sizes.ipv6, sizes.ipv4
 
     def audit_views(self) -> Sequence[AuditView]:
-        """Return the roles of the device that an audit has clauses for; none: it has no clauses."""
+        """Return the roles of the device that an audit has clauses for, the most specific first."""
         return ()
 
     def audit_params(self) -> Mapping[str, Any]:

@@ -34,13 +34,7 @@ Sent: TypeAlias = tuple[SideName, IPPacket]
 
 @dataclass
 class DeviceLinks:
-    """Both links of a device, the device's addresses on them, and its routes.
-
-    Attributes:
-        links: MAC addresses, VLANs and MTUs.
-        addresses: of the device, by side and IP version.
-        routes: networks and the sides they are on.
-    """
+    """Both links of a device, its addresses by link and IP version, and its routes."""
 
     links: Links
     addresses: dict[tuple[SideName, int], Address] = field(default_factory=dict)
@@ -59,7 +53,6 @@ class DeviceLinks:
         return ports
 
     def mtu(self, side: SideName) -> int:
-        """Return the MTU of a link."""
         return int(getattr(self.links, side).mtu)
 
     def side_of(self, address: Address) -> SideName | None:
@@ -79,19 +72,24 @@ class PacketDevice(ABC):
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
     ) -> list[tuple[SideName, bytes]]:
-        """Return the frames that the device sends because of one that arrived, FCS off.
+        """Return the frames that the device sends because of one that arrived, without FCS.
 
-        Args:
-            side: link where the frame arrived.
-            frame: from the destination MAC address on.
-            now_s: time on a clock that never goes back.
+        ``now_s`` is a time on a clock that never goes back.
         """
         self.now_s = now_s
+        link = getattr(self.ports.links, side)
+        start = 14 if link.vlan is None else 18
+        header = ethernet_header(link, 6 if frame[start : start + 1] >= b"\x60" else 4)
+        is_for_device = frame[:6] == header[6:12] and frame[12:start] == header[12:]
         try:
-            packet = read_packet(self.strip_ethernet(side, frame))
+            packet = read_packet(frame[start:] if is_for_device else b"")
         except Drop:
             return []
-        return [(out, self.add_ethernet(out, sent)) for out, sent in self.process(side, packet)]
+        frames = []
+        for out, sent in self.process(side, packet):
+            header = ethernet_header(getattr(self.ports.links, out), sent.version)
+            frames.append((out, (header + bytes(sent)).ljust(60, b"\0")))
+        return frames
 
     def flush(self) -> None:
         """Forget the device's connections and incomplete packets."""
@@ -112,11 +110,7 @@ class PacketDevice(ABC):
 
     @abstractmethod
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        """Return the packets that leave because of one that arrived.
-
-        Raises:
-            Drop: the packet is discarded.
-        """
+        """Return the packets that leave because of one that arrived, or raise Drop."""
 
     def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
         """Return an ICMP error to a packet's source, if there may be one."""
@@ -128,28 +122,13 @@ class PacketDevice(ABC):
     def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
         """Forward a packet unchanged to where its destination is."""
         out = self.ports.side_of(packet.dst)
-        if out is None or out == side:
-            raise Drop
-        return [(out, self.decrement(packet))]
+        return [] if out is None or out == side else [(out, self.decrement(packet))]
 
     def decrement(self, packet: IPPacket) -> IPPacket:
         """Return the packet with its TTL or hop limit less one."""
         if packet.ttl <= 1:
             raise Drop(TIME_EXCEEDED[packet.version])
         return replace(packet, ttl=packet.ttl - 1)
-
-    def strip_ethernet(self, side: SideName, frame: bytes) -> bytes:
-        """Return the IP packet in a frame for the device; nothing of other frames."""
-        link = getattr(self.ports.links, side)
-        version = frame[14 if link.vlan is None else 18 :][:1]
-        header = ethernet_header(link, 6 if version >= b"\x60" else 4)
-        is_ours = frame[:6] == header[6:12] and frame[12 : len(header)] == header[12:]
-        return frame[len(header) :] if is_ours else b""
-
-    def add_ethernet(self, side: SideName, packet: IPPacket) -> bytes:
-        """Return a frame for the tester with a packet, padded to the Ethernet minimum."""
-        header = ethernet_header(getattr(self.ports.links, side), packet.version)
-        return (header + bytes(packet)).ljust(60, b"\0")
 
 
 def ethernet_header(link: Link, version: int) -> bytes:
@@ -164,7 +143,7 @@ def ethernet_header(link: Link, version: int) -> bytes:
 def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket:
     """Return an ICMP error from an address of the device to the source of a packet."""
     packet = IPPacket(source, about.src, ICMP4 if about.version == 4 else ICMP6, ttl=HOP_LIMIT)
-    return packet.with_message(error.octets + bytes(about)[: QUOTED_OCTETS[about.version]])
+    return packet.with_message(bytes(error) + bytes(about)[: QUOTED_OCTETS[about.version]])
 
 
 class RoutingDevice(PacketDevice):

@@ -5,13 +5,16 @@ Nothing here shares arithmetic with the reference translation, which computes wi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Protocol
+from operator import itemgetter
+from typing import TypeAlias, TypeVar
 
 from v6t.plugins.audit_views import Address, AddressTable, Ports, Rule, Softwire
+
+T = TypeVar("T")
+Network = IPv4Network | IPv6Network
 
 
 def bits_of(address: Address) -> str:
@@ -19,14 +22,9 @@ def bits_of(address: Address) -> str:
     return f"{int(address):0{address.max_prefixlen}b}"
 
 
-def prefix_bits(network: IPv4Network | IPv6Network) -> str:
+def prefix_bits(network: Network) -> str:
     """Return the bits of a prefix."""
     return bits_of(network.network_address)[: network.prefixlen]
-
-
-def suffix_bits(address: Address, network: IPv4Network | IPv6Network) -> str:
-    """Return the bits of an address behind a prefix."""
-    return bits_of(address)[network.prefixlen :]
 
 
 def ipv6_from(bits: str) -> IPv6Address:
@@ -36,14 +34,13 @@ def ipv6_from(bits: str) -> IPv6Address:
 
 def ipv4_from(bits: str) -> IPv4Address:
     """Return the IPv4 address that begins with some bits; zeros follow."""
-    return IPv4Address(int(bits.ljust(32, "0"), 2))
+    return IPv4Address(int(bits[:32].ljust(32, "0"), 2))
 
 
-class AddressMap(Protocol):
-    """Translates addresses both ways; None for addresses that it does not hold."""
-
-    def to_ipv6(self, ipv4: Address) -> Address | None: ...
-    def to_ipv4(self, ipv6: Address) -> Address | None: ...
+def find_longest(address: Address, candidates: Iterable[tuple[Network, T]]) -> T | None:
+    """Return the first candidate with the longest prefix that contains an address."""
+    matches = [(net.prefixlen, candidate) for net, candidate in candidates if address in net]
+    return max(matches, key=itemgetter(0), default=(0, None))[1]
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,7 @@ class PrefixMap:
         if ipv6 not in self.prefix:
             return None
         bits, length = bits_of(ipv6), self.prefix.prefixlen
-        embedded = bits[length:64] + bits[72:] if length < 96 else bits[length:]
-        return ipv4_from(embedded[:32])
+        return ipv4_from(bits[length:64] + bits[72:] if length < 96 else bits[length:])
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,10 @@ class ExplicitMap:
     ipv6: IPv6Network
 
     def to_ipv6(self, ipv4: Address) -> IPv6Address:
-        return ipv6_from(prefix_bits(self.ipv6) + suffix_bits(ipv4, self.ipv4))
+        return ipv6_from(prefix_bits(self.ipv6) + bits_of(ipv4)[self.ipv4.prefixlen :])
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address:
-        return ipv4_from((prefix_bits(self.ipv4) + suffix_bits(ipv6, self.ipv6))[:32])
+        return ipv4_from(prefix_bits(self.ipv4) + bits_of(ipv6)[self.ipv6.prefixlen :])
 
 
 class TableMap:
@@ -86,38 +82,25 @@ class TableMap:
         self.explicit = [ExplicitMap(ipv4, ipv6) for ipv4, ipv6 in table.eams]
         self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
 
-    def explicit_for_ipv4(self, ipv4: Address) -> ExplicitMap | None:
-        """Return the explicit mapping with the longest IPv4 prefix that holds an address."""
-        matches = [m for m in self.explicit if ipv4 in m.ipv4]
-        return max(matches, key=lambda m: m.ipv4.prefixlen, default=None)
+    @classmethod
+    def map_host(cls, ipv4: Address, ipv6: Address, prefix: IPv6Network) -> TableMap:
+        """Return the map of one host, and of all others behind a prefix."""
+        return cls(AddressTable(((IPv4Network(ipv4), IPv6Network(ipv6)),), prefix))
 
-    def explicit_for_ipv6(self, ipv6: Address) -> ExplicitMap | None:
-        """Return the explicit mapping with the longest IPv6 prefix that holds an address."""
-        matches = [m for m in self.explicit if ipv6 in m.ipv6]
-        return max(matches, key=lambda m: m.ipv6.prefixlen, default=None)
+    def find_explicit(self, address: Address) -> ExplicitMap | None:
+        is_ipv4 = address.version == 4
+        return find_longest(address, ((m.ipv4 if is_ipv4 else m.ipv6, m) for m in self.explicit))
 
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
-        chosen = self.explicit_for_ipv4(ipv4) or self.prefix
-        return None if chosen is None else chosen.to_ipv6(ipv4)
+        chosen = self.find_explicit(ipv4) or self.prefix
+        return chosen.to_ipv6(ipv4) if chosen else None
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
-        chosen = self.explicit_for_ipv6(ipv6) or self.prefix
-        return None if chosen is None else chosen.to_ipv4(ipv6)
+        chosen = self.find_explicit(ipv6) or self.prefix
+        return chosen.to_ipv4(ipv6) if chosen else None
 
 
-@dataclass(frozen=True)
-class HostMap:
-    """The addresses of one host; another map has those of all others."""
-
-    ipv4: Address
-    ipv6: Address
-    others: AddressMap
-
-    def to_ipv6(self, ipv4: Address) -> Address | None:
-        return self.ipv6 if ipv4 == self.ipv4 else self.others.to_ipv6(ipv4)
-
-    def to_ipv4(self, ipv6: Address) -> Address | None:
-        return self.ipv4 if ipv6 == self.ipv6 else self.others.to_ipv4(ipv6)
+AddressMap: TypeAlias = PrefixMap | TableMap
 
 
 def find_psid(port: int, offset: int, length: int) -> str | None:
@@ -138,15 +121,11 @@ def has_port(share: Ports | Softwire, port: int | None) -> bool:
 
 @dataclass(frozen=True)
 class MapDomain:
-    """One MAP rule as bits.
-
-    Attributes:
-        rule: the parameters; none of its methods is used.
-        embeds_host: the identifier holds the host's whole address (RFC 7599, erratum 5225).
-    """
+    """One MAP rule as bits; none of the rule's methods is used."""
 
     rule: Rule
     embeds_host: bool = False
+    """The identifier contains the host's whole address (RFC 7599, erratum 5225)."""
 
     def has_ce(self, psid: str) -> bool:
         """Return whether a CE has a PSID: a rule without EA bits has one CE."""
@@ -164,7 +143,7 @@ class MapDomain:
     def address(self, ipv4: Address, psid: str) -> IPv6Address:
         """Return the MAP address of a host (RFC 7597, section 6)."""
         rule, bits = self.rule, bits_of(ipv4)
-        ea = (suffix_bits(ipv4, rule.ipv4_prefix) + psid)[: rule.ea_len]
+        ea = (bits[rule.ipv4_prefix.prefixlen :] + psid)[: rule.ea_len]
         length = rule.ipv4_prefix.prefixlen + rule.ea_len
         if length < 32 and not self.embeds_host:
             bits = bits[:length].ljust(32, "0")
@@ -175,75 +154,54 @@ class MapDomain:
     def read(self, ipv6: Address) -> tuple[IPv4Address, str] | None:
         """Return IPv4 address and PSID in a MAP address, or None if the address contradicts itself."""
         bits = bits_of(ipv6)[72 if self.rule.iid_format == "draft" else 80 :]
-        ipv4, psid = ipv4_from(bits[:32]), bits[32:48][16 - self.rule.psid_len :]
+        ipv4, psid = ipv4_from(bits), bits[32:48][16 - self.rule.psid_len :]
         is_right = ipv4 in self.rule.ipv4_prefix and self.address(ipv4, psid) == ipv6
         return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
 
-class AddressSharing(ABC):
-    """The customers who share IPv4 addresses.
-
-    Attributes:
-        relays: where tunnels end.
-    """
-
-    relays: Collection[IPv6Address]
-
-    @abstractmethod
-    def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        """Return the customer with an IPv4 address and port and its relay, or None.
-
-        Args:
-            ipv4: the customer's address.
-            port: of the customer; None finds customers with whole addresses only.
-        """
-
-    @abstractmethod
-    def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
-        """Return whether a customer, by default any, has ports of an address."""
-
-
 @dataclass
-class MapSharing(AddressSharing):
-    """CEs of MAP rules; the rule with the longest IPv4 prefix has an address."""
+class MapSharing:
+    """Customers who share IPv4 addresses: CEs of MAP rules, and their relay."""
 
     domains: Sequence[MapDomain]
     relay: IPv6Address
-    relays: Collection[IPv6Address] = ()
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
-        """Return the domains with the longest IPv4 prefix that holds an address."""
-        matches = [d for d in self.domains if ipv4 in d.rule.ipv4_prefix]
-        longest = max((d.rule.ipv4_prefix.prefixlen for d in matches), default=0)
-        return [d for d in matches if d.rule.ipv4_prefix.prefixlen == longest]
+        longest = find_longest(
+            ipv4, ((d.rule.ipv4_prefix, d.rule.ipv4_prefix) for d in self.domains)
+        )
+        return [d for d in self.domains if d.rule.ipv4_prefix == longest]
 
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        psids = ((domain, domain.psid_of(port)) for domain in self.domains_for(ipv4))
-        addresses = (domain.address(ipv4, psid) for domain, psid in psids if psid is not None)
-        return next(((address, self.relay) for address in addresses), None)
+        """Return a customer and its relay; without a port, only a customer with a whole address."""
+        for domain in self.domains_for(ipv4):
+            psid = domain.psid_of(port)
+            if psid is not None:
+                return domain.address(ipv4, psid), self.relay
+        return None
 
     def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
+        """Return whether a customer, by default any, has ports of an address."""
         domains = self.domains_for(ipv4)
         if customer is None:
             return bool(domains)
-        shares = ((domain, domain.read(customer)) for domain in domains)
-        addresses = (domain.address(ipv4, ce[1]) for domain, ce in shares if ce is not None)
-        return next(addresses, None) == customer
+        return any(
+            (ce := domain.read(customer)) and domain.address(ipv4, ce[1]) == customer
+            for domain in domains
+        )
 
     def find_customer(self, customer: Address) -> tuple[MapDomain, IPv4Address, str] | None:
         """Return domain, IPv4 address and PSID of a CE by the longest IPv6 prefix."""
-        matches = [d for d in self.domains if customer in d.rule.ipv6_prefix]
-        domain = max(matches, key=lambda d: d.rule.ipv6_prefix.prefixlen, default=None)
-        ce = None if domain is None else domain.read(customer)
-        return None if domain is None or ce is None else (domain, *ce)
+        domain = find_longest(customer, ((d.rule.ipv6_prefix, d) for d in self.domains))
+        ce = domain.read(customer) if domain else None
+        return (domain, *ce) if domain and ce else None
 
 
 @dataclass
-class SoftwireSharing(AddressSharing):
-    """lwB4s by the rows of a binding table (RFC 7596)."""
+class SoftwireSharing:
+    """Customers who share IPv4 addresses: lwB4s by the rows of a binding table (RFC 7596)."""
 
     softwires: Callable[[IPv4Address], Sequence[Softwire]]
-    relays: Collection[IPv6Address]
 
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
         rows = (row for row in self.softwires(ipv4) if has_port(row, port))  # type: ignore[arg-type]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
 from scapy.layers.inet import IP, in4_chksum
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, in6_chksum
 from scapy.packet import Raw
 from scapy.utils import checksum
 from v6t.plugins.audit_views import Address
@@ -16,7 +17,8 @@ from v6t.plugins.audit_views import Address
 ICMP4, IPIP, TCP6, UDP17, IPV6_IN_IP, FRAGMENT, ICMP6 = 1, 4, 6, 17, 41, 44, 58
 HOP_BY_HOP, ROUTING, OPTIONS = 0, 43, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, OPTIONS)
-LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE = 3, 9
+SOURCE_ROUTES = (3, 9)
+"""IPv4 options: loose and strict source route."""
 CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
 PORT_PROTOCOLS = (TCP6, UDP17)
 ECHO_TYPES = {4: (8, 0), 6: (128, 129)}
@@ -35,46 +37,26 @@ class IcmpError(NamedTuple):
     code: int = 0
     word: int = 0
 
-    @property
-    def octets(self) -> bytes:
-        """The header, its checksum zero."""
-        return bytes([self.type, self.code, 0, 0]) + self.word.to_bytes(4, "big")
-
-    @classmethod
-    def read(cls, octets: bytes) -> IcmpError:
-        """Read the header of an error."""
-        if len(octets) < 8:
-            raise Drop
-        return cls(octets[0], octets[1], int.from_bytes(octets[4:8], "big"))
+    def __bytes__(self) -> bytes:
+        return struct.pack("!BBxxI", *self)
 
 
 class Drop(Exception):
-    """A device discards a packet.
-
-    Attributes:
-        error: the error that the device sends, or None.
-        about: the packet that the error quotes, or None for the one that arrived.
-    """
+    """A device discards a packet, and may send an error about it, or about another packet."""
 
     def __init__(self, error: IcmpError | None = None, about: IPPacket | None = None) -> None:
         super().__init__(error)
-        self.error = error
-        self.about = about
+        self.error, self.about = error, about
 
 
 @dataclass
 class IPPacket:
-    """An IP packet.
+    """An IP packet; for IPv6, `tos` and `ttl` are traffic class and hop limit.
 
     Attributes:
-        src, dst: addresses; both have the version of the packet.
-        proto: protocol or next header, behind IPv6 extension headers.
-        octets: what follows the IP header and IPv6 extension headers.
-        tos, ttl: traffic class and hop limit of IPv6.
+        proto, octets: of the transport, behind IPv6 extension headers.
         id: identification; None for IPv6 without a fragment header.
         offset: of a fragment, in units of eight octets.
-        more, df: flags.
-        flow: flow label.
         options: of IPv4, as scapy reads them.
         extensions: type and octets of each IPv6 header before the fragment header.
         missing: octets that were cut off the end, where an ICMP error quotes the packet.
@@ -97,33 +79,29 @@ class IPPacket:
 
     @property
     def version(self) -> int:
-        """4 or 6."""
         return self.src.version
 
     def __bytes__(self) -> bytes:
-        return self._ipv4_octets() if self.version == 4 else self._ipv6_octets()
-
-    def __len__(self) -> int:
-        return len(bytes(self))
-
-    def _ipv4_octets(self) -> bytes:
-        header = IP(src=str(self.src), dst=str(self.dst), proto=self.proto, tos=self.tos)
-        header.ttl, header.id, header.frag = self.ttl, self.id or 0, self.offset
-        header.flags, header.options = self.more + 2 * self.df, list(self.options)
-        if self.missing:
-            header.len = len(header) + len(self.octets) + self.missing
-        return bytes(header / Raw(self.octets))
-
-    def _ipv6_octets(self) -> bytes:
         proto, octets = self.proto, self.octets
+        ends = {"src": str(self.src), "dst": str(self.dst)}
+        if self.version == 4:
+            header = IP(**ends, proto=proto, tos=self.tos, ttl=self.ttl, id=self.id or 0)
+            header.frag, header.flags = self.offset, self.more + 2 * self.df
+            header.options = list(self.options)
+            if self.missing:
+                header.len = len(header) + len(octets) + self.missing
+            return bytes(header / Raw(octets))
         if self.id is not None:
             fragment = IPv6ExtHdrFragment(nh=proto, offset=self.offset, m=self.more, id=self.id)
             proto, octets = FRAGMENT, bytes(fragment) + octets
         for kind, extension in reversed(self.extensions):
             proto, octets = kind, bytes([proto]) + extension[1:] + octets
-        header = IPv6(src=str(self.src), dst=str(self.dst), nh=proto, tc=self.tos, fl=self.flow)
-        header.hlim, header.plen = self.ttl, len(octets) + self.missing
+        header = IPv6(**ends, nh=proto, tc=self.tos, fl=self.flow, hlim=self.ttl)
+        header.plen = len(octets) + self.missing
         return bytes(header) + octets
+
+    def __len__(self) -> int:
+        return len(bytes(self))
 
     @property
     def is_fragment(self) -> bool:
@@ -132,7 +110,6 @@ class IPPacket:
 
     @property
     def is_icmp(self) -> bool:
-        """Whether the packet carries the ICMP of its version."""
         return self.proto == (ICMP4 if self.version == 4 else ICMP6)
 
     @property
@@ -142,12 +119,10 @@ class IPPacket:
 
     @property
     def is_echo(self) -> bool:
-        """Whether the packet is an ICMP or ICMPv6 echo message."""
         return self.icmp_type in ECHO_TYPES[self.version]
 
     @property
     def is_error(self) -> bool:
-        """Whether the packet is an ICMP or ICMPv6 error."""
         return self.icmp_type in ERROR_TYPES[self.version]
 
     @property
@@ -161,62 +136,42 @@ class IPPacket:
         return b"" if self.proto == ICMP4 else self.src.packed + self.dst.packed
 
     @property
-    def has_valid_message(self) -> bool:
-        """Whether the checksum of an ICMP or ICMPv6 message is right."""
-        return checksum(self._message_header() + self.octets) == 0
-
-    def _message_header(self) -> bytes:
-        length = len(self.octets).to_bytes(4, "big")
-        return b"" if self.version == 4 else self.pseudo_header + length + bytes([0, 0, 0, ICMP6])
+    def message_checksum(self) -> int:
+        """Checksum of an ICMP or ICMPv6 message: 0 if the message contains it."""
+        if self.version == 4:
+            return checksum(self.octets)
+        return int(in6_chksum(ICMP6, IPv6(src=str(self.src), dst=str(self.dst)), self.octets))
 
     def with_message(self, octets: bytes) -> IPPacket:
         """Return the packet with an ICMP or ICMPv6 message and its checksum."""
         proto = ICMP4 if self.version == 4 else ICMP6
         packet = replace(self, proto=proto, octets=octets[:2] + b"\0\0" + octets[4:], missing=0)
-        value = checksum(packet._message_header() + packet.octets)
-        packet.octets = octets[:2] + value.to_bytes(2, "big") + octets[4:]
+        packet.octets = put_checksum(octets, 2, packet.message_checksum)
         return packet
 
     def quoted_packet(self) -> IPPacket:
-        """Return the packet that an ICMP error quotes."""
         return read_header(self.octets[8:])
 
 
-def read_header(octets: bytes) -> IPPacket:
-    """Read a packet that may be cut short; an incomplete IPv6 extension header is its transport.
+def put_checksum(octets: bytes, at: int, value: int) -> bytes:
+    """Return octets with a checksum at an offset."""
+    return octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
 
-    Raises:
-        Drop: the IP header is incomplete.
-    """
+
+def read_header(octets: bytes) -> IPPacket:
+    """Read a packet that may be cut short; an incomplete IPv6 extension header is its transport."""
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
         raise Drop
-    return _read_ipv4(octets, size) if version == 4 else _read_ipv6(octets)
-
-
-def _read_ipv4(octets: bytes, size: int) -> IPPacket:
-    header = IP(octets[:size])
-    return IPPacket(
-        IPv4Address(header.src),
-        IPv4Address(header.dst),
-        header.proto,
-        octets[size:],
-        header.tos,
-        header.ttl,
-        header.id,
-        header.frag,
-        bool(header.flags.MF),
-        bool(header.flags.DF),
-        options=header.options,
-        missing=header.len - len(octets),
-    )
-
-
-def _read_ipv6(octets: bytes) -> IPPacket:
-    header, rest = IPv6(octets[:40]), octets[40:]
-    src, dst, proto = IPv6Address(header.src), IPv6Address(header.dst), header.nh
-    extensions = []
+    header, rest = (IP if version == 4 else IPv6)(octets[:size]), octets[size:]
+    src, dst = ip_address(header.src), ip_address(header.dst)
+    if version == 4:
+        flags, missing = header.flags, header.len - len(octets)
+        fields = header.tos, header.ttl, header.id, header.frag, bool(flags.MF), bool(flags.DF)
+        options = header.options
+        return IPPacket(src, dst, header.proto, rest, *fields, options=options, missing=missing)
+    proto, extensions = header.nh, []
     while proto in EXTENSIONS and len(rest) >= 8:
         size = 8 * (rest[1] + 1)
         extensions.append((proto, rest[:size]))
@@ -231,30 +186,21 @@ def _read_ipv6(octets: bytes) -> IPPacket:
 
 
 def read_packet(octets: bytes) -> IPPacket:
-    """Read a packet that a device may forward; octets behind its end are padding.
-
-    Raises:
-        Drop: lengths or the header checksum are wrong, or an address must not be forwarded.
-    """
+    """Read a packet without its padding; raise Drop if a device must not forward it."""
     packet = read_header(octets)
     if packet.missing < 0:
         packet = read_header(octets[: packet.missing])
-    wrong_checksum = packet.version == 4 and checksum(octets[: 4 * (octets[0] & 15)]) != 0
-    if packet.missing or wrong_checksum:
-        raise Drop
-    if any(end in network for end in (packet.src, packet.dst) for network in NEVER_FORWARDED):
+    is_damaged = packet.version == 4 and checksum(octets[: 4 * (octets[0] & 15)])
+    ends = (packet.src, packet.dst)
+    if packet.missing or is_damaged or any(end in n for end in ends for n in NEVER_FORWARDED):
         raise Drop
     return packet
 
 
 def check_source_route(packet: IPPacket) -> None:
-    """Check that no source route is left (RFC 7915, sections 4.1 and 5.1).
-
-    Raises:
-        Drop: IPv4 options or an IPv6 routing header name further hops.
-    """
+    """Drop a packet with an unused source route (RFC 7915, sections 4.1 and 5.1)."""
     for option in packet.options:
-        is_route = option.option in (LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE)
+        is_route = option.option in SOURCE_ROUTES
         if is_route and getattr(option, "pointer", 255) <= option.length:
             raise Drop(IcmpError(3, 5))
     start = 40
@@ -265,14 +211,9 @@ def check_source_route(packet: IPPacket) -> None:
 
 
 def port(packet: IPPacket, *, is_source: bool) -> int | None:
-    """Return a port: the identifier of an echo, or the port of the packet that an error quotes.
+    """Return the source or destination port of a packet; None if it has none.
 
-    Args:
-        packet: of either version.
-        is_source: the port belongs to the packet's source, else to its destination.
-
-    Returns:
-        None if the packet has none.
+    An echo message has its identifier, and an ICMP error the port of the packet that it quotes.
     """
     octets = packet.octets
     if packet.proto in PORT_PROTOCOLS and len(octets) >= 4 and not packet.offset:
@@ -291,7 +232,7 @@ def port(packet: IPPacket, *, is_source: bool) -> int | None:
 def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
     """Return a packet whose transport checksum covers new octets instead of old ones (RFC 1624).
 
-    A checksum that is missing from a datagram, or cut off a quoted segment, stays so.
+    A wrong checksum stays wrong; one that is missing from a datagram, or cut off a quoted segment, stays so.
     """
     octets, at = packet.octets, CHECKSUM_OFFSET.get(packet.proto)
     if at is None or len(octets) < at + 2 or packet.offset:
@@ -299,26 +240,11 @@ def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
     before = int.from_bytes(octets[at : at + 2], "big")
     if packet.proto == UDP17 and not before:
         return packet
-    total = 0xFFFF - before + checksum(old) + 0xFFFF - checksum(new)
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    value = 0xFFFF - total
+    words = (0xFFFF - before, checksum(old), 0xFFFF - checksum(new))
+    value = checksum(struct.pack("!3H", *words))
     if packet.proto == UDP17:
         value = value or 0xFFFF
-    return replace(packet, octets=octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :])
-
-
-def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
-    """Return a packet, perhaps cut short, with another address and port and updated checksums.
-
-    The port of an echo message is its identifier.
-    """
-    address, number = end[0], end[1].to_bytes(2, "big")
-    at = 4 if packet.is_icmp else 0 if is_source else 2
-    old = packet.octets[at : at + 2]
-    changed = replace_address(packet, address, is_source=is_source)
-    changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
-    return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
+    return replace(packet, octets=put_checksum(octets, at, value))
 
 
 def replace_address(packet: IPPacket, address: Address, *, is_source: bool) -> IPPacket:
@@ -326,24 +252,27 @@ def replace_address(packet: IPPacket, address: Address, *, is_source: bool) -> I
     return replace(packet, src=address) if is_source else replace(packet, dst=address)
 
 
+def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
+    """Return a packet, perhaps cut short, with another address and port or echo identifier."""
+    number = end[1].to_bytes(2, "big")
+    at = 4 if packet.is_icmp else 0 if is_source else 2
+    old = packet.octets[at : at + 2]
+    changed = replace_address(packet, end[0], is_source=is_source)
+    changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
+    return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
+
+
 def fill_udp_checksum(packet: IPPacket) -> IPPacket:
     """Return a whole IPv4 datagram with a checksum if it has none (RFC 7915, section 4.5)."""
     octets = packet.octets
     if packet.proto != UDP17 or packet.is_fragment or octets[6:8] != b"\0\0":
         return packet
-    header = IP(src=str(packet.src), dst=str(packet.dst))
-    value = in4_chksum(UDP17, header, octets) or 0xFFFF
-    return replace(packet, octets=octets[:6] + value.to_bytes(2, "big") + octets[8:])
+    value = in4_chksum(UDP17, IP(src=str(packet.src), dst=str(packet.dst)), octets) or 0xFFFF
+    return replace(packet, octets=put_checksum(octets, 6, value))
 
 
 def fragment(packet: IPPacket, mtu: int, identification: int = 0) -> list[IPPacket]:
-    """Return a packet, or fragments of it that fit a link.
-
-    Args:
-        packet: whole or itself a fragment.
-        mtu: of the link.
-        identification: of the fragments of an IPv6 packet without a fragment header.
-    """
+    """Return a packet, or fragments of it that fit a link; IPv6 may need an identification."""
     size, octets = len(packet), packet.octets
     if size <= mtu:
         return [packet]
@@ -366,11 +295,8 @@ class Reassembly:
     def __init__(self) -> None:
         self.fragments: dict[tuple[object, ...], list[IPPacket]] = {}
 
-    def add(self, packet: IPPacket, tunnel: object = None) -> IPPacket | None:
-        """Return the whole packet once all of its fragments have arrived, through one tunnel.
-
-        Packets that are not fragmented pass unchanged.
-        """
+    def add(self, packet: IPPacket, tunnel: object = None) -> IPPacket:
+        """Return a whole packet, or raise Drop until all of its fragments came through one tunnel."""
         if not packet.is_fragment:
             return packet
         proto = packet.proto if packet.version == 4 else None
@@ -380,11 +306,11 @@ class Reassembly:
         octets = b""
         for piece in sorted(fragments, key=lambda piece: piece.offset):
             if 8 * piece.offset != len(octets):
-                return None
+                break
             octets += piece.octets
             if not piece.more:
                 del self.fragments[key]
                 whole = replace(packet, octets=octets, offset=0, more=False)
                 whole.id, whole.options = None if packet.version == 6 else packet.id, ()
                 return read_header(bytes(whole))
-        return None
+        raise Drop

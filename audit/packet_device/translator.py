@@ -1,15 +1,16 @@
-"""IP/ICMP translators (RFC 7915): headers, fragments, ICMP errors with the packets that they quote."""
+"""Translators: IP/ICMP (RFC 7915) with the packets that errors quote, and IPv6 prefixes (RFC 6296)."""
 
 from __future__ import annotations
 
+import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from ipaddress import IPv6Network
+from ipaddress import IPv6Address, IPv6Network
 from typing import ClassVar
 
 from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent
-from v6t.audit.packet_device.maps import AddressMap, ExplicitMap, HostMap, TableMap
+from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
 from v6t.audit.packet_device.packets import (
     EXTENSIONS,
     FRAGMENT,
@@ -23,9 +24,10 @@ from v6t.audit.packet_device.packets import (
     check_source_route,
     fill_udp_checksum,
     fragment,
+    replace_address,
     update_transport,
 )
-from v6t.plugins.audit_views import Address, AddressTable, SideName
+from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
@@ -69,7 +71,6 @@ class TranslatingDevice(PacketDevice):
     echo_to_ipv4: ClassVar[Mapping[int, int]] = {128: 8, 129: 0}
     untranslated: ClassVar[tuple[int, ...]] = (IGMP,)
     forbidden_in_fragments: ClassVar[tuple[int, ...]] = (*EXTENSIONS, FRAGMENT, AUTHENTICATION)
-
     checks_global = True
 
     def __init__(self, ports: DeviceLinks, six_side: SideName, lowest_ipv6_mtu: int) -> None:
@@ -77,22 +78,17 @@ class TranslatingDevice(PacketDevice):
         self.six_side = six_side
         self.four_side: SideName = "right" if six_side == "left" else "left"
         self.lowest_ipv6_mtu = lowest_ipv6_mtu
-        self.ipv6_mtu = ports.mtu(self.six_side)
-        self.ipv4_mtu = ports.mtu(self.four_side)
+        self.ipv6_mtu, self.ipv4_mtu = ports.mtu(self.six_side), ports.mtu(self.four_side)
 
     @abstractmethod
     def map_for(self, packet: IPPacket) -> AddressMap:
-        """Return the address map for a packet.
-
-        Raises:
-            Drop: the packet's addresses or ports must not be translated.
-        """
+        """Return the address map for a packet, or raise Drop."""
 
     @abstractmethod
     def is_ipv4_destination(self, destination: Address) -> bool:
         """Return whether an IPv6 destination stands for an IPv4 host."""
 
-    def reassemble(self, packet: IPPacket) -> IPPacket | None:
+    def reassemble(self, packet: IPPacket) -> IPPacket:
         """Return the packet to translate: devices that need ports wait for whole packets."""
         return packet
 
@@ -104,21 +100,16 @@ class TranslatingDevice(PacketDevice):
             raise Drop
         check_source_route(packet)
         whole = self.reassemble(packet)
-        if whole is None:
-            return []
         return self.forward_ipv6(whole) if packet.version == 6 else self.forward_ipv4(whole)
 
     def forward_ipv6(self, packet: IPPacket) -> Iterable[Sent]:
-        """Translate a packet from the IPv6 link."""
         return self.emit_ipv4(packet, self.to_ipv4(packet, self.map_for(packet)))
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
-        """Send an IPv4 packet; hairpinning devices override this."""
-        del arrived
+        """Send the IPv4 packet for one that arrived; hairpinning devices override this."""
         return [(self.four_side, packet)]
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        """Translate a packet from the IPv4 link."""
         return [(self.six_side, p) for p in self.to_ipv6(packet, self.map_for(packet))]
 
     def to_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[IPPacket]:
@@ -145,34 +136,27 @@ class TranslatingDevice(PacketDevice):
     def translate(
         self, packet: IPPacket, addresses: AddressMap, *, is_quoted: bool = False
     ) -> IPPacket:
-        """Return a packet in the other IP version, its hop limit unchanged.
-
-        Args:
-            packet: of either version.
-            addresses: of its ends.
-            is_quoted: an ICMP error quotes the packet, which may be cut short.
-        """
+        """Return a packet in the other IP version, its hop limit unchanged; a quoted one may be cut short."""
         from_ipv4, is_fragment = packet.version == 4, packet.is_fragment
-        untranslatable = (*self.forbidden_in_fragments, ICMP6)
-        if not is_fragment:
-            untranslatable = INCOMPLETE
-        if not from_ipv4 and packet.proto in untranslatable:
+        refused = (*self.forbidden_in_fragments, ICMP6) if is_fragment else INCOMPLETE
+        if not from_ipv4 and packet.proto in refused:
             raise Drop
-        changed = replace(
-            packet,
-            src=self.map_address(packet.src, addresses),
-            dst=self.map_address(packet.dst, addresses),
-            df=False,
-            flow=0,
-            options=(),
-            extensions=(),
+        changed = IPPacket(
+            self.map_address(packet.src, addresses),
+            self.map_address(packet.dst, addresses),
+            packet.proto,
+            packet.octets,
+            packet.tos,
+            packet.ttl,
+            offset=packet.offset,
+            more=packet.more,
+            missing=packet.missing,
         )
-        if from_ipv4:
-            changed.id = packet.id if is_fragment else None
-        else:
+        if not from_ipv4:
             changed.id = (packet.id or 0) & 0xFFFF
+        elif is_fragment:
+            changed.id = packet.id
         if packet.is_icmp:
-            changed.proto = ICMP6 if from_ipv4 else ICMP4
             changed = self.translate_icmp(packet, changed, addresses, is_quoted=is_quoted)
         elif packet.proto in PORT_PROTOCOLS:
             changed = update_transport(changed, packet.pseudo_header, changed.pseudo_header)
@@ -181,28 +165,22 @@ class TranslatingDevice(PacketDevice):
         return changed
 
     def map_address(self, address: Address, addresses: AddressMap) -> Address:
-        """Return the address of a host in the other IP version."""
-        if address.version == 4:
-            ipv4, mapped = address, addresses.to_ipv6(address)
-            ipv6 = mapped
-        else:
-            ipv6, mapped = address, addresses.to_ipv4(address)
-            ipv4 = mapped
-        if ipv4 is None or ipv6 is None or mapped is None or self.is_hidden(ipv6, ipv4):
-            raise Drop(UNTRANSLATABLE[address.version])
-        return mapped
-
-    def is_hidden(self, ipv6: Address, ipv4: Address) -> bool:
-        """Return whether the well-known prefix must not stand for an address (RFC 6052, section 3.1)."""
-        return self.checks_global and ipv6 in WELL_KNOWN and not ipv4.is_global
+        """Return a host's other address; the well-known prefix has global ones (RFC 6052, section 3.1)."""
+        to_other = addresses.to_ipv6 if address.version == 4 else addresses.to_ipv4
+        mapped = to_other(address)
+        if mapped is not None:
+            ipv4, ipv6 = sorted((address, mapped), key=lambda a: a.version)
+            if ipv4.is_global or not self.checks_global or ipv6 not in WELL_KNOWN:
+                return mapped
+        raise Drop(UNTRANSLATABLE[address.version])
 
     def translate_icmp(
         self, packet: IPPacket, changed: IPPacket, addresses: AddressMap, *, is_quoted: bool
     ) -> IPPacket:
         """Return a translated packet with its ICMP message (RFC 7915, sections 4.2 and 5.2)."""
-        octets, types = packet.octets, self.echo_to_ipv4
-        if packet.version == 4:
-            types = self.echo_to_ipv6
+        from_ipv4, octets = packet.version == 4, packet.octets
+        types = self.echo_to_ipv6 if from_ipv4 else self.echo_to_ipv4
+        changed.proto = ICMP6 if from_ipv4 else ICMP4
         if is_quoted and packet.offset:
             return changed
         if octets and octets[0] in types and (is_quoted or len(octets) >= 8):
@@ -210,13 +188,12 @@ class TranslatingDevice(PacketDevice):
             return replace(changed, octets=octets) if is_quoted else changed.with_message(octets)
         if is_quoted or not packet.is_error:  # Errors about errors are not translated.
             raise Drop
-        error, quoted = IcmpError.read(octets), packet.quoted_packet()
+        quoted, error = packet.quoted_packet(), IcmpError(*struct.unpack_from("!BBxxI", octets))
         if quoted.version != packet.version:
             raise Drop
-        to_version = self.error_to_ipv6 if packet.version == 4 else self.error_to_ipv4
-        header = to_version(error, quoted)
+        header = (self.error_to_ipv6 if from_ipv4 else self.error_to_ipv4)(error, quoted)
         about = self.translate(quoted, addresses, is_quoted=True)
-        return changed.with_message(header.octets + bytes(about))
+        return changed.with_message(bytes(header) + bytes(about))
 
     def error_to_ipv6(self, error: IcmpError, quoted: IPPacket) -> IcmpError:
         """Return the header of the ICMPv6 error for an ICMP error (RFC 7915, section 4.2)."""
@@ -234,7 +211,6 @@ class TranslatingDevice(PacketDevice):
 
     def error_to_ipv4(self, error: IcmpError, quoted: IPPacket) -> IcmpError:
         """Return the header of the ICMP error for an ICMPv6 error (RFC 7915, section 5.2)."""
-        del quoted
         kind, code, word = error
         if kind == 2:
             return IcmpError(3, 4, min(max(word - 20, 0), self.ipv4_mtu, self.ipv6_mtu - 20))
@@ -262,23 +238,63 @@ class StatelessTranslatingDevice(TranslatingDevice):
         return self.table.to_ipv4(destination) is not None
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
-        """Hairpin intrinsically (RFC 7757, section 4.2.2): the hop limit decreases once."""
-        explicit = self.table.explicit_for_ipv4(packet.dst)
-        if explicit is None or not self.is_behind_prefix(arrived):
+        """Hairpin intrinsically (RFC 7757, section 4.2): the prefix hides the sender, one hop counts.
+
+        That needs a destination behind the prefix; of an error, the source that it quotes.
+        """
+        table, host = self.table, self.table.find_explicit(packet.dst)
+        address = arrived.quoted_packet().src if arrived.is_error else arrived.dst
+        is_explicit = table.find_explicit(address) is not None
+        if (
+            host is None
+            or table.prefix is None
+            or is_explicit
+            or address not in table.prefix.prefix
+        ):
             return super().emit_ipv4(arrived, packet)
-        packets = self.to_ipv6(packet, self.hairpin_map(explicit, packet))
+        addresses = TableMap.map_host(packet.dst, host.to_ipv6(packet.dst), table.prefix.prefix)
+        packets = self.to_ipv6(packet, addresses)
         return [(self.six_side, replace(p, ttl=p.ttl + 1)) for p in packets]
 
-    def is_behind_prefix(self, arrived: IPPacket) -> bool:
-        """Return whether the prefix stands for the destination; of an error, for the quoted source."""
-        address = arrived.quoted_packet().src if arrived.is_error else arrived.dst
-        prefix = self.table.prefix
-        if prefix is None or self.table.explicit_for_ipv6(address) is not None:
-            return False
-        return address in prefix.prefix
 
-    def hairpin_map(self, explicit: ExplicitMap, packet: IPPacket) -> AddressMap:
-        """Return the map that hides the sender behind the prefix (RFC 7757, section 4.2.1)."""
-        if self.table.prefix is None:
-            raise Drop
-        return HostMap(packet.dst, explicit.to_ipv6(packet.dst), self.table.prefix)
+class PrefixDevice(PacketDevice):
+    """NPTv6: hosts on the left link have an internal prefix, and an external one on the right."""
+
+    def __init__(self, ports: DeviceLinks, view: PrefixTranslator) -> None:
+        super().__init__(ports)
+        self.internal, self.external = view.internal, view.external
+
+    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        packet = self.decrement(packet)
+        if side == "left" and packet.src in self.internal:
+            packet = self.translate(packet, self.internal, self.external, is_source=True)
+        if packet.dst in self.external:
+            packet = self.translate(packet, self.external, self.internal, is_source=False)
+            return [("left", packet)]
+        out = self.ports.side_of(packet.dst)
+        return [] if out is None or out == side else [(out, packet)]
+
+    def translate(
+        self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, is_source: bool
+    ) -> IPPacket:
+        """Return a packet with a translated address, also of the packet that an error quotes."""
+        if packet.is_error:
+            quoted = packet.quoted_packet()
+            if (quoted.dst if is_source else quoted.src) in old:
+                quoted = self.translate(quoted, old, new, is_source=not is_source)
+            packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
+        address = translate_prefix(packet.src if is_source else packet.dst, old, new)
+        return replace_address(packet, address, is_source=is_source)
+
+
+def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
+    """Return an address behind another prefix with the same one's complement sum (RFC 6296, section 3.5)."""
+    bits = prefix_bits(new) + bits_of(address)[new.prefixlen :]
+    before = struct.unpack("!8H", address.packed)
+    after = [int(bits[at : at + 16], 2) for at in range(0, 128, 16)]
+    is_short = max(old.prefixlen, new.prefixlen) <= 48
+    adjustable = [3] if is_short else [n for n in range(4, 8) if before[n] != 0xFFFF]
+    if not adjustable:
+        raise Drop
+    after[adjustable[0]] = (after[adjustable[0]] + sum(before) - sum(after)) % 0xFFFF
+    return IPv6Address(struct.pack("!8H", *after))

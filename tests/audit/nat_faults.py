@@ -1,7 +1,6 @@
 """Planted faults of a NAT44: each breaks one clause. By name: the end of the clause's name, and the device's class.
 
-A fault is a change of methods of the table, or of the device: a function of the object, of the correct method
-and of its arguments.
+A fault changes methods: a function of the object, of the correct method and of its arguments.
 """
 
 from __future__ import annotations
@@ -20,24 +19,27 @@ from v6t.audit.packet_device.nat import (
     NatTable,
     SessionKey,
     Translated,
+    endpoint,
     transport_of,
 )
-from v6t.audit.packet_device.packets import ICMP4, TCP6, UDP17, Drop, IcmpError, IPPacket
+from v6t.audit.packet_device.packets import (
+    CHECKSUM_OFFSET,
+    ICMP4,
+    TCP6,
+    UDP17,
+    Drop,
+    IcmpError,
+    IPPacket,
+    replace_endpoint,
+)
 
 Change = Callable[..., Any]
 FAULTS: dict[str, tuple[str, type[NatDevice]]] = {}
 PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
-def override(method: str, change: Change, only: int | None) -> tuple[type, Change]:
-    """Return the class that has a method, and the faulty method.
-
-    Args:
-        method: of the table, else of the device.
-        change: takes the object, the correct method and its arguments.
-        only: protocol whose packets, sessions and mappings the fault concerns; None: all.
-    """
-    owner: type = NatTable if hasattr(NatTable, method) else NatDevice
+def override(owner: type, method: str, change: Change, only: int | None) -> Change:
+    """Return a faulty method; `only` is the protocol of the packets, sessions and mappings with the fault."""
 
     def faulty(self: Any, *args: Any, **kwargs: Any) -> Any:
         correct = partial(getattr(owner, method), self)
@@ -45,32 +47,29 @@ def override(method: str, change: Change, only: int | None) -> tuple[type, Chang
             return correct(*args, **kwargs)
         return change(self, correct, *args, **kwargs)
 
-    return owner, faulty
+    return faulty
 
 
 def plant(name: str, clause: str, only: int | None = None, **changes: Change) -> None:
-    """Add a fault: methods by name, and how they are wrong."""
+    """Add a fault: methods of the table, or else of the device, and how they are wrong."""
     methods: dict[type, dict[str, Any]] = {NatTable: {}, NatDevice: {}}
     for method, change in changes.items():
-        owner, faulty = override(method, change, only)
-        methods[owner][method] = faulty
+        owner: type = NatTable if hasattr(NatTable, method) else NatDevice
+        methods[owner][method] = override(owner, method, change, only)
     table = type("FaultyTable", (NatTable,), methods[NatTable])
     device = type("FaultyDevice", (NatDevice,), {"table_class": table, **methods[NatDevice]})
     FAULTS[name] = clause, device
 
 
-def plant_flows(
-    name: str, udp: str = "", tcp: str = "", query: str = "", **changes: Change
-) -> None:
-    """Add a fault of one protocol for each clause that is given."""
-    for only, clause in ((UDP17, udp), (TCP6, tcp), (ICMP4, query)):
-        if clause:
-            plant(PREFIXES[only] + name, clause, only, **changes)
+def plant_flows(name: str, *clauses: str, **changes: Change) -> None:
+    """Add a fault of UDP, TCP and ICMP queries for each clause that is given."""
+    for only, clause in zip(PREFIXES, clauses, strict=False):
+        plant(PREFIXES[only] + name, clause, only, **changes)
 
 
 def protocol_of(argument: Any) -> int:
     if isinstance(argument, IPPacket):
-        return transport_of(argument)
+        return transport_of(argument.quoted_packet() if argument.is_error else argument)
     return argument if isinstance(argument, int) else argument.protocol
 
 
@@ -78,17 +77,13 @@ def drop(*_: Any, **__: Any) -> Any:
     raise Drop
 
 
-def forget(table: NatTable, _: Change, mapping: NatMapping, *, fits: bool = True) -> None:
-    if fits:
-        table.mappings.remove(mapping)
-
-
+# fmt: off
 # mappings
 
 
 def find_by_destination(table: NatTable, _: Change, session: SessionKey) -> NatMapping | None:
-    mine = (m for m in table.mappings if (m.protocol, m.inside) == session[:2])
-    return next((m for m in mine if has_server(m, session.server)), None)
+    return next((m for m in table.mappings if (m.protocol, m.host, m.inside) == session[:3]
+                 and has_server(m, session.server)), None)
 
 
 def find_contended(table: NatTable, correct: Change, session: SessionKey) -> NatMapping | None:
@@ -102,39 +97,30 @@ def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
 
 
 def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in table.mappings if m.inside[:2] == session.inside[:2]}
+    return {m.public.port for m in table.mappings if m.host == session.host}
 
 
-def ports_with_server(
-    table: NatTable, correct: Change, session: SessionKey, address: Any
-) -> set[int]:
-    others = {m.public.port for m in table.mappings if has_server(m, session.server)}
-    return ports_of_host(table, correct, session, address) | others
+def ports_with_server(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
+    return {m.public.port for m in table.mappings if m.host == session.host or has_server(m, session.server)}
 
 
-def find_newest(table: NatTable, _: Change, proto: int, public: NatEndpoint) -> NatMapping | None:
-    newest = reversed(table.mappings)
-    return next((m for m in newest if (m.protocol, m.public) == (proto, public)), None)
+def find_newest(table: NatTable, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
+    return [correct(proto, public), *(m for m in table.mappings if (m.protocol, m.public) == (proto, public))][-1]
 
 
 def choose_for_port(step: int) -> Change:
     """Choose as if the inside port were another one."""
-
-    def choose(_: NatTable, correct: Change, session: SessionKey, address: Any) -> int | None:
-        inside = session.inside._replace(port=session.inside.port + step)
-        return correct(session._replace(inside=inside), address)
-
-    return choose
+    return lambda _, correct, session, address: correct(session._replace(
+        inside=session.inside._replace(port=session.inside.port + step)), address)
 
 
-def break_checksum(_: NatTable, correct: Change, packet: IPPacket, mapping: NatMapping) -> IPPacket:
-    translated = correct(packet, mapping)
+def break_checksum(_: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    [(side, translated, to)] = correct(packet, host)
     octets = bytearray(translated.octets)
-    octets[{UDP17: 7, TCP6: 17}[packet.proto]] ^= 1
-    return replace(translated, octets=bytes(octets))
+    octets[CHECKSUM_OFFSET[packet.proto]] ^= 1
+    return [(side, replace(translated, octets=bytes(octets)), to)]
 
 
-# fmt: off
 plant_flows("by destination", "-REQ-1-endpoint-independent", "tcp-endpoint-independent", "query-independent",
             find_inside=find_by_destination)
 plant_flows("contended by destination", "-REQ-1-endpoint-independent-contended",
@@ -146,33 +132,63 @@ plant("parity lost", "parity", choose_port=choose_for_port(1))
 plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
 plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
 plant("unpaired", "pooling", choose_address=lambda t, *_: t.pool[len(t.mappings) % len(t.pool)])
-plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", translate_source=break_checksum)
+plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_checksum)
 
 
 # filtering and hairpinning
 
 
+def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: Change = drop) -> Change:
+    """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
+
+    def send_in(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+        if packet.is_error or packet.src in table.pool:
+            return correct(packet)
+        mapping = table.find_public(transport_of(packet), endpoint(packet, is_source=False))
+        return correct(packet) if accepts(mapping, packet) else otherwise(table, packet)
+
+    return send_in
+
+
+def knows_server(mapping: NatMapping, packet: IPPacket) -> bool:
+    return has_server(mapping, endpoint(packet, is_source=True))
+
+
+def keep_source(_: NatTable, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    """Translate hairpinned packets, but not their sources."""
+    source = endpoint(packet, is_source=True)
+    return [(side, replace_endpoint(p, source, is_source=True) if side == "left" else p, to)
+            for side, p, to in correct(packet, host)]
+
+
 plant_flows("strict filter", "-REQ-8-filtering-address", "tcp-filtering-address",
-            accepts=lambda _, __, mapping, server: server in mapping.servers)
+            send_in=filter_servers(lambda m, packet: endpoint(packet, is_source=True) in m.servers))
 plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint",
-            accepts=lambda _, __, mapping, server: has_server(mapping, server))
-plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning", hairpin=drop)
-plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source",
-            hairpin=lambda _, correct, packet, translated: correct(packet, packet))
-plant("hairpinned errors dropped", "hairpinned-error", hairpin_error=drop)
+            send_in=filter_servers(knows_server))
+plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning",
+            send_in=lambda t, correct, packet: drop() if packet.src in t.pool else correct(packet))
+plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source", send_out=keep_source)
+plant("hairpinned errors dropped", "hairpinned-error", send_error_out=lambda t, correct, packet, host:
+      drop() if packet.dst in t.pool else correct(packet, host))
 
 
 # ICMP errors, fragments and protocols
 
 
-def end_mapping(t: NatTable, correct: Change, quoted: IPPacket, mapping: NatMapping) -> IPPacket:
-    t.mappings.remove(mapping)
-    return correct(quoted, mapping)
+def end_mappings(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+    sent, table.mappings = correct(packet), []
+    return sent
 
 
-def refuse(condition: Callable[[NatDevice, str, IPPacket], bool]) -> Change:
-    """Return a `forward` that drops the packets for which a condition holds."""
-    return lambda d, correct, side, packet: [] if condition(d, side, packet) else correct(side, packet)
+def keep_quoted(_: NatTable, correct: Change, packet: IPPacket, *host: Any) -> list[Translated]:
+    [(side, translated, to)] = correct(packet, *host)
+    return [(side, translated.with_message(packet.octets), to)]
+
+
+def refuse(condition: Callable[[NatDevice, IPPacket], bool], link: str = "") -> Change:
+    """Return a `forward` that drops packets of a link for which a condition holds."""
+    return lambda d, correct, side, packet: (
+        [] if link in side and condition(d, packet) else correct(side, packet))
 
 
 def is_late(device: NatDevice, packet: IPPacket) -> bool:
@@ -180,113 +196,94 @@ def is_late(device: NatDevice, packet: IPPacket) -> bool:
     return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-def forward_expired(_: NatDevice, correct: Change, packet: IPPacket) -> IPPacket:
-    return correct(replace(packet, ttl=9) if packet.ttl == 1 else packet)
+def forward_to_first(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+    try:
+        return correct(packet)
+    except Drop:
+        host = table.view.hosts[0]
+        return [("left", replace(packet, dst=host), host)]
 
 
-def forward_to_first(table: NatTable, _: Change, packet: IPPacket) -> list[Translated]:
-    host = table.view.hosts[0]
-    return [Translated("left", replace(packet, dst=host), host)]
-
-
-plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0",
-            translate_quoted_source=drop)
+plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0", send_error_in=drop)
 plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1",
-            translate_quoted_source=lambda _, __, quoted, mapping: quoted)
+            send_error_in=keep_quoted)
 plant_flows("errors end mappings", "error-keeps-mapping", "tcp-error-keeps-11-0", "query-error-keeps",
-            translate_quoted_source=end_mapping)
-plant("unknown errors forwarded", "error-unmapped", handle_unknown=forward_to_first)
-plant("no checksum check", "error-checksum", is_valid_error=lambda *_: True)
+            send_error_in=end_mappings)
+plant("unknown errors forwarded", "error-unmapped", send_error_in=forward_to_first)
+plant("no checksum check", "error-checksum",
+      send_error_in=lambda _, correct, packet: correct(packet.with_message(packet.octets)))
 plant("errors from inside dropped", "error-from-inside", send_error_out=drop)
-plant("quoted destination kept", "error-from-inside",
-      translate_quoted_destination=lambda _, __, quoted, mapping: quoted)
-plant("TTL 1 forwarded", "time-exceeded", decrement=forward_expired)
+plant("quoted destination kept", "error-from-inside", send_error_out=keep_quoted)
+plant("TTL 1 forwarded", "time-exceeded",
+      decrement=lambda _, correct, packet: correct(replace(packet, ttl=max(packet.ttl, 9))))
 plant("no time exceeded", "time-exceeded", send_error=lambda *_: [])
 for word, link, direction in (("", "left", "out"), (" inwards", "right", "in")):
     plant(f"no fragments{word}", f"fragments-{direction}-in-order",
-          forward=refuse(lambda _, side, p, link=link: side == link and p.is_fragment))  # type: ignore[misc]
-    plant(f"no late fragments{word}", f"fragments-{direction}-out-of-order",
-          forward=refuse(lambda d, side, p, link=link: side == link and is_late(d, p)))  # type: ignore[misc]
-plant("no TCP", "tcp-exchange", forward=refuse(lambda _, side, p: p.proto == TCP6))
-plant("no queries", "REQ-1-query", forward=refuse(lambda _, side, p: p.proto == ICMP4))
-# fmt: on
+          forward=refuse(lambda _, packet: packet.is_fragment, link))
+    plant(f"no late fragments{word}", f"fragments-{direction}-out-of-order", forward=refuse(is_late, link))
+plant("no TCP", "tcp-exchange", forward=refuse(lambda _, packet: packet.proto == TCP6))
+plant("no queries", "REQ-1-query", forward=refuse(lambda _, packet: packet.proto == ICMP4))
 
 
 # TCP
 
 
-def drop_segments(condition: Callable[[NatTable, str, str, NatEndpoint], bool]) -> Change:
-    """Return a `follow` that drops segments by table, flags, side and server."""
-
-    def follow(t: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, *to: Any) -> None:  # fmt: skip
-        if condition(t, str(TCP(packet.octets[:20]).flags), *to):
-            raise Drop
-        correct(mapping, packet, *to)
-
-    return follow
+def flags_of(packet: IPPacket) -> str:
+    return str(TCP(packet.octets[:20]).flags)
 
 
-def follow_then(action: Callable[[NatTable, NatMapping], None], flag: str = "") -> Change:
-    """Return a `follow` that does something after segments with a flag."""
+def drop_resets(side: str) -> Change:
+    return lambda _, correct, mapping, packet, at: (
+        drop() if "R" in flags_of(packet) and at == side else correct(mapping, packet, at))
 
-    def follow(t: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, *to: Any) -> None:  # fmt: skip
-        correct(mapping, packet, *to)
-        if flag in str(TCP(packet.octets[:20]).flags):
-            action(t, mapping)
 
-    return follow
+def use_then(action: Callable[[NatTable, NatMapping], Any], flag: str = "", only: str = "") -> Change:
+    """Return a `use` that does something after segments with a flag, or after packets of one side only."""
+
+    def use(table: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
+        correct(mapping, packet, side)
+        if (not flag or flag in flags_of(packet)) and only in side:
+            action(table, mapping)
+
+    return use
+
+
+def forget_reset(*, accepted: bool) -> Callable[[NatTable, NatMapping], Any]:
+    """Forget connections after segments RST that their hosts accept, or after others."""
+    return lambda t, m: t.mappings.remove(m) if (m.lifetime_s == RESET_S) == accepted else None
 
 
 def shorten(seconds: float) -> Callable[[NatTable, NatMapping], None]:
     return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
 
 
-def note_syn(table: Any, correct: Change, packet: IPPacket, **options: Any) -> list[Translated]:
-    table.is_syn = packet.proto == TCP6 and TCP(packet.octets[:20]).flags == "S"
-    return correct(packet, **options)
-
-
-def accept_one_open(table: Any, _: Change, mapping: NatMapping, __: NatEndpoint) -> bool:
-    return "left" not in mapping.syn_sides or len(mapping.syn_sides) == 2 or not table.is_syn
-
-
-def forget_after_stray_reset(t: NatTable, _: Change, mapping: NatMapping, *, fits: bool) -> None:
-    mapping.lifetime_s = RESET_S
-    if not fits:
-        t.mappings.remove(mapping)
-
-
-def answer(_: NatTable, __: Change, packet: IPPacket, ___: NatEndpoint) -> list[Translated]:
-    return [Translated("right", replace(packet, src=packet.dst, dst=packet.src))]
-
-
-def remember(table: Any, _: Change, packet: IPPacket, server: NatEndpoint) -> None:
-    table.strangers = {server}
+def remember(table: Any, packet: IPPacket) -> None:
+    table.stranger = endpoint(packet, is_source=True)
     raise Drop
 
 
-# fmt: off
-def accept_known(_: NatTable, __: Change, mapping: NatMapping, server: NatEndpoint) -> bool:
-    return mapping.protocol != TCP6 or has_server(mapping, server)
+def refuse_stranger(table: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    is_known = endpoint(packet, is_source=False) == getattr(table, "stranger", None)
+    return drop() if is_known else correct(packet, host)
 
 
-plant("tcp RST in dropped", "tcp-reset-in",
-      follow=drop_segments(lambda _, flags, side, __: "R" in flags and side == "right"))
-plant("tcp RST out dropped", "tcp-reset-out",
-      follow=drop_segments(lambda _, flags, side, __: "R" in flags and side == "left"))
-plant("tcp FIN forgets", "tcp-half-closed", follow=follow_then(lambda t, m: t.mappings.remove(m), "F"))
-plant("tcp no simultaneous open", "tcp-simultaneous-open", send_in=note_syn, accepts=accept_one_open)
-plant("tcp RST forgets", "tcp-after-reset", follow_reset=forget)
-plant("tcp stray RST forgets", "tcp-stray-reset", follow_reset=forget_after_stray_reset)
-plant("tcp answers strangers", "tcp-unsolicited-silent", accepts=accept_known, handle_stranger=answer)
-plant("tcp remembers strangers", "tcp-unsolicited-then-asked", accepts=accept_known, handle_stranger=remember,
-      follow=drop_segments(lambda t, _, __, server: server in getattr(t, "strangers", ())))
+plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
+plant("tcp RST out dropped", "tcp-reset-out", TCP6, use=drop_resets("left"))
+plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(lambda t, m: t.mappings.remove(m), "F"))
+plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6, send_in=filter_servers(
+    lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
+plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
+plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
+plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(
+    knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
+plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
+      send_in=filter_servers(knows_server, remember), send_out=refuse_stranger)
 
 
 # limits
 
 
-def refuse_wrongly(*_: Any) -> NatMapping:
+def drop_with_port_unreachable(*_: Any) -> NatMapping:
     raise Drop(IcmpError(3, 3))
 
 
@@ -296,15 +293,15 @@ def replace_oldest(table: NatTable, _: Change, session: SessionKey) -> NatMappin
 
 
 def grow(table: NatTable, correct: Change, session: SessionKey) -> NatMapping:
-    kept, table.mappings = table.mappings, []
+    before, table.mappings = table.mappings, []
     mapping = correct(session)
-    table.mappings = [*kept, mapping]
+    table.mappings = [*before, mapping]
     return mapping
 
 
 plant("no limit", "block-limit", port_range=lambda table, *_: table.view.public)
 plant("not told", "block-told", handle_exhaustion=drop)
-plant("told wrongly", "full-told", handle_exhaustion=refuse_wrongly)
+plant("told wrongly", "full-told", handle_exhaustion=drop_with_port_unreachable)
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
 plant("table grows", "table-limit", create=grow)
 plant("table not told", "table-told", handle_exhaustion=drop)
@@ -316,13 +313,12 @@ plant("one block", "block-others", host_number=lambda *_: 0)
 # flush, reset and timers
 
 
-def die_of_unknown_reply(table: Any, _: Change, packet: IPPacket) -> None:
-    table.is_dead = packet.proto == ICMP4
-    raise Drop
-
-
-def create_alive(table: Any, correct: Change, session: SessionKey) -> NatMapping:
-    return drop() if getattr(table, "is_dead", False) else correct(session)
+def die_of_unknown_reply(table: Any, correct: Change, packet: IPPacket) -> list[Translated]:
+    try:
+        return correct(packet)
+    except Drop:
+        table.is_dead = packet.proto == ICMP4
+        raise
 
 
 def keep_mappings(device: NatDevice, _: Change) -> None:
@@ -331,34 +327,26 @@ def keep_mappings(device: NatDevice, _: Change) -> None:
 
 
 def keep_protocol(proto: int) -> Change:
-    def flush(table: NatTable, _: Change) -> None:
-        table.mappings = [m for m in table.mappings if m.protocol == proto]
-
-    return flush
+    return lambda table, _: setattr(table, "mappings", [m for m in table.mappings if m.protocol == proto])
 
 
 def refresh_except(side: str) -> Change:
-    return lambda _, correct, mapping, at: None if at == side else correct(mapping, at)
-
-
-def refresh_briefly(_: NatTable, correct: Change, mapping: NatMapping, side: Any) -> None:
-    correct(mapping, side)
-    if (mapping.protocol, side) == (UDP17, "right"):
-        mapping.lifetime_s = 100
+    return lambda _, correct, mapping, packet, at: None if at == side else correct(mapping, packet, at)
 
 
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
     plant(f"flush keeps {word}", f"flush-{word}", flush=keep_protocol(proto))
-plant("ends by an unknown reply", "flush-icmp", handle_unknown=die_of_unknown_reply, create=create_alive)
+plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply,
+      create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
 plant("given away by restart", "configured-again", reset=keep_mappings)
 plant("timer halved", "timer-lasts", UDP17, initial_lifetime_s=lambda _, correct, proto: correct(proto) / 2)
 plant("timer ignored", "timer-ends", UDP17, initial_lifetime_s=lambda *_: 300)
-plant("no refresh out", "timer-refresh-out", refresh=refresh_except("left"))
-plant("no refresh in", "timer-refresh-in", refresh=refresh_except("right"))
+plant("no refresh out", "timer-refresh-out", use=refresh_except("left"))
+plant("no refresh in", "timer-refresh-in", use=refresh_except("right"))
 plant("udp short", "timer-udp", UDP17, initial_lifetime_s=lambda *_: 60)
-plant("answered short", "timer-udp-answered", refresh=refresh_briefly)
+plant("answered short", "timer-udp-answered", UDP17, use=use_then(shorten(100), only="right"))
 plant("query short", "timer-query", ICMP4, initial_lifetime_s=lambda *_: 30)
 plant("syn short", "timer-tcp-transitory", TCP6, initial_lifetime_s=lambda *_: 60)
-plant("closing short", "timer-tcp-closing", follow=follow_then(shorten(60), "F"))
-plant("connection short", "timer-tcp-established", follow=follow_then(shorten(3600)))
+plant("closing short", "timer-tcp-closing", TCP6, use=use_then(shorten(60), "F"))
+plant("connection short", "timer-tcp-established", TCP6, use=use_then(shorten(3600)))
 # fmt: on

@@ -23,8 +23,8 @@ from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.device import PacketDevice
 from v6t.audit.packet_device.maps import MapDomain, PrefixMap, TableMap, find_psid
 from v6t.audit.packet_device.packets import Drop, Reassembly, port, read_packet
-from v6t.audit.packet_device.prefix import translate_prefix
 from v6t.audit.packet_device.relays import decapsulated_ecn
+from v6t.audit.packet_device.translator import translate_prefix
 from v6t.audit.wire import Wire, parse
 from v6t.base.errors import UsageError
 from v6t.plugins.audit_views import AddressTable, SideName
@@ -70,24 +70,25 @@ def rule_of(vector: Any) -> MapRule:
 
 @pytest.mark.parametrize("vector", vectors("siit", "rfc6052"))
 def test_prefix_map_with_rfc6052_example_agrees(vector: Any) -> None:
-    prefix = PrefixMap(IPv6Network(vector["prefix"]))
-    assert prefix.to_ipv6(IPv4Address(vector["ipv4"])) == IPv6Address(vector["ipv6"])
-    assert prefix.to_ipv4(IPv6Address(vector["ipv6"])) == IPv4Address(vector["ipv4"])
+    prefix, ipv4 = PrefixMap(IPv6Network(vector["prefix"])), IPv4Address(vector["ipv4"])
+    ipv6 = IPv6Address(vector["ipv6"])
+    assert (prefix.to_ipv6(ipv4), prefix.to_ipv4(ipv6)) == (ipv6, ipv4)
+
+
+def table_of(vector: Any) -> TableMap:
+    eams = ((IPv4Network(four), IPv6Network(six)) for four, six in vector["table"])
+    return TableMap(AddressTable(tuple(eams)))
 
 
 @pytest.mark.parametrize("vector", vectors("siit", "eam"))
 def test_table_map_with_rfc7757_example_agrees(vector: Any) -> None:
-    eams = tuple((IPv4Network(four), IPv6Network(six)) for four, six in vector["table"])
-    table = TableMap(AddressTable(eams))
-    assert table.to_ipv6(IPv4Address(vector["ipv4"])) == IPv6Address(vector["ipv6"])
-    assert table.to_ipv4(IPv6Address(vector["ipv6"])) == IPv4Address(vector["ipv4"])
+    table, ipv4, ipv6 = table_of(vector), IPv4Address(vector["ipv4"]), IPv6Address(vector["ipv6"])
+    assert (table.to_ipv6(ipv4), table.to_ipv4(ipv6)) == (ipv6, ipv4)
 
 
 @pytest.mark.parametrize("vector", vectors("siit", "eam_lpm"))
 def test_table_map_with_overlapping_mappings_takes_longest_prefix(vector: Any) -> None:
-    eams = tuple((IPv4Network(four), IPv6Network(six)) for four, six in vector["table"])
-    table = TableMap(AddressTable(eams))
-    ipv6, ipv4 = vector["v6_to_v4"]
+    table, (ipv6, ipv4) = table_of(vector), vector["v6_to_v4"]
     assert table.to_ipv4(IPv6Address(ipv6)) == IPv4Address(ipv4)
     ipv4, ipv6 = vector["v4_to_v6"]
     assert table.to_ipv6(IPv4Address(ipv4)) == IPv6Address(ipv6)
@@ -106,10 +107,8 @@ def test_map_domain_with_published_ce_agrees(vector: Any) -> None:
 def test_find_psid_with_published_port_set_agrees(vector: Any) -> None:
     offset, length = vector["psid_offset"], vector["psid_len"]
     for ports in vector["sets"]:
-        for low, high in (ports["first"], ports["last"]):
-            assert {int(find_psid(p, offset, length) or "0", 2) for p in (low, high)} == {
-                ports["psid"]
-            }
+        psids = {find_psid(p, offset, length) for p in (*ports["first"], *ports["last"])}
+        assert {int(psid or "0", 2) for psid in psids} == {ports["psid"]}
     if offset:
         assert find_psid(0, offset, length or 1) is None
 
@@ -150,9 +149,8 @@ def test_translator_with_plain_packets_translates_each_header_field() -> None:
 @pytest.mark.parametrize("vector", vectors("siit", "udp_checksum"))
 def test_translator_with_udp_checksum_vector_agrees(vector: Any) -> None:
     four, six = vector["ipv4"], vector["ipv6"]
-    udp = UDP(sport=vector["sport"], dport=vector["dport"]) / Raw(
-        bytes.fromhex(vector["payload_hex"])
-    )
+    payload = Raw(bytes.fromhex(vector["payload_hex"]))
+    udp = UDP(sport=vector["sport"], dport=vector["dport"]) / payload
     [(out, packet)] = send(Siit(), "left", IPv6(src=six["src"], dst=six["dst"]) / udp)
     assert (out, packet.src, packet.dst) == ("right", four["src"], four["dst"])
     assert UDP(bytes(packet.payload)).chksum == int(four["checksum"], 16)
@@ -162,53 +160,44 @@ def test_translator_with_udp_checksum_vector_agrees(vector: Any) -> None:
 def test_translator_with_icmp_error_vector_agrees(vector: Any) -> None:
     kind, code = vector["v4"][:2]
     about = IP(src="198.18.0.2", dst="198.19.0.2", ttl=7) / UDP(sport=4, dport=5) / Raw(bytes(64))
-    error = (
-        ICMP(type=kind, code=code, nexthopmtu=1300)
-        if (kind, code) == (3, 4)
-        else ICMP(type=kind, code=code)
-    )
-    [(out, packet)] = send(
-        Siit(), "right", IP(src="198.19.0.2", dst="198.18.0.2") / error / Raw(bytes(about))
-    )
+    error = ICMP(type=kind, code=code) / Raw(bytes(about))
+    if (kind, code) == (3, 4):
+        error.nexthopmtu = 1300
+    [(out, packet)] = send(Siit(), "right", IP(src="198.19.0.2", dst="198.18.0.2") / error)
     message = bytes(packet.payload)
     assert (out, message[0], message[1]) == ("left", *vector["v6"][:2])
     quoted = IPv6(message[8:])
     assert (quoted.src, quoted.dst, quoted.hlim) == ("2001:2::2", "2001:2:0:1000::2", 7)
 
 
+def relay_of(kind: type[Technology], vector: Any, **params: Any) -> Technology:
+    """Return the relay of a vector's rule."""
+    rule = vector["rule"]
+    names = {"rule_ipv6": "ipv6_prefix", "rule_ipv4": "ipv4_prefix"}
+    params |= {name: rule[key] for name, key in names.items()}
+    return with_params(kind(), ea_len=rule["ea_len"], psid_offset=rule["psid_offset"], **params)
+
+
 @pytest.mark.parametrize("vector", vectors("map", "mapt_packet"))
 def test_mapt_relay_with_rfc7599_example_agrees(vector: Any) -> None:
-    rule = vector["rule"]
-    relay = with_params(
-        MapTBorderRelay(), rule_ipv6=rule["ipv6_prefix"], rule_ipv4=rule["ipv4_prefix"],
-        ea_len=rule["ea_len"], psid_offset=rule["psid_offset"], dmr=vector["dmr"],
-    )  # fmt: skip
-    packet = IP(src=vector["ipv4_src"], dst=vector["ipv4_dst"]) / UDP(
-        sport=vector["sport"], dport=vector["dport"]
-    )
+    relay = relay_of(MapTBorderRelay, vector, dmr=vector["dmr"])
+    udp = UDP(sport=vector["sport"], dport=vector["dport"])
+    packet = IP(src=vector["ipv4_src"], dst=vector["ipv4_dst"]) / udp
     [(out, translated)] = send(relay, "right", packet)
-    assert out == "left"
-    assert translated.src == vector["expect"]["ipv6_src"]
-    assert translated.dst == vector["expect"]["ipv6_dst"]
+    ends = {"ipv6_src": translated.src, "ipv6_dst": translated.dst}
+    assert (out, ends) == ("left", {name: vector["expect"][name] for name in ends})
 
 
 @pytest.mark.parametrize("vector", vectors("map", "negative_source_check"))
 def test_mape_relay_with_spoofed_source_vector_drops(vector: Any) -> None:
-    rule = vector["rule"]
-    relay = with_params(
-        MapEBorderRelay(), rule_ipv6=rule["ipv6_prefix"], rule_ipv4=rule["ipv4_prefix"],
-        ea_len=rule["ea_len"], psid_offset=rule["psid_offset"],
-    )  # fmt: skip
-    inner = IP(src=vector.get("ipv4_src", "198.18.0.12"), dst="203.0.113.56") / UDP(
-        sport=vector["sport"]
-    )
-    assert send(relay, "left", IPv6(src=vector["ipv6_src"], dst="2001:db8:6::1") / inner) == []
+    inner = IP(src=vector.get("ipv4_src", "198.18.0.12"), dst="203.0.113.56")
+    packet = IPv6(src=vector["ipv6_src"], dst="2001:db8:6::1") / inner / UDP(sport=vector["sport"])
+    assert send(relay_of(MapEBorderRelay, vector), "left", packet) == []
 
 
 def test_translator_with_options_and_expired_hop_limit_sends_error() -> None:
-    packet = IPv6(src="2001:2::2", dst="2001:2:0:1000::2", hlim=1) / IPv6ExtHdrDestOpt(
-        options=[PadN(optdata=b"1234")]
-    )
+    options = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"1234")])
+    packet = IPv6(src="2001:2::2", dst="2001:2:0:1000::2", hlim=1) / options
     [(out, error)] = send(Siit(), "left", packet / UDP(sport=4, dport=5))
     assert (out, error.dst) == ("left", "2001:2::2")
     assert bytes(error.payload)[:2] == bytes(ICMPv6TimeExceeded(code=0))[:2]
@@ -239,13 +228,12 @@ def test_translator_with_icmp_error_about_error_drops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer", "expected"),
+    ("inner", "by_outer"),
     # RFC 6040, figure 4: Not-ECT 0, ECT(1) 1, ECT(0) 2, CE 3
-    [(0, 0, 0), (0, 1, 0), (0, 2, 0), (2, 0, 2), (2, 1, 1), (2, 2, 2), (2, 3, 3), (1, 0, 1),
-     (1, 1, 1), (1, 2, 1), (1, 3, 3), (3, 0, 3), (3, 1, 3), (3, 2, 3), (3, 3, 3)],
-)  # fmt: skip
-def test_decapsulated_ecn_with_rfc6040_table_agrees(inner: int, outer: int, expected: int) -> None:
-    assert decapsulated_ecn(inner, outer) == expected
+    [(0, [0, 0, 0]), (1, [1, 1, 1, 3]), (2, [2, 1, 2, 3]), (3, [3, 3, 3, 3])],
+)
+def test_decapsulated_ecn_with_rfc6040_table_agrees(inner: int, by_outer: list[int]) -> None:
+    assert [decapsulated_ecn(inner, outer) for outer in range(len(by_outer))] == by_outer
 
 
 def test_decapsulated_ecn_with_mark_on_not_ect_drops() -> None:
@@ -256,23 +244,21 @@ def test_decapsulated_ecn_with_mark_on_not_ect_drops() -> None:
 def test_nat_with_reset_keeps_session_for_four_minutes() -> None:
     technology = with_params(Nat44(), **Nat44().audit_params())
     device, wire = build_device(technology), Wire(technology.links)
-    ends = {"src": "198.18.0.2", "dst": "198.19.0.2"}
-
-    def exchange(side: SideName, packet: Packet, now_s: float) -> int:
-        return len(device.receive(side, wire.frame(side, packet).octets, now_s))
-
-    for flags in ("S", "R"):
-        assert exchange("left", IP(**ends) / TCP(sport=20000, dport=7, flags=flags), 0.0) == 1
-    answer = IP(src="198.19.0.2", dst="198.19.0.1") / TCP(sport=7, dport=20000, flags="A")
-    assert exchange("right", answer, 239.0) == 1
-    assert exchange("right", answer, 1000.0) == 0
+    request = IP(src="198.18.0.2", dst="198.19.0.2") / TCP(sport=20000, dport=7)
+    answer = IP(src="198.19.0.2", dst="198.19.0.1") / TCP(sport=7, dport=20000)
+    for side, packet, flags, now_s, count in (
+        ("left", request, "S", 0.0, 1), ("left", request, "R", 0.0, 1),
+        ("right", answer, "A", 239.0, 1), ("right", answer, "A", 1000.0, 0),
+    ):  # fmt: skip
+        packet[TCP].flags = flags
+        assert len(device.receive(side, wire.frame(side, packet).octets, now_s)) == count
 
 
 def test_port_of_quoted_packet_belongs_to_the_other_end() -> None:
     about = IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=1000, dport=2000)
     error = IP(src="192.0.2.2", dst="192.0.2.1") / ICMP(type=3, code=3) / Raw(bytes(about))
-    assert port(read_packet(bytes(error)), is_source=False) == 1000
-    assert port(read_packet(bytes(error)), is_source=True) == 2000
+    packet = read_packet(bytes(error))
+    assert (port(packet, is_source=False), port(packet, is_source=True)) == (1000, 2000)
 
 
 def test_reassembly_with_fragments_in_any_order_returns_whole_packet() -> None:
@@ -281,9 +267,9 @@ def test_reassembly_with_fragments_in_any_order_returns_whole_packet() -> None:
     first = IP(**ends, flags="MF") / Raw(octets[:24])
     last = IP(**ends, frag=3) / Raw(octets[24:])
     reassembly = Reassembly()
-    assert reassembly.add(read_packet(bytes(last))) is None
+    with pytest.raises(Drop):
+        reassembly.add(read_packet(bytes(last)))
     whole = reassembly.add(read_packet(bytes(first)))
-    assert whole is not None
     assert (whole.octets, whole.more, whole.offset) == (octets, False, 0)
 
 

@@ -12,7 +12,7 @@ import pytest
 from v6t.audit.auditor import load_suites, select_clauses
 from v6t.audit.clause import Clause, subject_of
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.six_in_four import SixInFourDevice
+from v6t.audit.packet_device.relays import SixInFourDevice
 from v6t.core.config.plugins import load_plugin
 from v6t.plugins.base import Technology
 from v6t.tests.audit.in_process import outcomes

@@ -1,0 +1,333 @@
+"""Hosts and servers of a NAT, sessions between them, and scenarios that judge what passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import IPv4Address, ip_address
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from scapy.layers.inet import ICMP, TCP, UDP
+from scapy.layers.inet6 import (
+    ICMPv6DestUnreach,
+    ICMPv6EchoReply,
+    ICMPv6EchoRequest,
+    ICMPv6PacketTooBig,
+    ICMPv6TimeExceeded,
+)
+from scapy.packet import Packet, Raw
+from v6t.audit.clause import Clause, Frame, Level, Send, Steps, conforms, deviates, not_testable
+from v6t.audit.hosts import DATA, TTL, header
+from v6t.audit.match import checksum_error
+from v6t.audit.wire import Wire, is_icmp_error, parse, ports_of, protocol_of, transport_octets
+from v6t.plugins.address_mappings import embed
+from v6t.plugins.audit_views import Address, Nat, SideName
+
+FIRST_PORT, SERVER_PORT = 20000, 7
+MAPPINGS_PER_AUDIT = 1024
+BASIC_LABELS = ("mapped", "query", "tcp-exchange")
+"""What a NAT66 must do, although no RFC requires it."""
+ISNS, FAR = (0x01020304, 0x0A0B0C0D), 0x40000000
+"""Initial sequence numbers of host and server, and a distance far beyond every window."""
+T = TypeVar("T")
+Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
+Result: TypeAlias = bool | tuple[bool, str]
+"""Whether the device does what the clause requires, and what it did: by default what it sent."""
+
+
+class NotTestable(Exception):
+    """A scenario cannot be carried out with a device."""
+
+
+class DeviceDead(Exception):
+    """No plain packet passes any more, though one did before."""
+
+
+class Endpoint(NamedTuple):
+    """An address and a port, or the identifier of an echo."""
+
+    address: Address
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.address} port {self.port}"
+
+
+class Flow(NamedTuple):
+    """Packets of UDP, TCP or ICMP queries: protocol numbers of IPv4 and IPv6, and prefix of labels."""
+
+    ipv4: int
+    ipv6: int
+    prefix: str
+
+    def is_of(self, packet: Packet) -> bool:
+        return protocol_of(packet) == (self.ipv4 if packet.version == 4 else self.ipv6)
+
+
+UNMAPPED = Endpoint(IPv4Address(0), 0)
+UDP_FLOW, TCP_FLOW, ICMP_QUERY = Flow(17, 17, ""), Flow(6, 6, "tcp-"), Flow(1, 58, "query-")
+
+
+@dataclass
+class NatHosts:
+    """Hosts on the left link of a NAT, servers on the right link."""
+
+    view: Nat
+    wire: Wire
+    ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
+    """Inside ports that no clause has used yet: the state of one must not help another."""
+    heard: Sequence[Frame] = ()
+    """Frames that the device sent last."""
+
+    def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
+        return Endpoint(self.view.servers[number], port)
+
+    def own_address(self, host: int) -> Address:
+        """Return a host's address as the host itself writes it, also inside the tunnel of a B4."""
+        return self.view.customer or self.view.hosts[host]
+
+    def known_address(self, address: Address) -> Address:
+        """Return the address by which hosts address a server or a public address."""
+        return address if self.view.prefix is None else embed(self.view.prefix, address)  # type: ignore[arg-type]
+
+    def send_up(self, host: int, *packets: Packet, **options: Any) -> Talk[None]:
+        """Send packets of a host, through its tunnel if it is a B4."""
+        aftr = self.view.aftr
+        if aftr is not None:
+            packets = tuple(header(self.view.hosts[host], aftr) / packet for packet in packets)
+        yield from self._send("left", packets, **options)
+
+    def send_down(self, *packets: Packet | bytes, **options: Any) -> Talk[None]:
+        yield from self._send("right", packets, **options)
+
+    def _send(self, side: SideName, packets: Sequence[Any], **options: Any) -> Talk[None]:
+        self.heard = yield Send([self.wire.frame(side, packet) for packet in packets], **options)
+
+    def arrivals(self) -> list[tuple[int, Packet]]:
+        """Return the packets that reached hosts, out of their tunnels, with the hosts' numbers."""
+        arrivals = []
+        for packet in self.wire.packets("left", self.heard):
+            target = ip_address(packet.dst)
+            inner = packet if self.view.aftr is None else parse(transport_octets(packet))
+            if target in self.view.hosts and inner is not None:
+                arrivals.append((self.view.hosts.index(target), inner))
+        return arrivals
+
+    def errors_at(self, host: int) -> list[Packet]:
+        return [packet for at, packet in self.arrivals() if at == host and is_icmp_error(packet)]
+
+    def departures(self) -> list[Packet]:
+        """Return the packets that reached servers."""
+        return self.wire.packets("right", self.heard)
+
+    def describe(self) -> str:
+        return self.wire.describe(self.heard)
+
+
+@dataclass
+class NatSession:
+    """A session of a host, by default on a new port, with a server, by default the first one.
+
+    `flags` and `data` of its packets are those of TCP.
+    """
+
+    h: NatHosts
+    flow: Flow
+    host: int = 0
+    port: int = 0
+    server: Endpoint = UNMAPPED
+    public: Endpoint = UNMAPPED
+    """The host as the server sees it."""
+    numbers: list[int] = field(default_factory=lambda: list(ISNS))
+    """Next TCP sequence numbers of host and server."""
+    pending: tuple[Packet, str, bytes] = field(init=False)
+    """The server's next packet, its flags and data."""
+
+    def __post_init__(self) -> None:
+        self.port = self.port or next(self.h.ports)
+        self.server = self.h.server(0) if self.server is UNMAPPED else self.server
+
+    def build(
+        self, flags: str = "S", data: bytes = b"", ttl: int = TTL, *, is_answer: bool = False
+    ) -> Packet:
+        source, target = self.server, self.public
+        if not is_answer:
+            source = Endpoint(self.h.own_address(self.host), self.port)
+            target = Endpoint(self.h.known_address(self.server.address), self.server.port)
+        packet = build_packet(self.flow, source, target, ttl, is_answer=is_answer)
+        if self.flow is TCP_FLOW:
+            tcp, numbers = packet[TCP], self.numbers
+            tcp.flags, tcp.seq = flags, (ISNS if "S" in flags else numbers)[is_answer]
+            tcp.ack = numbers[not is_answer] if "A" in flags else 0
+            packet /= Raw(data)
+            numbers[is_answer] = tcp.seq + len(data) + bool({"S", "F"} & set(flags))
+        return packet
+
+    def prepare(self, flags: str = "", data: bytes = b"") -> NatSession:
+        """Make the server's next packet, for :meth:`repeat`."""
+        self.pending = self.build(flags, data, is_answer=True), flags, data
+        return self
+
+    def send(self, flags: str = "S", data: bytes = b"", **options: Any) -> Talk[bool]:
+        """Send the host's next packet; return whether it arrived. The first one tells `public`."""
+        yield from self.h.send_up(self.host, self.build(flags, data), **options)
+        for packet in filter(self.flow.is_of, self.h.departures()):
+            is_new = self.public == UNMAPPED and ip_address(packet.dst) == self.server.address
+            if self.is_valid(packet, flags, data) and (is_new or source_of(packet) == self.public):
+                self.public = source_of(packet)
+                return True
+        return False
+
+    def repeat(self, **options: Any) -> Talk[bool]:
+        """Send the server's prepared packet, once more perhaps; return whether it arrived."""
+        packet, flags, data = self.pending
+        yield from self.h.send_down(packet, **options)
+        return bool(self.arrivals(flags, data))
+
+    def answer(self, flags: str = "", data: bytes = b"", **options: Any) -> Talk[bool]:
+        return (yield from self.prepare(flags, data).repeat(**options))
+
+    def arrivals(self, flags: str = "", data: bytes = b"") -> list[Packet]:
+        """Return the session's valid packets that reached the host."""
+        return [
+            packet
+            for at, packet in self.h.arrivals()
+            if (at, ports_of(packet)[1]) == (self.host, self.port)
+            and self.flow.is_of(packet)
+            and not is_icmp_error(packet)
+            and self.is_valid(packet, flags, data)
+        ]
+
+    def is_valid(self, packet: Packet, flags: str, data: bytes) -> bool:
+        if checksum_error(packet) or self.flow is not TCP_FLOW:
+            return not checksum_error(packet)
+        tcp = packet.getlayer(TCP)
+        octets = transport_octets(packet)
+        return tcp is not None and tcp.flags == flags and octets[4 * tcp.dataofs :] == data
+
+    def open(self) -> Talk[Endpoint]:
+        """Send the host's first packet; return its public endpoint."""
+        if not (yield from self.send()):
+            raise NotTestable("no valid packet comes out, so no mapping can be observed")
+        return self.public
+
+    def establish(self) -> Talk[NatSession]:
+        """Open the session, for TCP with three segments."""
+        yield from self.open()
+        if self.flow is TCP_FLOW and (missing := (yield from self.play("<SA A>"))):
+            raise NotTestable(f"no connection can be opened: {missing} does not arrive")
+        return self
+
+    def play(self, script: str) -> Talk[str]:
+        """Send TCP segments until one does not arrive; return its step, or nothing.
+
+        ``FA>`` is the host's FIN, ``<PA+`` the server's data, ``<RA?`` a segment that need not arrive,
+        ``<R*`` one whose number is far outside the host's window.
+        """
+        for step in script.split():
+            flags, far = step.strip("<>+?*"), FAR * ("*" in step)
+            self.numbers[1] += far
+            act = self.answer if step.startswith("<") else self.send
+            has_arrived = yield from act(flags, DATA if "+" in step else b"")
+            self.numbers[1] -= far
+            if not has_arrived and not {"?", "*"} & set(step):
+                return step
+        return ""
+
+    def use(self) -> Talk[bool]:
+        """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
+        if self.flow is not TCP_FLOW:
+            return (yield from self.answer())
+        return not (yield from self.play("<PA+ PA+>"))
+
+    def error(self, kind: int, code: int, mtu: int = 0) -> Packet:
+        """Return a server's ICMP error about the host's packet; 8 octets of a segment are quoted."""
+        about = build_packet(self.flow, self.public, self.server)
+        if self.flow is TCP_FLOW:
+            about[TCP].seq = self.numbers[0]
+        quoted = bytes(about)[: -12 if self.flow is TCP_FLOW else None]
+        return build_error(self.server.address, self.public.address, quoted, kind, code, mtu)
+
+
+@dataclass(frozen=True)
+class NatScenario:
+    """An exchange of several packets, and the clause that it tests.
+
+    Attributes:
+        expected: describes the packets of a correct device.
+        exchange: sends packets and returns what they show; takes the NAT and `args`.
+        nat64: RFC, section and level for NAT64, if they differ.
+    """
+
+    rfc: str
+    section: str
+    label: str
+    level: Level
+    title: str
+    expected: str
+    exchange: Callable[..., Talk[Result]]
+    args: tuple[Any, ...] = ()
+    nat64: tuple[str, str, Level] | None = None
+    rate_limited: bool = False
+    lasts_s: float = 0.0
+    plain: bool = False
+
+    def clause(self, h: NatHosts) -> Clause:
+        """Return the clause for a NAT; what no RFC requires of a NAT66 is information."""
+        rfc, section, level = self.rfc, self.section, self.level
+        if self.nat64 and h.view.prefix is not None:
+            rfc, section, level = self.nat64
+        if h.view.pool[0].version == 6 and self.label not in BASIC_LABELS:
+            level = "MAY"
+        texts = rfc, section, self.label, level, self.title
+        return Clause(*texts, partial(self.steps, h), self.rate_limited, self.lasts_s, self.plain)
+
+    def steps(self, h: NatHosts) -> Steps:
+        """Carry out the exchange, with an empty table if it has no room for all mappings."""
+        if h.view.room < MAPPINGS_PER_AUDIT:
+            yield Send((), before="flush")
+        try:
+            result = yield from self.exchange(h, *self.args)
+        except NotTestable as exc:
+            return not_testable(self.expected, str(exc))
+        except DeviceDead as exc:
+            return deviates(self.expected, str(exc), dead=True)
+        is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
+        return (conforms if is_right else deviates)(self.expected, seen)
+
+
+def build_packet(
+    flow: Flow, source: Endpoint, target: Endpoint, ttl: int = TTL, *, is_answer: bool = False
+) -> Packet:
+    """Return a plain packet; the identifier of an echo is the host's port."""
+    ip = header(source.address, target.address, ttl=ttl)
+    if flow is TCP_FLOW:
+        return ip / TCP(sport=source.port, dport=target.port)
+    if flow is UDP_FLOW:
+        return ip / UDP(sport=source.port, dport=target.port) / Raw(DATA)
+    if ip.version == 6:
+        message = (ICMPv6EchoReply if is_answer else ICMPv6EchoRequest)()
+    else:
+        message = ICMP(type=0 if is_answer else 8)
+    message.id, message.seq = target.port if is_answer else source.port, 1
+    return ip / message / Raw(DATA)
+
+
+def build_error(
+    source: Address, target: Address, quoted: bytes, kind: int, code: int, mtu: int = 0
+) -> Packet:
+    """Return an ICMP error, or the ICMPv6 error with its meaning."""
+    if source.version == 4:
+        error = ICMP(type=kind, code=code, nexthopmtu=mtu) if mtu else ICMP(type=kind, code=code)
+    elif kind == 11:
+        error = ICMPv6TimeExceeded(code=code)
+    else:
+        error = ICMPv6PacketTooBig(mtu=mtu) if mtu else ICMPv6DestUnreach(code={1: 3, 3: 4}[code])
+    return header(source, target) / error / Raw(quoted)
+
+
+def source_of(packet: Packet) -> Endpoint:
+    """Return the source of a packet."""
+    return Endpoint(ip_address(packet.src), ports_of(packet)[0])

@@ -1,0 +1,339 @@
+"""TCP connections, limits, an emptied table and lifetimes of a NAT (RFC 4787, 5382, 6888, 7857)."""
+
+from __future__ import annotations
+
+from v6t.audit.clause import Send
+from v6t.audit.hosts import DATA
+from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
+from v6t.audit.nat_session import (
+    ICMP_QUERY,
+    SERVER_PORT,
+    TCP_FLOW,
+    UDP_FLOW,
+    UNMAPPED,
+    DeviceDead,
+    Flow,
+    NatHosts,
+    NatScenario,
+    NatSession,
+    NotTestable,
+    Result,
+    Talk,
+)
+from v6t.audit.wire import icmp_type, is_icmp_error
+from v6t.plugins.audit_views import (
+    FEW_PORTS,
+    FEW_PUBLIC_PORTS,
+    PORT_BLOCKS,
+    SHORT_TIMEOUT,
+    SHORT_TIMEOUT_S,
+    SMALL_TABLE,
+    SMALL_TABLE_SESSIONS,
+    SideName,
+)
+
+RATE_LIMIT_PAUSE_S = 1.5
+"""After this pause a device may send another error, so that silence means something."""
+UNSOLICITED_S = 6.0
+"""How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)."""
+EXCESS_MAPPINGS = 3
+"""Mappings that a host requests beyond those that fit."""
+UNREACHABLE = ((3, 1), (3, 13), (1, 0), (1, 1), (1, 3))
+"""ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)."""
+UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
+"""RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5."""
+UNREGISTERED_PORT = 40007
+"""For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)."""
+MARGIN_S = 5.0
+"""The audit waits this much less than a minimum: frames and busy machines take time."""
+SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)
+"""Shares of a minimum after which sessions are tried."""
+STREAM_S = 2.5
+"""Linux treats UDP as a stream with a longer timer from two seconds after the first answer on."""
+EARLY_S, LATE_S = 0.75 * SHORT_TIMEOUT_S, 1.75 * SHORT_TIMEOUT_S
+
+
+def _check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
+    s = NatSession(h, TCP_FLOW)
+    if missing := (yield from s.play(opening)):
+        raise NotTestable(f"no connection can be opened: {missing} does not arrive")
+    missing = yield from s.play(script)
+    return not missing, f"{missing} does not arrive" if missing else "as expected"
+
+
+def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
+    s = yield from NatSession(h, TCP_FLOW).establish()
+    server = h.server(1, 4323 if opens_later else 4322)
+    stranger = NatSession(h, TCP_FLOW, 0, s.port, server, s.public)
+    listen_s = 0.0 if opens_later else UNSOLICITED_S - 0.1
+    yield from stranger.answer("S", pause_s=RATE_LIMIT_PAUSE_S, listen_s=listen_s)
+    if h.departures() or not opens_later:
+        return not h.departures()
+    stranger.public = UNMAPPED
+    is_open = yield from stranger.send("S")
+    if not is_open or any(map(is_icmp_error, h.departures())):
+        return False
+    missing = yield from stranger.play("<SA A>")
+    return not missing, "the connection is not opened" if missing else "as expected"
+
+
+def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
+    """Request more mappings than fit the empty table, from even and odd ports in turn.
+
+    Returns:
+        sessions with a mapping, the number of those without, whether an ICMP error reported one.
+    """
+    mapped, refused, is_notified = [], 0, False
+    while refused < EXCESS_MAPPINGS and len(mapped) + refused < room + EXCESS_MAPPINGS:
+        s = NatSession(h, UDP_FLOW, host)
+        if (yield from s.send()):
+            mapped.append(s)
+            continue
+        refused += 1
+        is_notified |= any(icmp_type(p) in UNREACHABLE for p in h.errors_at(host))
+    if not mapped:
+        raise NotTestable("no valid packet comes out, so no mapping can be observed")
+    return mapped, refused, is_notified
+
+
+def _check_limit(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, refused, _ = yield from _fill_table(h, room)
+    count = len({s.public for s in mapped})
+    words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
+    return count <= room and refused > 0, words
+
+
+def _check_notification(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, refused, is_notified = yield from _fill_table(h, room)
+    if not refused:
+        raise NotTestable(f"{len(mapped)} mappings and room for more")
+    return is_notified, "as expected" if is_notified else "nothing"
+
+
+def _check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, _, _ = yield from _fill_table(h, room)
+    for s in mapped:
+        if not (yield from s.answer()):
+            return False, f"{s.public}: {h.describe()}"
+    if len({s.public for s in mapped}) > room:
+        raise NotTestable("there is room for more")
+    return True, "as expected"
+
+
+def _check_blocks(h: NatHosts) -> Talk[Result]:
+    spans = []
+    for host in (0, 1):
+        mapped, _, _ = yield from _fill_table(h, FEW_PORTS, host)
+        addresses, ports = {s.public.address for s in mapped}, {s.public.port for s in mapped}
+        low, high = min(ports), max(ports)
+        spans.append((str(min(addresses)), low, high))
+        if len(addresses) > 1 or high - low >= FEW_PORTS:
+            return False, f"host {host + 1}: ports {low} to {high}"
+    one, two = sorted(spans)
+    words = f"{one[1]} to {one[2]}, {two[1]} to {two[2]}"
+    return one[0] != two[0] or one[2] < two[1], words
+
+
+def _check_second_host(h: NatHosts) -> Talk[Result]:
+    _, refused, _ = yield from _fill_table(h, FEW_PORTS)
+    if not refused:
+        raise NotTestable("the first host has room for more")
+    s = NatSession(h, UDP_FLOW, 1)
+    is_mapped = yield from s.send()
+    return is_mapped, str(s.public) if is_mapped else "nothing"
+
+
+def _check_reset(h: NatHosts) -> Talk[Result]:
+    before = NatSession(h, UDP_FLOW)
+    after = NatSession(h, UDP_FLOW, 1, before.port)
+    yield from before.open()
+    yield Send((), before="reset")
+    if not (yield from after.send()):
+        return False, "nothing passes afterwards"
+    if not (yield from after.answer()):
+        return False
+    yield from before.answer()
+    is_alive = [host for host, _ in h.arrivals()] == [0]
+    state = "still reaches its host" if is_alive else "is gone"
+    words = f"{before.public} before, {after.public} afterwards; the old one {state}"
+    return before.public != after.public or not is_alive, words
+
+
+def _check_flush(h: NatHosts, flow: Flow) -> Talk[Result]:
+    s = yield from NatSession(h, flow).establish()
+    if not (yield from s.answer("A", b"late")):
+        raise NotTestable("the answer does not pass before either")
+    yield Send((), before="flush")
+    yield from NatSession(h, UDP_FLOW).open()
+    yield from s.repeat()
+    if h.arrivals():
+        return False
+    if not (yield from NatSession(h, UDP_FLOW).send()):
+        raise DeviceDead("nothing, and nothing else passes any more")
+    return True, "as expected"
+
+
+def _check_short(
+    h: NatHosts, pauses: tuple[tuple[SideName, float], ...], is_alive: bool
+) -> Talk[Result]:
+    s, has_arrived = NatSession(h, UDP_FLOW), False
+    yield from s.open()
+    for side, pause_s in pauses:
+        has_arrived = yield from (s.send if side == "left" else s.answer)(pause_s=pause_s)
+    return has_arrived == is_alive
+
+
+def _check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
+    sessions, before_s = [], 0.0
+    for _ in SHARES:
+        sessions.append((yield from _open_session(h, state)))
+    for share, s in zip(SHARES, sessions, strict=True):
+        at_s = (minimum_s - MARGIN_S) * share
+        is_alive = yield from s.repeat(pause_s=at_s - before_s)
+        # One lost frame must not end hours of waiting.
+        if not is_alive and not (yield from s.repeat()):
+            words = f"after {before_s:.0f} s it arrived" if before_s else "nor before"
+            return False, f"nothing after {at_s:.0f} s; {words}"
+        before_s = at_s
+    return True, "as expected"
+
+
+def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
+    flow = TCP_FLOW if state.startswith("tcp") else ICMP_QUERY if state == "query" else UDP_FLOW
+    port = SERVER_PORT if flow is TCP_FLOW else UNREGISTERED_PORT
+    s = NatSession(h, flow, server=h.server(0, port))
+    if state == "tcp-transitory":
+        yield from s.open()
+        return s.prepare("SA")
+    yield from s.establish()
+    if state == "tcp-established":
+        return s.prepare("PA", DATA)
+    if state == "tcp-closing":  # The last FIN is repeated (RFC 5382, section 5).
+        if not (yield from s.send("FA")):
+            raise NotTestable("the FIN does not arrive")
+        s.prepare("FA")
+    else:
+        s.prepare()
+    if state == "udp-answered":
+        yield from s.repeat()
+        yield from s.send(pause_s=STREAM_S)
+    if state in ("tcp-closing", "udp-answered") and not (yield from s.repeat()):
+        raise NotTestable("the answer does not arrive at once")
+    return s
+
+
+# fmt: off
+OPENING = "S> <SA A>"
+ROWS = (
+    *(NatScenario("RFC 5382", "REQ-2", f"tcp-{label}", "MUST",
+                  f"the NAT forwards a connection that is {words}", expected, _check_segments, segments,
+                  plain=label == "exchange")
+      for label, words, segments, expected in (
+          ("exchange", "opened, carries data both ways and is closed",
+           ("", f"{OPENING} <PA+ PA+> FA> <FA A>"), "every segment arrives, checksums right"),
+          ("half-closed", "closed by one end carries what the other end still sends",
+           (OPENING, "FA> <A <PA+ A>"), "data after a FIN, and its acknowledgement"),
+          # RFC 9293, section 3.5, figure 8
+          ("simultaneous-open", "opened by both ends at the same time",
+           ("S>", "<S SA> <SA"), "the SYN from outside within, and both SYN-ACKs"),
+          ("reset-in", "reset from outside", (OPENING, "<RA"), "the RST, inside"),
+          ("reset-out", "reset from inside", (OPENING, "RA>"), "the RST, outside"))),
+    NatScenario("RFC 7857", "2.2", "tcp-stray-reset", "SHOULD",
+                "an RST whose number is outside the window ends no session",
+                "data both ways after the RST", _check_segments, (OPENING, "<R* <PA+ PA+>")),
+    NatScenario("RFC 7857", "2.2", "tcp-after-reset", "SHOULD",
+                "a session outlives an RST for 4 minutes: data pass afterwards",
+                "data both ways after the RST", _check_segments, (OPENING, "<RA? <PA+ PA+>"),
+                nat64=("RFC 6146", "3.5.2.2", "MUST")),
+    NatScenario("RFC 5382", "REQ-3", "tcp-filtering-address", "SHOULD",
+                "a server may open a connection to a mapped host from another port",
+                "the SYN, inside", check_filtering, (TCP_FLOW, 0)),
+    NatScenario("RFC 5382", "REQ-3", "tcp-filtering-endpoint", "MAY",
+                "any server may open a connection to a mapped host",
+                "the SYN, inside", check_filtering, (TCP_FLOW, 1)),
+    NatScenario("RFC 5382", "REQ-4", "tcp-unsolicited-silent", "MUST",
+                "an unsolicited SYN is not answered for 6 seconds",
+                f"silence for {UNSOLICITED_S:g} s", _check_unsolicited, (False,)),
+    NatScenario("RFC 5382", "REQ-4", "tcp-unsolicited-then-asked", "MUST",
+                "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
+                "no answer to the first SYN; the host's own opens the connection",
+                _check_unsolicited, (True,)),
+    *(row for kind, code, mtu, words in (
+          (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
+          (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
+      for row in (
+          NatScenario("RFC 5382", "REQ-9", f"tcp-error-{kind}-{code}", "SHOULD",
+                      f"ICMP {words} about a connection reaches the host, the quoted packet translated",
+                      "the error inside, about the host's own endpoint",
+                      check_error_in, (TCP_FLOW, kind, code, mtu)),
+          NatScenario("RFC 5382", "REQ-10", f"tcp-error-keeps-{kind}-{code}", "MUST",
+                      f"ICMP {words} ends no connection", "data both ways after the error",
+                      check_error_keeps, (TCP_FLOW, kind, code, mtu)))
+      if row.label != "tcp-error-11-0"),
+    NatScenario("RFC 4787", "REQ-3", "configured-again", "MUST",
+                "a device that is configured again serves hosts, and reassigns no used endpoint",
+                "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
+    *(NatScenario("RFC 9693", "4.8", f"flush-{name}", "MUST",
+                  f"no {words} is left of a table that was emptied", "nothing inside", _check_flush, (flow,))
+      for name, flow, words in (("udp", UDP_FLOW, "UDP mapping"), ("tcp", TCP_FLOW, "TCP connection"),
+                                ("icmp", ICMP_QUERY, "ICMP query"))),
+    *(NatScenario(rfc, section, f"timer-{label}", level, title,
+                  f"an answer after {minimum_s - MARGIN_S:g} s, inside",
+                  _check_minimum, (label, minimum_s), lasts_s=minimum_s,
+                  nat64=("RFC 6146", "3.5.2.2", "MUST") if minimum_s == TRANSITORY_S else None)
+      for rfc, section, level, label, minimum_s, title in (
+          ("RFC 4787", "REQ-5", "MUST", "udp", UDP_S, "a UDP mapping lives for two minutes"),
+          ("RFC 4787", "REQ-5", "MUST", "udp-answered", UDP_S,
+           "a UDP mapping that is used both ways lives for two minutes"),
+          ("RFC 5508", "REQ-2", "MUST", "query", QUERY_S, "an ICMP query lives for 60 s"),
+          # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of such connections.
+          ("RFC 7857", "2.1", "SHOULD", "tcp-transitory", TRANSITORY_S,
+           "a connection that is not open yet lives for 4 minutes"),
+          ("RFC 7857", "2.1", "SHOULD", "tcp-closing", TRANSITORY_S,
+           "a connection that both ends have closed lives for 4 minutes"),
+          ("RFC 5382", "REQ-5", "MUST", "tcp-established", ESTABLISHED_S,
+           "an open connection lives for 2 hours and 4 minutes"))),
+)
+BLOCKS = (
+    NatScenario("RFC 6888", "REQ-14", "block-contiguous", "SHOULD",
+                "the public ports of a host are one block, those of another host another block",
+                f"two disjoint blocks of {FEW_PORTS} ports", _check_blocks),
+    NatScenario("RFC 6888", "REQ-4", "block-others", "MUST",
+                "a host that has used up its ports takes none from others",
+                "a mapping of the second host", _check_second_host),
+)
+IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
+LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
+SHORT = tuple(
+    NatScenario("RFC 4787", section, f"timer-{label}", level, title,
+                "the last answer, inside" if is_alive else "nothing inside", _check_short, (pauses, is_alive),
+                lasts_s=sum(pause_s for _, pause_s in pauses))
+    for section, label, level, title, pauses, is_alive in (
+        ("REQ-5", "lasts", "MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
+        ("REQ-5b", "ends", "MAY", f"{LIFE} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
+        ("REQ-6", "refresh-out", "MUST", "a datagram from inside refreshes its mapping",
+         (("left", EARLY_S), IN_EARLY), True),
+        ("REQ-6a", "refresh-in", "MAY", "a datagram from outside refreshes a mapping",
+         (IN_EARLY, IN_EARLY), True))
+)
+VARIANTS = {
+    SHORT_TIMEOUT: SHORT,
+    **{variant: (
+        NatScenario("RFC 6888", section, f"{label}-limit", "MUST", title,
+                    f"no more than {room} public ports for one server", _check_limit, (room,)),
+        NatScenario("RFC 6888", "REQ-11", f"{label}-told", "SHOULD",
+                    "a host that gets no mapping receives an ICMP unreachable",
+                    "ICMP host unreachable or prohibited, inside", _check_notification, (room,),
+                    rate_limited=True),
+        NatScenario("RFC 6888", "REQ-11", f"{label}-keeps", "MUST",
+                    "no mapping is ended to make room for another one",
+                    "answers over all mappings, at their hosts' ports", _check_mappings_stay, (room,)),
+        *(BLOCKS if variant == PORT_BLOCKS else ()))
+      for variant, label, room, section, title in (
+          (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
+           "a host gets as many public ports as it may have, and no more"),
+          (FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
+          (SMALL_TABLE, "table", SMALL_TABLE_SESSIONS, "REQ-11",
+           "without room for a session a packet is dropped"))},
+}
+# fmt: on
