@@ -12,7 +12,7 @@ from ipaddress import IPv4Address
 from v6t.audit import nat_errors, nat_limits, nat_mapping, nat_tcp, nat_timers
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.nat_hosts import FIRST_PORT, NatHosts, NatScenario
-from v6t.audit.rfc6052 import prefix_requirement
+from v6t.audit.translation import prefix_requirement
 from v6t.plugins.address_mappings import may_represent
 from v6t.plugins.audit_views import SHORT_TIMEOUT, TWO_PUBLIC_ADDRESSES, Nat
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from ipaddress import ip_address
 
 from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
 from scapy.packet import Packet, Raw
-from v6t.audit.hosts import data
-from v6t.audit.match import checksum_error, quoted_packet
 from v6t.audit.nat_hosts import (
     ICMP_QUERY,
     UDP_FLOW,
@@ -23,7 +20,15 @@ from v6t.audit.nat_hosts import (
     icmp_error,
     ip_header,
 )
-from v6t.audit.wire import fragment_offset, icmp_type, is_icmp_error, ports_of, transport_octets
+from v6t.audit.packets import (
+    checksum_error,
+    data,
+    icmp_type,
+    is_icmp_error,
+    join_fragments,
+    ports_of,
+    quoted_packet,
+)
 
 FRAGMENT_AT = 400
 """Octets of transport in a first fragment."""
@@ -121,7 +126,7 @@ def check_fragments_out(h: NatHosts, step: int) -> Exchange:
     fragments = h.departures(UDP_FLOW)
     sources = {ip_address(packet.src) for packet in fragments}
     is_public = len(sources) == 1 and sources <= set(h.view.pool)
-    return is_public and join(fragments)[8:] == data(700), h.describe()
+    return is_public and join_fragments(fragments)[8:] == data(700), h.describe()
 
 
 def check_fragments_in(h: NatHosts, step: int) -> Exchange:
@@ -129,7 +134,7 @@ def check_fragments_in(h: NatHosts, step: int) -> Exchange:
     s = NatSession(h, UDP_FLOW)
     yield from s.open()
     yield from h.send_down(*split(s.prepare().pending[0], s.port)[::step])
-    return join(packet for _, packet in h.arrivals())[8:] == data(700)
+    return join_fragments(packet for _, packet in h.arrivals())[8:] == data(700)
 
 
 def split(packet: Packet, identification: int) -> list[Packet]:
@@ -142,11 +147,6 @@ def split(packet: Packet, identification: int) -> list[Packet]:
     packet.remove_payload()
     whole = packet / IPv6ExtHdrFragment(id=identification) / transport
     return fragment6(whole, 48 + FRAGMENT_AT)
-
-
-def join(fragments: Iterable[Packet]) -> bytes:
-    """Return the transport of a packet from its fragments."""
-    return b"".join(transport_octets(p) for p in sorted(fragments, key=fragment_offset))
 
 
 # fmt: off

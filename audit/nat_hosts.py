@@ -20,9 +20,18 @@ from scapy.layers.inet6 import (
 )
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Level, Send, Steps, conforms, deviates, not_testable
-from v6t.audit.hosts import DATA, TTL
-from v6t.audit.match import checksum_error, quoted_packet
-from v6t.audit.wire import Wire, is_icmp_error, parse, ports_of, protocol_of, transport_octets
+from v6t.audit.packets import (
+    DATA,
+    TTL,
+    Wire,
+    checksum_error,
+    is_icmp_error,
+    parse,
+    ports_of,
+    protocol_of,
+    quoted_packet,
+    transport_octets,
+)
 from v6t.plugins.address_mappings import embed, may_represent
 from v6t.plugins.audit_views import Address, Nat, SideName
 

@@ -19,7 +19,7 @@ from v6t.audit.nat_hosts import (
     NatSession,
     NotTestable,
 )
-from v6t.audit.wire import icmp_type
+from v6t.audit.packets import icmp_type
 from v6t.plugins.audit_views import (
     FEW_PORTS,
     FEW_PUBLIC_PORTS,

@@ -16,7 +16,7 @@ from v6t.audit.nat_hosts import (
     NotTestable,
 )
 from v6t.audit.nat_mapping import check_filtering
-from v6t.audit.wire import is_icmp_error
+from v6t.audit.packets import is_icmp_error
 
 RATE_LIMIT_PAUSE_S = 1.5
 """After this pause a device may send another error, so that silence means something."""

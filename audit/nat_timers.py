@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
 from v6t.audit.clause import Frame, Send
-from v6t.audit.hosts import DATA
 from v6t.audit.nat_hosts import (
     ICMP_QUERY,
     TCP_FLOW,
@@ -18,6 +17,7 @@ from v6t.audit.nat_hosts import (
     NatSession,
     NotTestable,
 )
+from v6t.audit.packets import DATA
 from v6t.plugins.audit_views import SHORT_TIMEOUT_S, SideName
 
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440

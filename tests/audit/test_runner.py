@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pytest
+from v6t.audit.auditor import TRIES, Listening, carry_out
 from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send, Steps, Verdict
-from v6t.audit.runner import TRIES, Listening, carry_out
 from v6t.audit.self_check import DeviceProbe
 
 
