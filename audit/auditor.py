@@ -19,7 +19,6 @@ from v6t.audit.clause import (
     ProbeUnable,
     Subject,
     Suite,
-    not_testable,
     subject_of,
 )
 from v6t.audit.packets import NOTHING, Wire, opposite
@@ -209,9 +208,7 @@ def plan_audit(
     for variant, params in variants.items():
         subject = _variant_subject(technology, params)
         plan[variant] = [
-            clause
-            for suite in selection.suites
-            for clause in suite.variant_clauses(subject, variant)
+            clause for suite in selection.suites for clause in suite.clauses(subject, variant)
         ]
 
     def is_requested(clause: Clause) -> bool:
@@ -315,7 +312,9 @@ def run_audit(
                     raise
                 is_refusal = isinstance(exc, UsageError)
                 problem = "not with this device" if is_refusal else "the device was not configured"
-                judgement = not_testable("the device is configured", f"{problem}: {exc.message}")
+                judgement = Judgement(
+                    "not testable", "the device is configured", f"{problem}: {exc.message}"
+                )
                 for clause in clauses:
                     outcome = Outcome(clause, judgement, tries=0)
                     progress.add(outcome, variant, Wire(device.technology.links))
@@ -412,6 +411,6 @@ def _try_once(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:
-        return Outcome(clause, not_testable("to be done", str(exc)), turns)
+        return Outcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
     except StopIteration as stop:
         return Outcome(clause, stop.value, turns)

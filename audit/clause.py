@@ -99,21 +99,6 @@ class Clause:
         return f"{self.rfc.lower().replace(' ', '')}-{self.section}-{self.label}"
 
 
-def conforms(expected: str, got: str = "as expected") -> Judgement:
-    """Judge that the device does what the clause requires."""
-    return Judgement("conforms", expected, got)
-
-
-def deviates(expected: str, got: str, *, dead: bool = False) -> Judgement:
-    """Judge that the device does not do what the clause requires."""
-    return Judgement("deviates", expected, got, dead)
-
-
-def not_testable(expected: str, got: str) -> Judgement:
-    """Judge that the clause cannot be tested with this device."""
-    return Judgement("not testable", expected, got)
-
-
 @dataclass(frozen=True)
 class Subject:
     """The technology that is audited, as suites see it; ``neighbors`` are the tester's addresses."""
@@ -146,13 +131,14 @@ class Suite(ABC):
     """Ends of the names of clauses that a run checks first (``run --audit``)."""
 
     @abstractmethod
-    def clauses(self, subject: Subject) -> Iterable[Clause]:
-        """Return the clauses for a device; empty if the suite does not apply."""
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+        """Return the clauses for a device; empty if the suite does not apply.
 
-    def variant_clauses(self, subject: Subject, variant: str) -> Iterable[Clause]:
-        """Return the clauses for a configuration of :meth:`v6t.plugins.base.Technology.audit_variants`."""
-        del subject, variant
-        return ()
+        Args:
+            subject: the device in this configuration.
+            variant: a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned; empty: the
+                audit's own configuration.
+        """
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Return what the parameters lack for the suite and what to set; None if nothing."""

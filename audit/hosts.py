@@ -21,13 +21,18 @@ INNER_TTL = 7
 class TranslatorHosts(Hosts):
     """One host beyond each link of a translator.
 
+    ``ip4`` and ``udp4`` are headers of the IPv4 host, ``at4`` is a template of what reaches it, ``quoted4``
+    a header of the other host as IPv4 errors quote it; likewise for IPv6.
+
     Attributes:
+        mtu6, mtu4: MTUs of both links.
         six4, port4: address and port of the IPv6 host as the IPv4 host sees it.
         udp_end: address and port for UDP, if those are of another session.
     """
 
     view: Translator
-    wire: Wire
+    mtu6: int
+    mtu4: int
     six4: IPv4Address
     port4: int
     udp_end: tuple[IPv4Address, int] | None = None
@@ -50,51 +55,32 @@ class TranslatorHosts(Hosts):
         return self.ip4(dst=str(six4)) / UDP(sport=self.view.server_port, dport=port4) / Raw(DATA)
 
     def plain6(self, flow: str = "udp") -> Packet:
-        """Return the simplest packet of the IPv6 host."""
         return self.ip6() / transport(flow, self.view.port, self.view.server_port, 6)
 
     @property
-    def mtu6(self) -> int:
-        """MTU of the IPv6 link."""
-        return self.wire.mtu(self.view.six_side)
-
-    @property
-    def mtu4(self) -> int:
-        """MTU of the IPv4 link."""
-        return self.wire.mtu(self.view.four_side)
-
-    @property
     def udp4(self) -> UDP:
-        """UDP from the IPv4 host."""
         return UDP(sport=self.view.server_port, dport=self.port4)
 
     @property
     def udp6(self) -> UDP:
-        """UDP from the IPv6 host."""
         return UDP(sport=self.view.port, dport=self.view.server_port)
 
     def ip4(self, **fields: Any) -> IP:
-        """Return a header of the IPv4 host."""
         return IP(**{"src": str(self.view.four), "dst": str(self.six4), "ttl": TTL, **fields})
 
     def ip6(self, **fields: Any) -> IPv6:
-        """Return a header of the IPv6 host."""
         ends = {"src": str(self.view.six), "dst": str(self.view.four6)}
         return IPv6(**{**ends, "hlim": TTL, **fields})
 
     def at6(self, **fields: Any) -> IPv6:
-        """Return a template of what reaches the IPv6 host."""
         return IPv6(**{"src": str(self.view.four6), "dst": str(self.view.six), **fields})
 
     def at4(self, **fields: Any) -> Packet:
-        """Return a template of what reaches the IPv4 host."""
         sources = tuple(map(str, self.view.six4))
         return allow(IP(dst=str(self.view.four), **fields), src=sources)
 
     def quoted4(self, **fields: Any) -> IP:
-        """Return the header of a packet of the IPv6 host, as IPv4 errors quote it."""
         return IP(**{"src": str(self.six4), "dst": str(self.view.four), "ttl": INNER_TTL, **fields})
 
     def quoted6(self, **fields: Any) -> IPv6:
-        """Return the header of a packet of the IPv4 host, as IPv6 errors quote it."""
         return self.at6(**{"hlim": INNER_TTL, **fields})

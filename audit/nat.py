@@ -26,7 +26,8 @@ ROWS = (
     *nat_limits.FLUSHES,
     *nat_timers.MINIMA,
 )
-VARIANTS = {
+VARIANTS: dict[str, Iterable[NatScenario]] = {
+    "": ROWS,
     TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
     SHORT_TIMEOUT: nat_timers.SHORT,
     **nat_limits.LIMITS,
@@ -39,9 +40,6 @@ class NatSuite(Suite):
     name = "nat"
     title = "NATs: mapping, filtering, hairpinning, ICMP, TCP, fragments, limits and timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
-
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
-        return self._adapt(subject, ROWS)
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Refuse a single host on a side, and private servers behind the well-known prefix."""
@@ -57,16 +55,13 @@ class NatSuite(Suite):
         hidden = [s for s in servers if prefix is not None and not may_represent(prefix, s)]
         return prefix_requirement(hidden[0]) if hidden else None
 
-    def variant_clauses(self, subject: Subject, variant: str) -> Iterator[Clause]:
-        return self._adapt(subject, VARIANTS.get(variant, ()))
-
-    def _adapt(self, subject: Subject, rows: Iterable[NatScenario]) -> Iterator[Clause]:
-        """Return the clauses without those that the hosts or the port range of a NAT do not allow."""
+    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
+        """Leave out the clauses that the hosts or the port range of a NAT do not allow."""
         view = subject.find(Nat)
         if view is None or self.requirement(subject):
             return
         h, (low, high) = NatHosts(view, subject.wire), view.public
-        for row in rows:
+        for row in VARIANTS.get(variant, ()):
             can_preserve = not view.block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
             is_possible = h.can_hairpin or "hairpin" not in row.label
             if is_possible and (can_preserve or row.label != "port-preserved"):

@@ -19,7 +19,7 @@ from scapy.layers.inet6 import (
     IPv6,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Frame, Level, Send, Steps, conforms, deviates, not_testable
+from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps
 from v6t.audit.packets import (
     DATA,
     TTL,
@@ -404,11 +404,11 @@ class NatScenario:
         try:
             result = yield from self.exchange(h, *self.args)
         except NotTestable as exc:
-            return not_testable(self.expected, str(exc))
+            return Judgement("not testable", self.expected, str(exc))
         except DeviceDead as exc:
-            return deviates(self.expected, str(exc), dead=True)
+            return Judgement("deviates", self.expected, str(exc), dead=True)
         is_right, words = result if isinstance(result, tuple) else (result, h.describe())
-        return (conforms if is_right else deviates)(self.expected, words)
+        return Judgement("conforms" if is_right else "deviates", self.expected, words)
 
 
 def segment(transport: Packet, flags: str, data: bytes, seq: int, ack: int) -> Packet:

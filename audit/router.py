@@ -31,12 +31,12 @@ class RouterSuite(Suite):
     title = "IPv4 and IPv6 routers: forwarding, hop limits, ICMP errors, malformed packets"
     core = ("udp-left", "udp-right", "ttl-left", "hop-limit-left")
 
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
+    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         view, wire = subject.find(Router), subject.wire
-        for side in SIDES if view else ():
+        for side in SIDES if view and not variant else ():
             source, target = getattr(view, side), getattr(view, opposite(side))
             mtus = wire.mtu(side), wire.mtu(opposite(side))
-            yield from row_clauses(rows, RouterHosts(side, source, target, mtus), wire)
+            yield from row_clauses(RouterHosts(side, source, target, mtus), wire, rows)
 
 
 @dataclass(frozen=True)

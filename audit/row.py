@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import IPv4Address
 from typing import Any, TypeAlias
@@ -18,9 +18,6 @@ from v6t.audit.clause import (
     Level,
     Send,
     Steps,
-    conforms,
-    deviates,
-    not_testable,
 )
 from v6t.audit.packets import (
     NOTHING,
@@ -53,7 +50,6 @@ class Row:
         answer: template of the packet expected, templates of several in any order, a check of all packets
             that arrive, or None if nothing may pass.
         side: link on which the packets are sent.
-        expected: describes the answer; by default the template's fields.
         near: the answer leaves on the link of the packet (hairpinning).
         error: the answer is an ICMP error to the sender, and nothing passes.
         silent: nothing may pass, and no ICMP error may come back.
@@ -72,7 +68,6 @@ class Row:
     answer: Packet | Sequence[Packet] | Check | None = None
     level: Level = MUST
     side: SideName = "left"
-    expected: str = ""
     near: bool = False
     error: bool = False
     silent: bool = False
@@ -94,7 +89,7 @@ class Row:
         if self.answer is None:
             return "nothing" if self.silent else "the packet is dropped"
         words = dict.fromkeys(map(describe_template, self.templates))
-        return self.expected or "; ".join(words) or self.title
+        return "; ".join(words) or self.title
 
 
 class Hosts:
@@ -126,28 +121,33 @@ def find_public_end(
     return None
 
 
-def row_clauses(rows: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire) -> Iterator[Clause]:
+def row_clauses(
+    hosts: Hosts, wire: Wire, *sources: Callable[[Any], Iterable[Row]]
+) -> Iterator[Clause]:
     """Return the clauses of rows.
 
     Args:
-        rows: returns the rows for hosts; called again once a session shows them otherwise.
         hosts: before any session is open.
         wire: links of the device.
+        sources: return the rows for hosts; called again once a session shows them otherwise.
     """
-    for row in rows(hosts):
-        texts = row.rfc, row.section, row.label, row.level, row.title
-        limited = row.error or row.rate_limited
-        yield Clause(*texts, partial(_exchange, rows, hosts, wire, row), limited, plain=row.plain)
+    for source in sources:
+        for row in source(hosts):
+            texts = row.rfc, row.section, row.label, row.level, row.title
+            limited = row.error or row.rate_limited
+            yield Clause(
+                *texts, partial(_exchange, source, hosts, wire, row), limited, plain=row.plain
+            )
 
 
-def _exchange(rows: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
+def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
     """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
     opened = yield from hosts.open_session(row, wire)
     if opened is None:
         problem = "no packet from inside passes, so no session is open"
-        return not_testable(row.describe_answer(), problem)
+        return Judgement("not testable", row.describe_answer(), problem)
     if opened is not hosts:
-        row = next(r for r in rows(opened) if (r.section, r.label) == (row.section, row.label))
+        row = next(r for r in source(opened) if (r.section, r.label) == (row.section, row.label))
     packets = [row.packet] if isinstance(row.packet, Packet) else row.packet
     frames = yield Send([wire.frame(row.side, packet) for packet in packets])
     judgement = _judge(row, wire, frames)
@@ -159,7 +159,8 @@ def _exchange(rows: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, ro
     after = yield Send([wire.frame(row.side, opened.plain(row.side))])
     if wire.packets(opposite(row.side), after):
         return judgement
-    return not_testable(judgement.expected, f"{judgement.got}, but a plain packet does not pass")
+    got = f"{judgement.got}, but a plain packet does not pass"
+    return replace(judgement, verdict="not testable", got=got)
 
 
 def _judge(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
@@ -169,9 +170,9 @@ def _judge(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
     malformed = "" if row.answer is not None else wire.describe_bad_lengths(frames)
     wrong = f"the packet passed: {malformed}" if malformed else _find_problem(row, far, back)
     if not wrong:
-        return conforms(expected, seen)
+        return Judgement("conforms", expected, seen)
     words = wrong if wrong == seen else f"{wrong} ({seen})"
-    return (not_testable if far and row.only_reply else deviates)(expected, words)
+    return Judgement("not testable" if far and row.only_reply else "deviates", expected, words)
 
 
 def _find_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:

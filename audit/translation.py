@@ -42,45 +42,39 @@ class TranslationSuite(Suite):
     title = "RFC 7915 both ways, prefixes of RFC 6052, address tables of RFC 7757"
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+        """Return RFC 7915; in a variant, a packet each way or what the well-known prefix refuses."""
         h = _find_hosts(subject)
-        if h is None or _hidden_address(h):
-            return
-        icmp = rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6
-        for rows in (rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4, *icmp):
-            yield from row_clauses(rows, h, h.wire)
-        if edge := subject.find(CustomerEdge):
-            yield from row_clauses(partial(port_rows, ports=edge.ports), h, h.wire)
+        if h is None or (variant != WELL_KNOWN_PREFIX and _hidden_address(h)):
+            return ()
+        table, edge, sources = h.view.table, subject.find(CustomerEdge), []
+        if not variant:
+            icmp = rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6
+            sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4, *icmp]
+            if edge is not None:
+                sources.append(partial(port_rows, ports=edge.ports))
+        elif variant == RAISED_MTU:
+            h = replace(h, view=replace(h.view, lowest_ipv6_mtu=1400))
+            sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
+        elif variant == WELL_KNOWN_PREFIX:
+            neighbors = subject.neighbors[h.view.four_side]
+            local = next(a for a in neighbors if isinstance(a, IPv4Address))
+            sources = [partial(well_known_rows, local=local)]
+        elif variant == PREFIX_BESIDE_MAPPINGS and table and table.prefix:
+            sources = [partial(hairpin_rows, prefix=table.prefix)]
+        elif variant in _MAPPED_TO:
+            view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
+            h = replace(h, view=view, six4=MAPPED_HOST)
+            sources = [partial(table_rows, longest=variant == OVERLAPPING_MAPPINGS)]
+        elif is_prefix_variant(variant):
+            sources = [partial(prefix_rows, length=int(variant.rpartition("/")[2]))]
+        return row_clauses(h, subject.wire, *sources)
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Refuse hosts without global addresses behind the well-known prefix."""
         h = _find_hosts(subject)
         hidden = None if h is None else _hidden_address(h)
         return None if hidden is None else prefix_requirement(hidden)
-
-    def variant_clauses(self, subject: Subject, variant: str) -> Iterable[Clause]:
-        """Return a packet each way for each prefix and table, and what the well-known prefix refuses."""
-        h = _find_hosts(subject)
-        if h is None or (variant != WELL_KNOWN_PREFIX and _hidden_address(h)):
-            return ()
-        if variant == RAISED_MTU:
-            h = replace(h, view=replace(h.view, lowest_ipv6_mtu=1400))
-            rows = partial(rfc7915.rows_without_df, suffix="-1400")
-        elif variant == WELL_KNOWN_PREFIX:
-            neighbors = subject.neighbors[h.view.four_side]
-            local = next(a for a in neighbors if isinstance(a, IPv4Address))
-            rows = partial(well_known_rows, local=local)
-        elif variant == PREFIX_BESIDE_MAPPINGS and h.view.table and h.view.table.prefix:
-            rows = partial(hairpin_rows, prefix=h.view.table.prefix)
-        elif variant in _MAPPED_TO:
-            view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
-            h = replace(h, view=view, six4=MAPPED_HOST)
-            rows = partial(table_rows, longest=variant == OVERLAPPING_MAPPINGS)
-        elif is_prefix_variant(variant):
-            rows = partial(prefix_rows, length=int(variant.rpartition("/")[2]))
-        else:
-            return ()
-        return row_clauses(rows, h, h.wire)
 
 
 # fmt: off
@@ -155,7 +149,10 @@ def prefix_requirement(address: IPv4Address) -> tuple[str, str]:
 
 def _find_hosts(subject: Subject) -> TranslatorHosts | None:
     view = subject.find(Translator)
-    return view and TranslatorHosts(view, subject.wire, view.six4[0], view.port)
+    if view is None:
+        return None
+    mtu6, mtu4 = subject.wire.mtu(view.six_side), subject.wire.mtu(view.four_side)
+    return TranslatorHosts(view, mtu6, mtu4, view.six4[0], view.port)
 
 
 def _hidden_address(h: TranslatorHosts) -> IPv4Address | None:

@@ -50,9 +50,7 @@ def test_correct_device_in_all_configurations_conforms(
 ) -> None:
     tested = 0
     for variant, configured, subject in configurations(technology):
-        clauses = list(
-            suite.variant_clauses(subject, variant) if variant else suite.clauses(subject)
-        )
+        clauses = list(suite.clauses(subject, variant))
         found = outcomes(build_device(configured), clauses)
         assert [o for o in found if o.judgement.verdict != "conforms"] == [], variant
         tested += len(found)
@@ -80,7 +78,7 @@ def test_relay_with_wrong_rules_is_found(
     if not params:
         monkeypatch.setattr(MapSharing, "find", relay_faults.confuse_neighbors(MapSharing.find))
     device = build_device(relay_faults.with_wrong_rules(technology, params))
-    found = outcomes(device, list(RELAY.variant_clauses(subject_of(technology), variant)))
+    found = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
     assert [o.judgement.verdict for o in found if o.clause.label == clause] == ["deviates"]
 
 

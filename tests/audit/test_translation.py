@@ -47,9 +47,7 @@ def deviations(device: object, clauses: list) -> list[str]:
 def test_correct_device_in_all_configurations_conforms(technology: Technology, count: int) -> None:
     tested = 0
     for variant, configured, subject in configurations(technology):
-        clauses = list(
-            SUITE.variant_clauses(subject, variant) if variant else SUITE.clauses(subject)
-        )
+        clauses = list(SUITE.clauses(subject, variant))
         found = outcomes(build_device(configured), clauses)
         wrong = [o for o in found if o.judgement.verdict != "conforms"]
         assert wrong == [], variant
@@ -82,7 +80,7 @@ def test_planted_fault_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -
 def test_wrong_prefix_length_is_found() -> None:
     subject = subject_of(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
     device = build_device(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64")))
-    clauses = list(SUITE.variant_clauses(subject, prefix_variant(56)))
+    clauses = list(SUITE.clauses(subject, prefix_variant(56)))
     assert deviations(device, clauses) == ["up-56", "down-56"]
 
 
@@ -96,7 +94,7 @@ def test_wrong_address_table_is_found(variant: str, wrong: str) -> None:
     table = [{"ipv4": "198.18.0.0/24", "ipv6": wrong}, servers]
     device = build_device(with_params(Siit(), **{**params, "eam": table}))
     subject = subject_of(with_params(Siit(), **params))
-    assert len(deviations(device, list(SUITE.variant_clauses(subject, variant)))) == 2
+    assert len(deviations(device, list(SUITE.clauses(subject, variant)))) == 2
 
 
 def test_ce_that_ignores_its_port_set_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +123,7 @@ def test_wrong_hairpin_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> 
     }
     monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
     technology = with_params(Siit(), **Siit().audit_variants()[PREFIX_BESIDE_MAPPINGS])
-    clauses = list(SUITE.variant_clauses(subject_of(technology), PREFIX_BESIDE_MAPPINGS))
+    clauses = list(SUITE.clauses(subject_of(technology), PREFIX_BESIDE_MAPPINGS))
     expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS
     assert deviations(build_device(technology), clauses) == expected
 

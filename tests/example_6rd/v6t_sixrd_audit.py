@@ -22,11 +22,10 @@ class SixrdSuite(Suite):
     name = "sixrd"
     title = "6rd border relays: the embedded IPv4 address and the outer one"
 
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
+    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         tunnel = subject.find(TunnelEnd)
-        if tunnel is None or tunnel.endpoint is None or not isinstance(tunnel.local, IPv4Address):
-            return
-        yield from row_clauses(rows, SixrdHosts(tunnel), subject.wire)
+        if tunnel and tunnel.endpoint and isinstance(tunnel.local, IPv4Address) and not variant:
+            yield from row_clauses(SixrdHosts(tunnel), subject.wire, rows)
 
 
 @dataclass(frozen=True)
