@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
@@ -98,22 +98,18 @@ class RelayHosts(Hosts):
         return Row(f"RFC {rfc}", section, *rest, **fields)
 
     def up(
-        self,
-        customer: Customer,
-        port: int,
-        protocol: str = "udp",
-        ipv4: IPv4Address | None = None,
-        ipv6: IPv6Address | None = None,
-        to: IPv4Address | None = None,
-        to_port: int = SERVER_PORT,
+        self, customer: Customer, port: int, protocol: str = "udp", to: Customer | None = None
     ) -> Packet:
-        """Return a packet of a customer, with another source or destination if given."""
-        v, source = self.view, ipv6 or customer.ipv6
+        """Return a packet of a customer for the server, or for another customer."""
+        v, (target, to_port) = (
+            self.view,
+            (to.ipv4, to.port) if to else (self.view.server, SERVER_PORT),
+        )
         if v.tunnels:
-            inner = header(ipv4 or customer.ipv4, to or v.server)
-            return header(source, v.relay) / inner / transport(protocol, port, to_port)
-        destination = v.relay if to is None else self.embed_in_dmr(to)
-        return header(source, destination) / transport(protocol, port, to_port, 6)
+            inner = header(customer.ipv4, target) / transport(protocol, port, to_port)
+            return header(customer.ipv6, v.relay) / inner
+        destination = self.embed_in_dmr(target) if to else v.relay
+        return header(customer.ipv6, destination) / transport(protocol, port, to_port, 6)
 
     def down(self, ipv4: IPv4Address, port: int, protocol: str = "udp") -> Packet:
         return header(self.view.server, ipv4) / transport(protocol, SERVER_PORT, port)
@@ -158,11 +154,12 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, sibling, other = h.view, h.view.customer, h.view.sibling, h.view.other
 
     def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = MUST,
-             ipv4: IPv4Address = me.ipv4, ipv6: IPv6Address = me.ipv6) -> Iterator[Row]:
-        """Return the row of a source, unless it is right with these parameters."""
-        if 0 < port < 65536 and v.owner(ipv4, port) != ipv6:
+             **source: IPv4Address | IPv6Address) -> Iterator[Row]:
+        """Return the row of a wrong source, unless it is right with these parameters."""
+        customer = replace(me, **source)
+        if 0 < port < 65536 and v.owner(customer.ipv4, port) != customer.ipv6:
             yield h.row("sources", f"source-{label}", f"a packet from {words} is dropped",
-                        h.up(me, port, protocol, ipv4, ipv6), level=level,
+                        h.up(customer, port, protocol), level=level,
                         silent=v.kind == "MAP-E" and level == MUST)
 
     if sibling is not None:
@@ -242,7 +239,7 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
         words = "through a tunnel" if v.tunnels else "to it, from the address behind the DMR"
         source = v.relay if v.tunnels else h.embed_in_dmr(me.ipv4)
         yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
-                    h.up(me, me.port, to=partner.ipv4, to_port=partner.port),
+                    h.up(me, me.port, to=partner),
                     h.at_customer(partner.ipv6, src=str(source)), MUST if v.kind == "lw4o6" else MAY,
                     near=True)
 
@@ -293,7 +290,8 @@ def prefix_rows(h: RelayHosts) -> Iterator[Row]:
     sources = [me.ipv6 if v.tunnels else rule.map_address(host, 0, whole_host=True) for host in hosts]
     yield h.row("prefixes", "prefix-up",
                 "packets from the first and the last address of a CE's IPv4 prefix are forwarded",
-                [h.up(me, port, ipv4=host, ipv6=six) for host, six in zip(hosts, sources, strict=True)],
+                [h.up(replace(me, ipv4=host, ipv6=six), port) for host,
+                 six in zip(hosts, sources, strict=True)],
                 list(map(h.at_server, hosts)))
     yield h.row("prefixes", "prefix-down",
                 "packets for the first and the last address of a CE's IPv4 prefix reach it",
@@ -306,7 +304,7 @@ def prefix_rows(h: RelayHosts) -> Iterator[Row]:
     if v.tunnels:
         yield h.row("sources", "prefix-other-up",
                     "a packet from the address after a CE's IPv4 prefix is dropped",
-                    h.up(me, port, ipv4=hosts[1] + 1))
+                    h.up(replace(me, ipv4=hosts[1] + 1), port))
 # fmt: on
 
 

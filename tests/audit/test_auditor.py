@@ -214,7 +214,7 @@ def test_rfcs_without_clauses_are_listed() -> None:
 
 def test_nat_with_session_limit_is_emptied_before_each_clause() -> None:
     device = Device(with_params(Nat64(), session_limit=2))
-    progress, _ = audit(device, variants=False, clauses=["rfc7915-4.1-"])
+    progress, _ = audit(device, variants=False, clauses=["rfc7915-4."])
     assert len(progress.findings) > 10
     assert {f.verdict for f in progress.findings} == {"conforms"}
 
