@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
@@ -27,60 +27,74 @@ AT_LEAST = "at least"
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """One quantity of a record that can be compared.
-
-    Attributes:
-        name: what it is.
-        unit: of its values.
-        values: of the repetitions; None where a lost frame decides.
-        more_is_better: whether larger values are the better ones.
-        resolution: by how much a true value may lie above a found one.
-        limited: whether the tester or the medium, not the device, decided.
-        at: under which load it was measured; empty where that is the quantity itself.
-        share: whether it is a share already: then differences say more than factors.
-    """
-
-    name: str
-    unit: str
-    values: Sequence[float | None]
-    more_is_better: bool
-    resolution: float = 0.0
-    limited: bool = False
-    at: str = ""
-    share: bool = False
-
-    @property
-    def defined(self) -> list[float]:
-        """The values that are numbers."""
-        return [v for v in self.values if v is not None]
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A number of a record in a campaign's summary.
-
-    Attributes:
-        figure: what it is; the benchmark's name where that says it all, :data:`AT_LEAST` where it is
-            that and a lower bound.
-        median, p1, p99: None where undefined.
-        limited: it was found at a load that the tester's self-test does not cover.
-    """
-
-    figure: str
-    median: float | None
-    p1: float | None
-    p99: float | None
-    limited: bool = False
-
-
-@dataclass(frozen=True)
 class Card:
     """A number one would advertise: as it is printed, its unit, and what it is."""
 
     number: str
     unit: str
     what: str
+
+
+class Summarized(Protocol):
+    """What has a median and percentiles: a record, a figure, :class:`Percentiles`."""
+
+    @property
+    def median(self) -> float | None: ...
+    @property
+    def p1(self) -> float | None: ...
+    @property
+    def p99(self) -> float | None: ...
+
+
+class Percentiles(NamedTuple):
+    """A summary that no model holds; None where undefined."""
+
+    median: float | None
+    p1: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One labelled figure of a record; comparisons, trends, summaries and cards are made from it.
+
+    Attributes:
+        name: in comparisons and trends; empty: it is not compared.
+        unit: of its values.
+        values: of the repetitions; None where a lost frame decides. Empty: it is not compared.
+        more_is_better: whether larger values are the better ones.
+        resolution: by how much a true value may lie above a found one.
+        limited: whether the tester or the medium, not the device, decided.
+        at: under which load it was measured; empty where that is the figure itself.
+        share: whether it is a share already: then differences say more than factors.
+        headline: its name in a campaign's summary: the benchmark's where that says it all,
+            :data:`AT_LEAST` where it is that and a lower bound; empty: it is left out there.
+        summary: its median and percentiles there.
+        uncovered: it was found at a load that the tester's self-test does not cover.
+        card: how a report's first page shows it; None: not at all.
+    """
+
+    name: str
+    unit: str
+    values: Sequence[float | None]
+    more_is_better: bool = True
+    resolution: float = 0.0
+    limited: bool = False
+    at: str = ""
+    share: bool = False
+    headline: str = ""
+    summary: Summarized | None = None
+    uncovered: bool = False
+    card: Card | None = None
+
+    @property
+    def compared(self) -> bool:
+        return bool(self.name and self.values)
+
+    @property
+    def defined(self) -> list[float]:
+        """The values that are numbers."""
+        return [v for v in self.values if v is not None]
 
 
 @dataclass(frozen=True)
@@ -195,33 +209,23 @@ class Presentation(Generic[R]):
         del records
         return ""
 
-    def quantities(self, record: R) -> Iterator[Quantity]:
-        """Everything that can be compared with another run."""
+    def results(self, record: R) -> Iterator[Result]:
+        """Yield its labelled figures; comparisons, summaries, trends and cards are made from them."""
         del record
         yield from ()
 
-    def reported(self, record: R) -> Iterator[Quantity]:
-        """What its RFC asks to be reported, where that is more than one would compare."""
-        return self.quantities(record)
+    def reported(self, record: R) -> Iterator[Result]:
+        """Yield what its RFC asks to be reported, where that is more than one would compare."""
+        return (result for result in self.results(record) if result.compared)
 
-    def headlines(self, record: R) -> Iterator[Headline]:
-        """The numbers a campaign's summary holds."""
+    def of_tester(self, record: R) -> Mapping[str, float | None]:
+        """Return what the tester has without a device, where it was asked, by headline."""
         del record
-        yield from ()
-
-    def of_tester(self, record: R) -> Iterator[Headline]:
-        """Those of them that the tester has without a device, where it was asked for them."""
-        del record
-        yield from ()
+        return {}
 
     def shown(self, value: float | None) -> str:
         """One of those numbers in a table."""
         return count(value)
-
-    def cards(self, record: R) -> Iterator[Card]:
-        """The numbers one would advertise."""
-        del record
-        yield from ()
 
     def remarks(self, record: R) -> Iterator[str]:
         """What must be said beside the numbers, one sentence each."""

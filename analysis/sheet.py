@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from v6t.base.ethernet import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.analysis.record import Record
 
+T = TypeVar("T")
 UNDEFINED = "undefined"
 _BOTH = "IPv6/IPv4\n"
 SIZES = f"{_BOTH}octets"
@@ -80,6 +81,24 @@ def sheet(
             for row in cells:
                 row[place] = row[place].partition("/")[0]
     return Sheet(title, tuple(columns), tuple(map(tuple, cells)), tuple(notes))
+
+
+def table(
+    title: str,
+    rows: Iterable[T],
+    columns: Sequence[tuple[str, Callable[[T], str]]],
+    notes: Iterable[str] = (),
+) -> Sheet:
+    """Make a table of rows of any kind.
+
+    Args:
+        title: what it shows.
+        rows: one for each line.
+        columns: heading, as of :func:`sheet`, and what prints the cell of a row.
+        notes: sentences below it.
+    """
+    names = [name for name, _ in columns]
+    return sheet(title, names, [[cell(row) for _, cell in columns] for row in rows], notes)
 
 
 def _is_one_size(label: str) -> bool:

@@ -3,19 +3,181 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
+from v6t.analysis.marks import offered
+from v6t.analysis.notes import notes
+from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.record import Number, Record, Row, Series, head
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
+from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.common import POINT, at, at_least, counted_cells, counted_column
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.bursts import BurstPresentation
-from v6t.benchmarks.records.bursts import BurstRecord, burst_record, burst_rows
-from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
+from v6t.procedures.back_to_back import (
+    FORMULA,
+    BurstResult,
+    BurstSpec,
+    deviation,
+    measure_back_to_back,
+)
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
+
+
+class BurstRecord(Series, Record):
+    """Longest burst without loss (RFC 9004)."""
+
+    unit: Literal["frames"]
+    """of the bursts"""
+    burst_rate: Number
+    """rate within the bursts [frames per second per direction]"""
+    burst_rate_reason: str = ""
+    """`media` or `tester`"""
+    throughput: Number | None = None
+    """that the search begins from [frames per second per direction]"""
+    invalid_repetitions: int = 0
+    """repetitions that are left out: the tester could not send their bursts as asked"""
+    average: Number | None
+    """mean length of the longest burst without loss; the benchmark of RFC 9004 [frames]"""
+    deviation: Number | None
+    """standard deviation (RFC 9004 section 6.4) [frames]"""
+    median: Number | None = None
+    """middle value; null is undefined"""
+    p1: Number | None = None
+    """1st percentile, nearest rank"""
+    p99: Number | None = None
+    """99th percentile, nearest rank"""
+    min: Number | None = None
+    """shortest"""
+    max: Number | None = None
+    """longest"""
+    dispersion: Number | None = None
+    """(P99 - P1) / median [%]"""
+    values: list[Number]
+    """each repetition's burst"""
+    notes: Sequence[str] = ()
+    """what is odd about the repetitions"""
+    hit_longest: int = 0
+    """repetitions in which no burst lost anything, up to the longest of the search"""
+    longest_frames: int | None = None
+    """longest burst of the search"""
+    resolution_frames: int
+    """step size of the search [frames]"""
+    algorithm: str = ""
+    """the search algorithm (RFC 9004 section 6.2)"""
+    verifications: int | None = None
+    """times a burst that loses is offered again before it counts"""
+    shortest_frames: int | None = None
+    """shortest burst that is offered: of shorter ones the tester cannot prove that they left back to back"""
+    longest_s: Number | None = None
+    """time to send the longest burst of the search [s]"""
+    loss_tolerance: Number | None = None
+    """share of a burst's frames that may be lost"""
+    implied_buffer_s: Number | None
+    """average burst over burst rate [s]"""
+    corrected_buffer_s: Number | None
+    """buffer time less what was forwarded during the burst [s]"""
+    formula: str = ""
+    """of the corrected buffer time (RFC 9004 section 6.4)"""
+    residual_wait_s: Number | None = None
+    """wait for late frames [s]"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        return self.values
+
+    @property
+    def odd(self) -> Sequence[str]:
+        return self.notes
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.burst_rate]
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        yield "", self, self.unit
+
+
+def burst_record(
+    result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
+) -> BurstRecord:
+    """The record of one back-to-back point (B2B-01, B2B-02, B2B-04).
+
+    Args:
+        result: the repetitions; none if the benchmark does not apply or was refused.
+        refused: why it was not measured (B2B-03); None if it was.
+        conditions: what else the reader must know.
+    """
+    spec = result.spec
+    at = spec.conditions
+    bursts = [float(frames) for frames in result.bursts]
+    time = result.buffer_time
+    title = "Back-to-back frames"
+    if spec.rate_reason == "tester":
+        title += " at the tester's maximum rate"
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    return BurstRecord(
+        **head(at, "back-to-back", title, attempts, conditions),
+        unit="frames",
+        burst_rate=spec.rate_fps,
+        burst_rate_reason=spec.rate_reason,
+        throughput=spec.throughput_fps,
+        not_measured=refused or spec.not_applicable or _unsent(result),
+        repetitions=len(bursts),
+        invalid_repetitions=sum(not r.valid for r in result.repetitions),
+        average=result.average_frames,
+        deviation=deviation(bursts),
+        **{k: v for k, v in summary_json(bursts).items() if k != "count"},
+        values=bursts,
+        notes=notes(bursts, "frames"),
+        hit_longest=sum(r.hit_longest for r in result.repetitions),
+        longest_frames=spec.most_frames,
+        resolution_frames=spec.resolution_frames,
+        algorithm=spec.search,
+        verifications=spec.verifications,
+        shortest_frames=spec.least_frames,
+        longest_s=spec.longest_s,
+        loss_tolerance=at.loss_tolerance,
+        implied_buffer_s=time.implied_s if time else None,
+        corrected_buffer_s=time.corrected_s if time else None,
+        formula=FORMULA,
+        residual_wait_s=at.residual_wait_s,
+    )
+
+
+def _unsent(result: BurstResult) -> str | None:
+    if result.bursts:
+        return None
+    if any(r.attempts[-1].verdict.valid for r in result.repetitions):
+        return (
+            f"even the shortest burst lost frames ({result.spec.shortest_frames:,}): of shorter "
+            "ones the tester cannot prove that they left back to back"
+        )
+    return "the tester could not send the bursts as asked in any repetition"
+
+
+def burst_rows(result: BurstResult) -> list[Row]:
+    """One row per repetition."""
+    spec = result.spec
+    return [
+        {
+            "No": r.number,
+            "Size": spec.conditions.size_label,
+            "Dir": spec.conditions.mode[0],
+            "burst_rate": spec.rate_fps,
+            "frames": r.frames if r.valid else "",
+            "hit_longest": r.hit_longest,
+            "trials": len(r.attempts),
+        }
+        for r in result.repetitions
+    ]
+
 
 RFC_BURSTS = 50
 
@@ -48,9 +210,12 @@ class BurstSettings(StrictModel):
         return values
 
 
-class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
+class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     """The longest burst at the smallest gap that the device forwards without loss."""
 
+    name = "back-to-back"
+    title = "Back-to-back frames"
+    record = BurstRecord
     summary = "The longest burst without loss, and the buffer it stands for."
     order = 50
     searches = True
@@ -69,7 +234,6 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
     heeds = frozenset({"rate_from"})
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Slow bursts, few repetitions."""
         b = self.own(bound)
         if unprovable := self._unprovable(bound):
             yield f"back-to-back is not measured: {unprovable}"
@@ -151,3 +315,102 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
             verifications=b.verifications,
             shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )
+
+    def sheet(self, records: Sequence[BurstRecord]) -> Sheet:
+        """RFC 9004 section 7: average, extremes and deviation, buffer times, the search (B2B-04)."""
+        names = [
+            *(*POINT, "average\nframes", "min", "max", "deviation"),
+            *("repetitions", "+burst rate\nfps", "implied\nbuffer ms", "corrected\nbuffer ms"),
+            *("step\nframes", "+longest\nsearched"),
+        ]
+        counted = counted_column(records)
+        names += counted
+        rows = [
+            [
+                *(*at(r), _tenths(r.average), count(r.min), count(r.max), _tenths(r.deviation)),
+                *(str(r.repetitions), offered(r, r.burst_rate)),
+                *(_buffer(r.implied_buffer_s), _buffer(r.corrected_buffer_s)),
+                *(count(r.resolution_frames), count(r.longest_frames)),
+                *counted_cells(r, counted),
+            ]
+            for r in records
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
+        yield self.sheet(records)
+        with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
+        if with_algorithm:
+            yield _search(with_algorithm)
+
+    def results(self, record: BurstRecord) -> Iterator[Result]:
+        what = f"{record.title}, {record.point}, average of {record.repetitions}"
+        yield Result(
+            "burst",
+            "frames",
+            record.values,
+            resolution=float(record.resolution_frames),
+            limited=bool(record.hit_longest),
+            headline=self.name,
+            summary=record,
+            uncovered=bool(record.above_usable),
+            card=Card(count(record.average), "frames", what),
+        )
+
+    def remarks(self, record: BurstRecord) -> Iterator[str]:
+        if record.invalid_repetitions:
+            yield (
+                f"{record.invalid_repetitions} repetitions are left out, the tester could not send "
+                "their bursts as asked"
+            )
+        if record.hit_longest:
+            yield (
+                "no burst lost anything, up to the longest of the search: the result is no limit of "
+                "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)"
+            )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
+                     *at_least(50, (len(r.values) for r in records), "searches"))  # fmt: skip
+        waits = (t.asked["residual_wait_s"] for t in data.counted(records))
+        yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
+                     *at_least(2.0, waits))  # fmt: skip
+        complete = [r.algorithm != "" and r.verifications is not None for r in records]
+        yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
+                     ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
+                     all(complete) if complete else None)  # fmt: skip
+        slower = any(r.burst_rate_reason == "tester" for r in records)
+        yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
+                     "at the tester's own maximum" if slower else "at the medium's rate",
+                     not slower if records else None)  # fmt: skip
+
+
+def _search(records: Sequence[BurstRecord]) -> Sheet:
+    """Parameters of the search, a row for each point."""
+    names = [
+        *(*POINT, "<search", "shortest\nframes", "longest\nframes", "longest\ns", "step\nframes"),
+        *("verifications", "loss\ntolerance", "repetitions", "wait\ns", "throughput\nfps"),
+    ]
+    rows = [
+        [
+            *(*at(r), r.algorithm, count(r.shortest_frames), count(r.longest_frames)),
+            *(_plain(r.longest_s), count(r.resolution_frames), str(r.verifications)),
+            *(_plain(r.loss_tolerance), str(r.repetitions), _plain(r.residual_wait_s)),
+            count(r.throughput),
+        ]
+        for r in records
+    ]
+    return sheet("Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)", names, rows)
+
+
+def _plain(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:g}"
+
+
+def _tenths(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:,.1f}"
+
+
+def _buffer(value_s: float | None) -> str:
+    return UNDEFINED if value_s is None else f"{value_s * 1000:.3f}"

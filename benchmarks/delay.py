@@ -3,32 +3,340 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures import delays
+from v6t.analysis.marks import offered
+from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of, head
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import SIZES, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.delays import (
-    IpdvPresentation,
-    LatencyPresentation,
-    PdvPresentation,
+from v6t.benchmarks.common import (
+    COUNTED_BY,
+    TRIAL_S,
+    at_least,
+    at_throughput,
+    interval,
+    repeated,
 )
-from v6t.benchmarks.records.timing import DelayRecord, timing_record, timing_rows
+from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.timing import TimingSpec, measure_timing
-from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, Trial
+from v6t.procedures.timing import (
+    DelayFigures,
+    TimingRepetition,
+    TimingResult,
+    TimingSpec,
+    measure_timing,
+)
+from v6t.trials.delays import Distribution
+from v6t.trials.result import DirectionResult
+from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
+
+DEFINITION = (
+    "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
+    "first bit out (RFC 1242 section 3.8), by the frame's own time on the wire and by the tester's "
+    "share, which is measured in loopback and not subtracted"
+)
+
+
+UNSAID = "between the moments at which the tester stamps a frame, which it does not name"
+
+
+class Delays(Model):
+    """Figures of one direction, or of one class of its frames."""
+
+    timed: list[int]
+    """frames (IPDV: pairs) that were timed, each repetition"""
+    lost: list[int]
+    """frames that were not received, each repetition"""
+    clamped: Sequence[int] = ()
+    """negative delays counted as 0, each repetition"""
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        return {name: value for name, value in self if isinstance(value, Figure)}
+
+
+class Latencies(Delays):
+    """Latencies of one direction or class."""
+
+    tl: Figure
+    """typical latency: median of the tagged frames [ms]"""
+    wcl: Figure
+    """worst case latency: 99.9th percentile of the tagged frames [ms]"""
+    min: Figure
+    """shortest delay [ms]"""
+    max: Figure
+    """longest delay [ms]"""
+
+
+class Pdvs(Delays):
+    """Packet delay variation of one direction or class."""
+
+    pdv: Figure
+    """D99.9 - Dmin [ms]"""
+    min: Figure
+    """Dmin, shortest delay [ms]"""
+    p99_9: Figure
+    """D99.9, 99.9th percentile of the delays [ms]"""
+    max: Figure
+    """Dmax, longest delay [ms]"""
+
+
+class Ipdvs(Delays):
+    """Inter packet delay variation of one direction or class."""
+
+    min: Figure
+    """smallest difference of consecutive delays [ms]"""
+    med: Figure
+    """median of the differences [ms]"""
+    max: Figure
+    """largest difference [ms]"""
+
+
+class LatencyDirection(Latencies):
+    """Latencies of one direction."""
+
+    classes: Mapping[str, Latencies] = {}
+    """the same of each class of frames"""
+
+
+class PdvDirection(Pdvs):
+    """Packet delay variation of one direction."""
+
+    classes: Mapping[str, Pdvs] = {}
+    """the same of each class of frames"""
+
+
+class IpdvDirection(Ipdvs):
+    """Inter packet delay variation of one direction."""
+
+    classes: Mapping[str, Ipdvs] = {}
+    """the same of each class of frames"""
+
+
+class DelayRecord(Record):
+    """Delays, or their variation, at one rate: medians of the repetitions with P1 and P99.
+
+    A figure that a lost frame decides is null, "undefined" (LAT-05, PDV-02).
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    """of the figures"""
+
+    unit: Literal["ms"]
+    """of all figures"""
+    convention: Literal["per_direction"]
+    """the rate is per direction"""
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str
+    """where that rate comes from"""
+    share_of_rate: Number = 1.0
+    """of that rate, where the tester could not carry out the trial at the rate itself"""
+    duration_s: Number
+    """length of the stream [s]"""
+    definition: str = ""
+    """of a delay"""
+    sampled: bool
+    """not every frame was timed, or tags came from a part of the connections or the load only"""
+    share: Number | None
+    """share of the frames that were timed; of tags, share of the connections or the load they came
+    from"""
+    directions: Mapping[str, Delays]
+    """the figures of each direction"""
+    loopback: Mapping[str, Mapping[str, Number | None]] | None = None
+    """the tester's own figures at this rate without a device; null: not measured [ms]"""
+    tester_error: str = ""
+    """the documented error of the tester's delays; empty: the tester sends no frames"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
+
+    @property
+    def offered_from(self) -> str:
+        return self.rate_source
+
+    @property
+    def lowered(self) -> bool:
+        return self.share_of_rate < 1
+
+    def find_published_value(
+        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
+    ) -> tuple[float | None, str] | None:
+        del mode, is_aggregate
+        if self.direction != "bidirectional" or direction not in self.directions:
+            return None
+        return self.directions[direction].figures[figure].median, f"{direction}, both"
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        for way, direction in self.directions.items():
+            for name, figure in direction.figures.items():
+                yield f"{way} {name.upper()} ", figure, self.unit
+
+
+class LatencyRecord(DelayRecord):
+    """Typical and worst case latency (RFC 8219 section 7.2)."""
+
+    names = ("tl", "wcl", "min", "max")
+    directions: Mapping[str, LatencyDirection]
+    """latencies of each direction"""
+    tags: int | None = None
+    """tagged frames"""
+    first_tag_s: Number | None = None
+    """when the first frame is tagged [s]"""
+    below_rfc_tags: bool = False
+    """fewer tagged frames than the 500 of RFC 8219"""
+
+    @property
+    def round_trip_ms(self) -> float | None:
+        delays = [figures.tl.median for figures in self.directions.values()]
+        known = [delay for delay in delays if delay is not None]
+        return sum(known) if len(delays) == len(known) == 2 else None
+
+
+class PdvRecord(DelayRecord):
+    """Packet delay variation (RFC 8219 section 7.3.1)."""
+
+    names = ("pdv", "min", "p99_9", "max")
+    directions: Mapping[str, PdvDirection]
+    """PDV of each direction"""
+
+
+class IpdvRecord(DelayRecord):
+    """Inter packet delay variation (RFC 8219 section 7.3.2)."""
+
+    names = ("min", "med", "max")
+    directions: Mapping[str, IpdvDirection]
+    """IPDV of each direction"""
+
+
+_KINDS: Mapping[str, type[DelayRecord]] = {
+    "latency": LatencyRecord,
+    "pdv": PdvRecord,
+    "ipdv": IpdvRecord,
+}
+
+
+def timing_record(
+    result: TimingResult,
+    *,
+    loopback: TimingResult | None,
+    conditions: Mapping[str, Any],
+    stamps: str = "",
+    tester_error: str = "",
+) -> DelayRecord:
+    """Make the record of one latency, PDV or IPDV point.
+
+    Args:
+        result: the repetitions.
+        loopback: the tester's own delays at the same rate, without a device (LAT-09).
+        conditions: what else the reader must know.
+        stamps: when the tester stamps a frame, and how finely (LAT-03).
+        tester_error: documented error of the tester's delays.
+    """
+    spec, tags = result.spec, result.spec.request.tags
+    kind = _KINDS[spec.benchmark]
+    ways = list_directions(spec.conditions.mode)
+    valid = [r for r in result.repetitions if r.valid]
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    alone = [r for r in loopback.repetitions if r.valid] if loopback else []
+    further: dict[str, Any] = {
+        "tags": tags,
+        "first_tag_s": spec.request.first_tag_s,
+        "below_rfc_tags": (tags or 0) < RFC_MIN_TAGS,
+    }
+    return kind(
+        **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
+        unit="ms",
+        rate=result.rate_fps,
+        rate_source=spec.rate_source,
+        share_of_rate=result.share_of_rate,
+        duration_s=spec.duration_s,
+        repetitions=len(valid),
+        definition=DEFINITION.format(stamps=stamps or UNSAID),
+        sampled=result.sampled,
+        share=result.share,
+        directions={way: _direction(kind.names, valid, way) for way in ways},
+        loopback={
+            way: {k: _ms(v) for k, v in alone[0].directions[way].figures.items()} for way in ways
+        }
+        if alone
+        else None,
+        tester_error=tester_error,
+        **(further if tags else {}),
+    )
+
+
+def timing_rows(result: TimingResult) -> list[Row]:
+    """One row per repetition and direction, milliseconds; undefined figures are empty."""
+    spec = result.spec
+    return [
+        {
+            "No": r.number,
+            "Size": spec.conditions.size_label,
+            "Dir": spec.conditions.mode[0],
+            "direction": way,
+            "rate": result.rate_fps,
+            "duration_s": spec.duration_s,
+            **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
+            "frames": timed.frames,
+            "lost": timed.lost,
+            "clamped": timed.clamped,
+        }
+        for r in result.repetitions
+        for way, timed in r.directions.items()
+    ]
+
+
+def _title(result: TimingResult) -> str:
+    name = {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
+    if not result.sampled:
+        return name
+    if result.spec.benchmark == "latency" and result.of_load:
+        return f"Latency of a stamped stream ({result.share:.2%} of the load)"
+    if result.spec.benchmark == "latency":
+        return f"Latency of a subset ({result.share:.2%} of the connections)"
+    timed = "pairs" if result.spec.request.ipdv else "frames"
+    return f"sampled {name} (not all {timed}: {result.share:.2%})"
+
+
+def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
+    classes = sorted({name for r in valid for name in r.classes[way]})
+    of_classes = {
+        name: _figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
+        for name in classes
+    }
+    return {**_figures([r.directions[way] for r in valid], names), "classes": of_classes}
+
+
+def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        **{name: figure_of([t.figures[name] / 1e6 for t in timed], "ms") for name in names},
+        "timed": [t.frames for t in timed],
+        "lost": [t.lost for t in timed],
+        "clamped": [t.clamped for t in timed],
+    }
+
+
+def _ms(value_ns: float) -> float | None:
+    return value_ns / 1e6 if math.isfinite(value_ns) else None
 
 
 class DelaySettings(StrictModel):
@@ -67,12 +375,27 @@ class DelayVariationSettings(DelaySettings):
 LOWER_SHARES = (0.75, 0.5, 0.25)
 """Of the throughput: a tester that found it in a search may not time frames at it."""
 
+
 D = TypeVar("D", bound=DelaySettings)
+
+
+class Shown(NamedTuple):
+    """Where a figure of a record is shown, and under which names; empty: not there."""
+
+    key: str
+    column: str
+    has_spread: bool = False
+    """with percentiles and interval"""
+    compared: str = ""
+    headline: str = ""
+    card: str = ""
 
 
 class Delay(Benchmark[DelayRecord, D]):
     """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
 
+    record = DelayRecord
+    source: ClassVar[str] = "RFC 8219 section 7.3"
     connections = "also"
     heeds = frozenset({"rate_from"})
     incremental = True
@@ -86,7 +409,6 @@ class Delay(Benchmark[DelayRecord, D]):
         """
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """The throughput, unless the rate is given."""
         s = self.own(bound)
         has_rate = s.rate_fps is not None or s.rate_bps is not None
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
@@ -139,12 +461,19 @@ class Delay(Benchmark[DelayRecord, D]):
         except ValueError as exc:
             return self.nothing(point, str(exc), point.said)
         if fixed_fps is None:
-            spec = replace(spec, shares=self._shares(point, spec))
+            shares = []
+            for share in LOWER_SHARES:
+                with contextlib.suppress(ValueError):  # there can be no such trial
+                    self.spec(point, rate_fps * share, source)
+                    shares.append(share)
+            spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
-        own, rate_fps, alone = None, result.rate_fps, point.loopback
-        if alone is not None and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
+        own, rate_fps, loopback = None, result.rate_fps, point.loopback
+        if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
-            own = measure_timing(once, _apart(alone), None)
+            own = measure_timing(
+                once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
+            )
         record = timing_record(
             result,
             loopback=own,
@@ -154,19 +483,117 @@ class Delay(Benchmark[DelayRecord, D]):
         )
         return Measured(record, timing_rows(result))
 
-    def _shares(self, point: Point, spec: TimingSpec) -> tuple[float, ...]:
-        """Lower rates at which there can be such a trial."""
-        possible = []
-        for share in LOWER_SHARES:
-            with contextlib.suppress(ValueError):
-                self.spec(point, spec.rate_fps * share, spec.rate_source)
-                possible.append(share)
-        return tuple(possible)
+    def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
+        """Size, rate, one row per stream (LAT-08)."""
+        columns: list[tuple[str, Callable[[_Line], str]]] = [
+            (SIZES, lambda line: line.record.sizes),
+            ("<direction", lambda line: line.record.way(line.way)),
+            ("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
+        ]
+        for s in self.shown_figures:
+            columns += _figure_columns(s)
+        columns += [
+            ("lost", lambda line: count(_total(line.figures.lost))),
+            ("+timed", lambda line: count(_total(line.figures.timed))),
+            ("+repetitions", lambda line: str(line.record.repetitions)),
+        ]
+        if any(r.counted_by for r in records):
+            columns.append(COUNTED_BY)
+        lines = [_Line(r, way, d) for r in records for way, d in r.directions.items()]
+        notes = [
+            f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
+            "section 7 asks: there the tester could not carry out its trials"
+            for r in records
+            if r.lowered
+        ]
+        notes += [r.tester_error for r in records if r.tester_error]
+        return table(f"{records[0].title}, milliseconds", lines, columns, dict.fromkeys(notes))
+
+    def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
+        for record in records:
+            distributions = _merged(data, record, self.distributions)
+            if distributions:
+                frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
+                name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
+                figure, caption = self.drawn(distributions, name, record.point, frames)
+                yield Drawing(figure, caption, caption)
+
+    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
+        """What a trial holds to be drawn, by class."""
+        return counted.delays
+
+    def drawn(
+        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
+    ) -> tuple[str, str]:
+        """A figure and its caption."""
+        return delays.delay_figure(distributions, name), (
+            f"One-way delays, {where}, all repetitions together: histogram, and share of frames "
+            f"that take longer. Timed frames: {frames}. Lost frames count as infinitely late."
+        )
+
+    def definition(self, records: Sequence[DelayRecord]) -> str:
+        return next((f"Delay: {r.definition}." for r in records if r.definition), "")
+
+    def results(self, record: DelayRecord) -> Iterator[Result]:
+        for way, direction in record.directions.items():
+            both = f", {way}" if way != record.direction else ""
+            for s in self.shown_figures:
+                figure = direction.figures[s.key]
+                what = f"{s.card}, {record.point}{both}, median of {record.repetitions}"
+                yield Result(
+                    s.compared and f"{s.compared} {way}",
+                    "ms",
+                    figure.values,
+                    more_is_better=False,
+                    limited=bool(record.above_usable),
+                    at=f"{record.rate:,.0f} fps",
+                    headline=s.headline and f"{s.headline} {way}",
+                    summary=figure,
+                    uncovered=bool(record.above_usable),
+                    card=Card(milliseconds(figure.median), "ms", what) if s.card else None,
+                )
+
+    def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
+        """The first of them, of the trial in loopback at the same rate (LAT-09)."""
+        first = next(s for s in self.shown_figures if s.headline)
+        loopback = record.loopback or {}
+        return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
+
+    def shown(self, value: float | None) -> str:
+        return significant(value)
+
+    def remarks(self, record: DelayRecord) -> Iterator[str]:
+        for way, direction in record.directions.items():
+            for key in (s.key for s in self.shown_figures if s.has_spread):
+                yield from (f"{way} {key.upper()}: {n}" for n in direction.figures[key].notes)
+            if sum(direction.clamped):
+                yield f"{way}: {sum(direction.clamped)} negative delays counted as 0"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        yield from self.stream(data)
+        yield at_throughput(self.name, data, self.measured(data))
+        yield repeated(self.name, self.measured(data))
+
+    def stream(self, data: RunData) -> Iterator[Clause]:
+        """Every frame of 60 s."""
+        records = self.measured(data)
+        lengths = (t.asked["duration_s"] for t in data.counted(records))
+        words, enough = at_least(TRIAL_S, lengths)
+        sampled = any(r.sampled for r in records)
+        timed = "a sample of the frames" if sampled else "every frame"
+        yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
+                     enough and not sampled)  # fmt: skip
+
+    shown_figures: ClassVar[Sequence[Shown]]
 
 
-class Latency(LatencyPresentation, Delay[LatencySettings]):
+class Latency(Delay[LatencySettings]):
     """Typical and worst case delay of tagged frames."""
 
+    name = "latency"
+    title = "Latency"
+    record = LatencyRecord
+    metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
     summary = "Typical and worst case delay of tagged frames at the throughput."
     order = 60
     section = "latency"
@@ -203,7 +630,6 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Short streams, few tags."""
         s = self.own(bound)
         if s.duration_s < 120 or s.first_tag_s < 60:
             yield (
@@ -215,6 +641,44 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
                 f"latency by {s.tags} tagged frames, not at least {RFC_MIN_TAGS} (RFC 8219 section 7.2): "
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
+
+    def remarks(self, record: DelayRecord) -> Iterator[str]:
+        if isinstance(record, LatencyRecord) and record.below_rfc_tags:
+            yield "fewer tagged frames than the 500 of RFC 8219"
+        yield from super().remarks(record)
+
+    def stream(self, data: RunData) -> Iterator[Clause]:
+        """Tags and their figures."""
+        trials = [t.asked for t in data.counted(self.measured(data))]
+        yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
+                     *at_least(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
+        yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
+                     *at_least(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
+        counts = [
+            sum(both)
+            for r in self.measured(data)
+            for f in r.directions.values()
+            for both in zip(f.timed, f.lost, strict=True)
+        ]
+        yield clause("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
+                     *at_least(500, counts, "tags"))  # fmt: skip
+        if any(r.sampled for r in self.measured(data)):
+            shares = [r.share for r in self.measured(data) if r.sampled and r.share is not None]
+            yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
+                         f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
+                         False)  # fmt: skip
+        tagged = [f for r in self.measured(data) for f in r.directions.values()]
+        undefined = sum(None in f.figures[key].values for f in tagged for key in ("tl", "wcl"))
+        yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
+                     f"TL and WCL by nearest rank; undefined in {undefined} of "
+                     f"{2 * len(tagged)} figures, their tags were lost"
+                     if undefined else "TL and WCL by nearest rank",
+                     not undefined if tagged else None)  # fmt: skip
+
+    shown_figures = (
+        Shown("tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"),
+        Shown("wcl", "WCL", has_spread=True, compared="WCL", headline="WCL"),
+    )
 
 
 class DelayVariation(Delay[DelayVariationSettings]):
@@ -239,27 +703,67 @@ class DelayVariation(Delay[DelayVariationSettings]):
         )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Short streams."""
         length_s = self.own(bound).duration_s
         if length_s < RFC_DURATION_S:
             yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"
 
 
-class Pdv(PdvPresentation, DelayVariation):
+class Pdv(DelayVariation):
     """Spread of the delays."""
 
+    name = "pdv"
+    title = "PDV"
+    record = PdvRecord
+    metrics: ClassVar = {"PDV": "pdv"}
+    source = "RFC 8219 section 7.3.1 (PDV-01)"
     summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
     capabilities = frozenset({"every-frame"})
 
+    shown_figures = (
+        Shown("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
+        Shown("min", "Dmin"),
+        Shown("p99_9", "D99.9"),
+        Shown("max", "Dmax"),
+    )
 
-class Ipdv(IpdvPresentation, DelayVariation):
+
+class Ipdv(DelayVariation):
     """Differences between the delays of successive frames."""
 
+    name = "ipdv"
+    title = "IPDV"
+    record = IpdvRecord
+    source = "RFC 8219 section 7.3.2 (IPDV-01)"
     summary = "How much the delay changes from one frame to the next."
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
     request = DelayRequest(ipdv=True)
+
+    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
+        """Differences of consecutive delays."""
+        return counted.ipdv
+
+    def drawn(
+        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
+    ) -> tuple[str, str]:
+        """How often each difference occurs."""
+        caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
+        return delays.variation_figure(distributions, name), caption
+
+    shown_figures = (
+        Shown("min", "min"),
+        Shown("med", "median", headline="median"),
+        Shown("max", "max", compared="IPDV max"),
+    )
+
+    def reported(self, record: DelayRecord) -> Iterator[Result]:
+        """The three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
+        for way, direction in record.directions.items():
+            for s in self.shown_figures:
+                values = direction.figures[s.key].values
+                load = f"{record.rate:,.0f} fps"
+                yield Result(f"IPDV {s.column} {way}", "ms", values, more_is_better=False, at=load)
 
 
 def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
@@ -274,10 +778,37 @@ def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
         )
 
 
-def _apart(measure: Measure) -> Measure:
-    """The same trials without a device have keys of their own."""
+def _merged(
+    data: RunData,
+    record: DelayRecord,
+    distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
+) -> dict[str, Distribution]:
+    """Delays (or their differences) of all valid trials of a record, by direction."""
+    by_direction: dict[str, list[Distribution]] = {}
+    for trial in data.counted([record]):
+        for way, counted in trial.result.directions.items():
+            by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
+    whole = {way: Distribution((), ()).merge(*parts) for way, parts in by_direction.items()}
+    return {way: one for way, one in whole.items() if one.values_ns}
 
-    def measured(trial: Trial) -> TrialResult:
-        return measure(replace(trial, key=f"loopback-{trial.key}"))
 
-    return measured
+class _Line(NamedTuple):
+    record: DelayRecord
+    way: str
+    figures: Delays
+
+
+def _figure_columns(s: Shown) -> Iterator[tuple[str, Callable[[_Line], str]]]:
+    def figure(line: _Line) -> Figure:
+        return line.figures.figures[s.key]
+
+    yield f"{s.column}\nms", lambda line: milliseconds(figure(line).median)
+    if s.has_spread:
+        yield "P1", lambda line: milliseconds(figure(line).p1)
+        yield "P99", lambda line: milliseconds(figure(line).p99)
+        yield "+95 % interval", lambda line: interval(figure(line).median_interval, milliseconds)
+
+
+def _total(numbers: Sequence[int]) -> int | None:
+    """The sum; without a valid trial nothing is known, not even that nothing was lost."""
+    return sum(numbers) if numbers else None

@@ -1,38 +1,361 @@
-"""Degradation with the number of network flows (RFC 8219 section 10): SC-04."""
+"""Throughput by number of flows, and the probe of receive-side scaling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-from v6t.analysis.record import Record
+from pydantic import Field, model_validator
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import Result
+from v6t.analysis.record import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
+from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, milliseconds, sheet
+from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.phase_one import prepared, rate
+from v6t.benchmarks.common import POINT, at, matched
+from v6t.benchmarks.connections import prepared, rate
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.benchmarks.presentations.variants import FlowsPresentation
-from v6t.benchmarks.records.variants import (
-    FlowsRecord,
-    FurtherFound,
-    degradation_rows,
-    flow_rows,
-    flows_record,
-)
-from v6t.benchmarks.throughput import search_cost, search_record, search_spec
+from v6t.benchmarks.throughput import ThroughputRecord, search_cost, search_record, search_spec
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
+from v6t.procedures.rss_probe import CASES, Advice, Case, advise, holds
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.throughput import ThroughputSpec, measure_throughput
+from v6t.procedures.throughput import ThroughputResult, ThroughputSpec, measure_throughput
 from v6t.profiles.transform import entropy
-from v6t.trials.trial import Capability
+from v6t.profiles.transform.entropy import held, varies
+from v6t.trials.trial import Capability, list_directions
 
 if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
+    from v6t.benchmarks.context import RunContext, TechnologyClass
+
+_CASES = {
+    "fixed": "fixed ports and addresses",
+    "ports": "ports vary",
+    "addresses": "addresses vary",
+    "both": "ports and addresses vary",
+}
+
+
+MANY = 6
+"""Of more values than this, as the losses at all rates, each has a row."""
+
+
+class VariantRates(RatesFound):
+    """Throughput of one variant; rates per direction."""
+
+    resolution_fps: Number
+    """error of the search [frames per second per direction]"""
+    matched: Number | None
+    """share of the checked frames equal to the reference translation"""
+    decisive_trials: list[str]
+    """trial that decided each repetition: the highest that passed"""
+
+
+class FlowRates(VariantRates):
+    """Throughput of a number of flows."""
+
+    flows: int
+    """network flows in each direction"""
+    start: str
+    """how the flows begin: `together` or `successive`"""
+    degradation_percent: Number | None
+    """Xpd = (X1 - Xn) / X1, against one flow; negative: n flows are faster (RFC 8219 section 10.2.1)
+    [%]"""
+    duration_s: Number
+    """length of the trials [s]"""
+
+
+class FlowFigure(Summary):
+    """A quantity of another benchmark, with a number of flows."""
+
+    benchmark: str
+    """whose it is"""
+    figure: str
+    """what it is"""
+    unit: str
+    """of its values"""
+    more_is_better: bool
+    """whether larger values are the better ones"""
+    flows: int
+    """network flows in each direction"""
+    start: str
+    """how the flows begin: `together` or `successive`"""
+    rate: Number | None
+    """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
+    values: list[Number | None]
+    """each repetition's value; null is undefined"""
+    degradation_percent: Number | None
+    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
+    is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
+    or X1 is 0 [%]"""
+
+
+class VariantsRecord(Record):
+    """Throughput of several variants of the traffic."""
+
+    unit: Literal["frames per second"]
+    """of all rates"""
+    convention: Literal["per_direction"]
+    """rates are per direction"""
+
+    @property
+    def variants(self) -> Iterable[VariantRates]:
+        """Rates of each variant."""
+        return ()
+
+    @property
+    def limited(self) -> bool:
+        return any(rates.limited for rates in self.variants)
+
+
+@dataclass(frozen=True)
+class Degraded:
+    """A figure with a number of flows: what it is, the applied rate, summary and degradation."""
+
+    benchmark: str
+    figure: str
+    unit: str
+    more_is_better: bool
+    flows: int
+    start: str
+    rate: float | None
+    median: float | None
+    p1: float | None
+    p99: float | None
+    degradation_percent: float | None
+
+
+class FlowsRecord(VariantsRecord):
+    """Throughput by the number of network flows (RFC 8219 section 10)."""
+
+    interval_s: Number
+    """between the beginnings of two flows that do not begin together [s]"""
+    points: list[FlowRates]
+    """rates of each number of flows; the first is one flow"""
+    figures: Sequence[FlowFigure] = ()
+    """quantities of further benchmarks, by benchmark and number of flows"""
+
+    @property
+    def all_figures(self) -> Iterator[Degraded]:
+        """Of the throughput, too; its rate is what was applied."""
+        for p in self.points:
+            figures = p.median, p.p1, p.p99, p.degradation_percent
+            yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *figures)
+        for f in self.figures:
+            what = f.benchmark, f.figure, f.unit, f.more_is_better
+            seen = f.median, f.p1, f.p99, f.degradation_percent
+            yield Degraded(*what, f.flows, f.start, f.rate, *seen)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sign(cls, record: Any) -> Any:
+        """Earlier versions gave a rate the sign that RFC 8219 has for delays."""
+        title = str(record.get("title")) if isinstance(record, dict) else ""
+        if XPD_LOWER not in title:
+            return record
+        points = [
+            {**p, "degradation_percent": -p["degradation_percent"]}
+            if p.get("degradation_percent")
+            else p
+            for p in record["points"]
+        ]
+        return {**record, "title": title.replace(XPD_LOWER, XPD), "points": points}
+
+    @property
+    def variants(self) -> Iterable[VariantRates]:
+        return self.points
+
+
+class ProbeRecord(VariantsRecord):
+    """Throughput by what varies in the headers (RFC 4814)."""
+
+    cases: Mapping[str, VariantRates]
+    """rates of each case of the probe"""
+    use: str | None
+    """the case that suffices; null: nothing is known"""
+    why: str
+    """the recommendation in words"""
+    duration_s: Number | None = None
+    """length of the trials [s]"""
+
+    @property
+    def variants(self) -> Iterable[VariantRates]:
+        return self.cases.values()
+
+
+def probe_record(
+    by_case: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
+) -> ProbeRecord:
+    """The record of one probe.
+
+    Args:
+        by_case: throughput records by case.
+        advice: what follows from them.
+        conditions: what else the reader must know.
+    """
+    records = list(by_case.values())
+    return ProbeRecord(
+        **_head("rss-probe", records, conditions),
+        title="Entropy this device needs (throughput by what varies)",
+        cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
+        use=advice.use,
+        why=advice.why,
+        duration_s=records[0].duration_s,
+    )
+
+
+def flows_record(
+    points: Sequence[tuple[FlowPoint, ThroughputRecord]],
+    *,
+    interval_s: float,
+    conditions: Mapping[str, Any],
+    further: Sequence[FurtherFound] = (),
+) -> FlowsRecord:
+    """Throughput by the number of flows, and Xpd against one flow (SC-04).
+
+    Args:
+        points: throughput records; the first is that of one flow.
+        interval_s: between the beginnings of two flows that do not begin together.
+        conditions: what else the reader must know.
+        further: of other benchmarks, those with one flow first.
+    """
+    base = points[0][1].median
+    records = [record for _, record in points] + [each.record for each in further]
+    return FlowsRecord(
+        **_head("flows", records, conditions),
+        figures=list(_figures(further)),
+        title=f"Throughput by network flows, {XPD}",
+        interval_s=interval_s,
+        points=[
+            {
+                "flows": point.flows,
+                "start": point.start,
+                "degradation_percent": degradation_percent(record.median, base) if base else None,
+                **_rates(record, FlowRates),
+            }
+            for point, record in points
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class FurtherFound:
+    """Another benchmark with a number of flows.
+
+    Attributes:
+        point: how many, and how they begin.
+        record: what it found.
+        quantities: of the record, by name: unit, whether more is better, value of each repetition.
+        rate_fps: applied, per direction; None: it is the benchmark's own.
+    """
+
+    point: FlowPoint
+    record: Record
+    quantities: Mapping[str, tuple[str, bool, Sequence[float | None]]]
+    rate_fps: float | None
+
+
+def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
+    """Quantities with Xpd against one flow."""
+    base: dict[tuple[str, str], float | None] = {}
+    for each in further:
+        for name, (unit, more_is_better, values) in each.quantities.items():
+            summary = summary_json([math.inf if v is None else v for v in values])
+            key = each.record.benchmark, name
+            if each.point.flows == 1:
+                base[key] = summary["median"]
+            one, many = base.get(key), summary["median"]
+            xpd = None
+            if one and many is not None and (one > 0 or not more_is_better):
+                xpd = degradation_percent(many, one, more_is_better=more_is_better)
+            yield {
+                "benchmark": each.record.benchmark,
+                "figure": name,
+                "unit": unit,
+                "more_is_better": more_is_better,
+                "flows": each.point.flows,
+                "start": each.point.start,
+                "rate": each.rate_fps,
+                **summary,
+                "values": list(values),
+                "degradation_percent": xpd,
+            }
+
+
+def _head(
+    benchmark: str, records: Sequence[Record], conditions: Mapping[str, Any]
+) -> dict[str, Any]:
+    first = records[0]
+    return {
+        "benchmark": benchmark,
+        "direction": first.direction,
+        "convention": PER_DIRECTION,
+        "unit": FPS,
+        "frame_sizes": first.frame_sizes.to_json(),
+        "repetitions": first.repetitions,
+        "trials": [key for record in records for key in record.trials],
+        "invalid_trials": [t.to_json() for record in records for t in record.invalid_trials],
+        "conditions": dict(conditions),
+    }
+
+
+def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
+    """What of a throughput record stands in that of a variant."""
+    return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
+
+
+def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
+    """One row per repetition; rates per direction."""
+    return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
+
+
+def degradation_rows(record: FlowsRecord) -> list[Row]:
+    """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
+    return [
+        {
+            "Size": record.frame_sizes.listed,
+            "Dir": record.direction[0],
+            "benchmark": each.benchmark,
+            "figure": each.figure,
+            "unit": each.unit,
+            "flows": each.flows,
+            "start": each.start,
+            "interval_s": record.interval_s if each.start == "successive" else "",
+            "applied_fps": "" if each.rate is None else each.rate,
+            "median": each.median,
+            "P1": each.p1,
+            "P99": each.p99,
+            "better": "higher" if each.more_is_better else "lower",
+            "Xpd_percent": each.degradation_percent,
+        }
+        for each in record.all_figures
+    ]
+
+
+def probe_rows(case: str, result: ThroughputResult) -> list[Row]:
+    """One row per repetition of a case; rates per direction."""
+    return [{**row, "case": case} for row in _rows(result)]
+
+
+def _rows(result: ThroughputResult) -> list[Row]:
+    at = result.spec.conditions
+    return [
+        {
+            "No": r.number,
+            "Size": at.size_label,
+            "Dir": at.mode[0],
+            "rate": r.rate_fps,
+            "Iterations": len(r.attempts),
+        }
+        for r in result.repetitions
+    ]
 
 
 DEGRADATION = "flows-degradation.csv"
@@ -56,9 +379,12 @@ class FlowSettings(StrictModel):
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
-class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
+class Flows(Benchmark[FlowsRecord, FlowSettings]):
     """The throughput of one flow, and how it changes with more of them."""
 
+    name = "flows"
+    title = "Throughput by network flows"
+    record = FlowsRecord
     summary = "The throughput of one flow, and how it changes with more of them."
     phase = Phase.VARIANTS
     order = 10
@@ -70,7 +396,6 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     heeds = frozenset({"adaptive"})
 
     def needs(self, bound: RunContext) -> frozenset[Capability]:
-        """Flows that begin together are nothing special."""
         own = self.own(bound)
         capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
         for each in self.carries_out(bound):
@@ -81,11 +406,9 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         return frozenset(capabilities)
 
     def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        """What it measures beside the throughput."""
         return [registry.load(name) for name in self.own(bound).also]
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Theirs, and what is not measured of them."""
         if bound.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
         own, names = self.own(bound), []
@@ -97,7 +420,6 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
     def cautions(self, bound: RunContext) -> Iterator[str]:
-        """Theirs."""
         for each in self.carries_out(bound):
             yield from each.cautions(bound)
 
@@ -123,14 +445,12 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
                 entropy.flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
     def most_connections(self, bound: RunContext) -> int:
-        """A flow each."""
         return max(super().most_connections(bound), self._most(bound))
 
     def _most(self, bound: RunContext) -> int:
         return max(self.own(bound).counts, default=1)
 
     def cost(self, point: Point) -> Cost:
-        """A search for each number of flows, in each way to begin."""
         total = Cost(0, 0.0)
         for each in self._points(point):
             total += search_cost(self._spec(point, each))
@@ -139,7 +459,6 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         return total
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One flow first, then each number of flows with each way to begin."""
         if point.bound.settings.connects and not rate(point)[0]:
             return self.nothing(point, "no connection rate passed", point.said)
         points, rows, further = [], [], []
@@ -194,12 +513,215 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         spec = search_spec(point, point.conditions())
         return flow_spec(spec, each, self.own(point.bound).interval_s)
 
+    def sheet(self, records: Sequence[FlowsRecord]) -> Sheet:
+        """A row for each number of flows (SC-04)."""
+        names = [
+            *(*POINT, "flows", "<start", "median fps\nper direction", "P1", "P99", "Xpd %"),
+            *("+tester's own\ncapacity", "frames\nmatched"),
+        ]
+        rows = []
+        for record in records:
+            for point in record.points:
+                rows.append(
+                    [
+                        *(*at(record), f"{point.flows:,}"),
+                        _start(record, point.flows, point.start),
+                        *_rate_cells(point),
+                        _xpd(point.degradation_percent),
+                        count(point.tester_ceiling),
+                        matched(point.matched),
+                    ]
+                )
+        return sheet(records[0].title, names, rows)
+
+    def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+        yield self.sheet(records)
+        for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
+            yield _further(name, records)
+        if len({r.sizes for r in records}) > 1:
+            yield from _by_size(records)
+
+    def results(self, record: FlowsRecord) -> Iterator[Result]:
+        for point in record.points:
+            start = f", {point.start}" if point.flows > 1 else ""
+            yield _result(
+                point,
+                f"rate, {point.flows:,} flows, {point.start}",
+                f"{point.flows:,} flows{start}",
+            )
+        for figure in record.figures:
+            name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
+            load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
+            yield Result(name, figure.unit, figure.values, figure.more_is_better, at=load)
+
 
 def _further_figures(
     benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record
 ) -> FurtherFound:
-    quantities = benchmark.reported(record) if record.measured else ()
+    results = benchmark.reported(record) if record.measured else ()
     rate = record.offered[0] if len(record.offered) == 1 else None
     return FurtherFound(
-        point, record, {q.name: (q.unit, q.more_is_better, q.values) for q in quantities}, rate
+        point, record, {r.name: (r.unit, r.more_is_better, r.values) for r in results}, rate
+    )
+
+
+class RssProbe(Benchmark[ProbeRecord, StrictModel]):
+    """The throughput with fixed headers, random ports, random addresses, and both."""
+
+    name = "rss-probe"
+    title = "Entropy this device needs"
+    record = ProbeRecord
+    summary = "Which pseudorandom header fields spread frames over the device's cores."
+    phase = Phase.VARIANTS
+    order = 20
+    heeds = frozenset({"adaptive"})
+    alone = True
+    in_all = False
+
+    def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
+        return dict(plugin.spread)
+
+    def check(self, bound: RunContext) -> None:
+        """Refuse a probe that could tell nothing: its traffic does not vary."""
+        plugin, run = bound.technology, bound.settings
+        sizes = plugin.sizes_of(run.frame_sizes[0])
+        active = {way for mode in run.modes for way in list_directions(mode)}
+        for direction in DIRECTIONS:
+            if direction not in active:
+                continue
+            ports, addresses = varies(plugin.sized_traffic(direction, sizes))
+            if not (ports and addresses):
+                what = "ports" if addresses else "addresses"
+                raise UsageError(
+                    f"the {what} of {plugin.name}'s {direction} traffic do not vary, so there is "
+                    "nothing to probe",
+                    "`v6t plugins " + plugin.name + "` lists the parameters that let them vary",
+                    code="unsuitable-benchmark",
+                )
+
+    def cost(self, point: Point) -> Cost:
+        return search_cost(search_spec(point, point.conditions())) * len(CASES)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        by_case: dict[Case, ThroughputRecord] = {}
+        rows = []
+        at = point
+        for case in CASES:
+            ports, addresses = holds(case)
+            at = point.vary(f"{case}-", partial(held, ports=ports, addresses=addresses))
+            at.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
+            spec = search_spec(at, at.conditions(variant=f"{case}-"))
+            result = measure_throughput(spec, at.measure, at.watch)
+            by_case[case] = search_record(at, result)
+            rows += probe_rows(case, result)
+        limited = [case for case, record in by_case.items() if record.tester_limited]
+        advice = advise({case: record.median for case, record in by_case.items()}, limited)
+        return Measured(probe_record(by_case, advice, conditions=at.said), rows)
+
+    def sheet(self, records: Sequence[ProbeRecord]) -> Sheet:
+        """A row for each case (GEN-12)."""
+        names = [
+            *(*POINT, "<case", "median fps\nper direction", "P1", "P99"),
+            *("+tester's own\ncapacity", "frames\nmatched", "<use"),
+        ]
+        rows = [
+            [
+                *(*at(record), _CASES[case], *_rate_cells(variant), count(variant.tester_ceiling)),
+                matched(variant.matched),
+                "this" if case == record.use else "",
+            ]
+            for record in records
+            for case, variant in record.cases.items()
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def results(self, record: ProbeRecord) -> Iterator[Result]:
+        for case, variant in record.cases.items():
+            yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
+
+    def remarks(self, record: ProbeRecord) -> Iterator[str]:
+        yield record.why
+
+
+def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
+    """Another benchmark by the number of flows: a column for each value and its Xpd, or, of many, a row."""
+    pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
+    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
+    groups: dict[tuple[str, ...], dict[str, FlowFigure]] = {}
+    for record, f in pairs:
+        rate = "-" if f.rate is None else count(f.rate)
+        key = (*at(record), f"{f.flows:,}", _start(record, f.flows, f.start), rate)
+        groups.setdefault(key, {})[f.figure] = f
+    names = [*POINT, "flows", "<start", "applied fps\nper direction"]
+    lower = any(not f.more_is_better for _, f in pairs)
+    title = f"{name} by network flows, medians, {XPD_LOWER if lower else XPD}"
+    if len(figures) > MANY:
+        lines = [[*key, f.figure, *_cells(f)] for key, of in groups.items() for f in of.values()]
+        return sheet(title, [*names, "<value", f"median\n{figures[0][1]}", "Xpd %"], lines)
+    for figure, unit in figures:
+        names += [f"{figure}\n{unit}", "Xpd %"]
+    rows = [
+        [*key, *(cell for figure, _ in figures for cell in _cells(of.get(figure)))]
+        for key, of in groups.items()
+    ]
+    return sheet(title, names, rows)
+
+
+def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+    """Xpd and applied rate of each benchmark, a column for each frame size (RFC 8219 section 10.2.1)."""
+    sizes = list(dict.fromkeys(r.sizes for r in records))
+    cells: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    for record in records:
+        for f in record.all_figures:
+            if f.flows == 1:
+                continue
+            start = _start(record, f.flows, f.start)
+            key = (record.direction, f"{f.flows:,}", start, f.figure)
+            text = _xpd(f.degradation_percent)
+            text += "" if f.rate is None else f" at {count(f.rate)}"
+            cells.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = text
+    for benchmark, rows in cells.items():
+        yield sheet(
+            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size",
+            ["<direction", "flows", "<start", "<value", *sizes],
+            [[*key, *(of.get(size, "-") for size in sizes)] for key, of in rows.items()],
+        )
+
+
+def _cells(figure: FlowFigure | None) -> tuple[str, str]:
+    return ("-", "-") if figure is None else (_value(figure), _xpd(figure.degradation_percent))
+
+
+def _start(record: FlowsRecord, flows: int, start: str) -> str:
+    if flows == 1:
+        return "-"
+    return f"one every {record.interval_s:g} s" if start == "successive" else start
+
+
+def _xpd(percent: float | None) -> str:
+    return UNDEFINED if percent is None else f"{percent:+.2f}"
+
+
+def _value(figure: FlowFigure) -> str:
+    if figure.median is None:
+        return UNDEFINED
+    if figure.unit == "ms":
+        return milliseconds(figure.median)
+    return f"{figure.median:.4f}" if figure.unit == "%" else f"{figure.median:,.6g}"
+
+
+def _rate_cells(variant: VariantRates) -> tuple[str, str, str]:
+    median = marked(count(variant.median), variant.limited)
+    return median, count(variant.p1), count(variant.p99)
+
+
+def _result(variant: VariantRates, name: str, headline: str = "") -> Result:
+    return Result(
+        name,
+        "fps",
+        variant.rates,
+        resolution=variant.resolution_fps,
+        limited=variant.limited,
+        headline=headline,
+        summary=variant,
     )

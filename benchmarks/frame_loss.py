@@ -2,22 +2,245 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures.canvas import CYCLE, axes, drawing, legend, look, svg, thousands
+from v6t.analysis.marks import offered
+from v6t.analysis.presentation import (
+    MAX_LINES,
+    Clause,
+    Result,
+    clause,
+    split_batches,
+    split_lines,
+)
+from v6t.analysis.record import Model, Number, Record, Row, Summary, head, summary_of
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, sheet
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.deadline import Deadline
+from v6t.benchmarks.common import (
+    POINT,
+    at,
+    counted_cells,
+    counted_column,
+    long_enough,
+    repeated,
+)
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.loss import FrameLossPresentation, LossTimeoutPresentation
-from v6t.benchmarks.records.loss import FrameLossRecord, frame_loss_record, frame_loss_rows
-from v6t.procedures.frame_loss import LARGEST_STEP, FrameLossSpec, measure_frame_loss
+from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
+from v6t.procedures.frame_loss import (
+    LARGEST_STEP,
+    FrameLossResult,
+    FrameLossSpec,
+    measure_frame_loss,
+)
 from v6t.trials.conditions import Conditions
+from v6t.trials.result import FORWARDED_ROLES
+from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
+
+FULL = 60.0
+"""Beyond this share of the medium's rate the axis shows all of it (FLR-07) [%]."""
+
+
+class FramesAtRate(Model):
+    """Frames of one direction at one rate, a number for each valid trial."""
+
+    required: list[int]
+    """that the rate and the length ask for"""
+    sent: list[int]
+    """that left the tester"""
+    received: list[int]
+    """that came back"""
+
+
+class LossAtRate(Model):
+    """What was lost at one offered rate."""
+
+    rate: Number
+    """offered [frames per second per direction]"""
+    media_percent: Number
+    """share of `media_maximum` [%]"""
+    trials: int
+    """trials at this rate"""
+    valid: int
+    """trials that count"""
+    loss_percent: dict[str, Summary]
+    """lost share of the frames required, by direction; `sum`: of both together [%]"""
+    frames: dict[str, FramesAtRate]
+    """required, sent and received, by direction"""
+    forwarded: Summary
+    """what came back, all directions together [frames per second]"""
+    errors: list[str]
+    """surplus and other errors at this rate, in words"""
+    by_role: dict[str, Summary] = Field(default_factory=dict)
+    """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
+    fairness: Number | None = None
+    """share of the background that came through over that of the foreground, medians; 1: alike"""
+
+    @property
+    def loss(self) -> Summary:
+        """The loss of the point: of both directions together where both were loaded."""
+        return self.loss_percent.get("sum") or next(iter(self.loss_percent.values()))
+
+
+class FrameLossRecord(Record):
+    """Lost frames against the offered rate."""
+
+    maximum: Number
+    """highest rate offered [frames per second per direction]"""
+    maximum_reason: str = ""
+    """`media`, `tester` or `given`"""
+    media_maximum: int | Number
+    """what the medium carries [frames per second per direction]"""
+    restricted_range: bool
+    """the range does not begin at the medium's maximum"""
+    procedure: str = ""
+    """how the rates were chosen"""
+    duration_s: Number | None = None
+    """length of the trials [s]"""
+    adaptive: AdaptiveBounds | None = None
+    """bounds of adaptive repetition; null: a fixed number"""
+    frame_timeout_s: Number | None = None
+    """deadline of every frame; null: none [s]"""
+    rates: list[LossAtRate]
+    """each offered rate"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [row.rate for row in self.rates]
+
+    @property
+    def forwarded_at_full_load_fps(self) -> float | None:
+        if self.frame_timeout_s is not None:
+            return None
+        forwarded = max(self.rates, key=lambda r: r.rate).forwarded.median
+        directions = 2 if self.direction == "bidirectional" else 1
+        return None if forwarded is None else forwarded / directions
+
+
+def frame_loss_record(
+    result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
+) -> FrameLossRecord:
+    """The record of one frame loss point (FLR-01).
+
+    Args:
+        result: all trials.
+        media_fps: theoretical maximum of the medium for this size, the base of the x axis (FLR-07).
+        conditions: what else the reader must know.
+    """
+    spec = result.spec
+    at = spec.conditions
+    ways = list_directions(at.mode)
+    restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
+    attempts = [a for o in result.offered for a in o.attempts]
+    return FrameLossRecord(
+        **head(at, spec.benchmark, _title(result, restricted), attempts, conditions),
+        unit="per cent of the frames required",
+        maximum=spec.maximum_fps,
+        maximum_reason=spec.maximum_reason,
+        media_maximum=media_fps,
+        restricted_range=restricted,
+        procedure="listed rates, none left out"
+        if spec.rates_fps is not None
+        else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
+        duration_s=spec.duration_s,
+        repetitions=_repetitions(result),
+        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
+        frame_timeout_s=at.frame_timeout_s,
+        rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
+    )
+
+
+def _repetitions(result: FrameLossResult) -> int:
+    return max((o.repetition for o in result.offered), default=0)
+
+
+def _title(result: FrameLossResult, restricted: bool) -> str:
+    spec = result.spec
+    title = "Frame loss rate"
+    if spec.conditions.frame_timeout_s is not None:
+        title += f" with per-frame timeout {spec.conditions.frame_timeout_s * 1000:g} ms"
+    remarks = ["restricted range"] * restricted
+    if spec.adaptive is not None:
+        remarks.append(f"adaptive, n={_repetitions(result)}")
+    return title + (f" ({', '.join(remarks)})" if remarks else "")
+
+
+def frame_loss_rows(result: FrameLossResult) -> list[Row]:
+    """One row per trial and direction: the raw values (FLR-07)."""
+    spec = result.spec
+    return [
+        {
+            "No": o.repetition,
+            "Size": spec.conditions.size_label,
+            "Dir": spec.conditions.mode[0],
+            "direction": way,
+            "rate": o.rate_fps,
+            "duration_s": spec.duration_s,
+            "required": d.required,
+            "sent": d.sent,
+            "received": d.received,
+            "surplus": d.surplus,
+            "loss_percent": "" if o.error else d.rate * 100,
+        }
+        for o in result.offered
+        for way, d in o.directions.items()
+    ]
+
+
+def _at(
+    result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
+) -> LossAtRate:
+    offered = result.at(rate_fps)
+    lines: dict[str, Summary] = {}
+    for name in (*ways, "sum") if len(ways) > 1 else ways:
+        losses = [o.loss(None if name == "sum" else name) for o in offered]
+        lines[name] = summary_of([100 * share for share in losses if share is not None])
+    roles = {
+        role: summary_of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
+        for role in FORWARDED_ROLES
+    }
+    valid = [o for o in offered if o.valid]
+    frames = {
+        way: FramesAtRate(
+            required=[o.directions[way].required for o in valid],
+            sent=[o.directions[way].sent for o in valid],
+            received=[o.directions[way].received for o in valid],
+        )
+        for way in ways
+    }
+    return LossAtRate(
+        rate=rate_fps,
+        media_percent=rate_fps / media_fps * 100,
+        trials=len(offered),
+        valid=len(valid),
+        loss_percent=lines,
+        frames=frames,
+        # what the device forwards under overload: a stable one keeps it (FLR-05)
+        forwarded=summary_of(
+            [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
+        ),
+        errors=[o.error for o in offered if o.error],
+        by_role=roles if all(s.count for s in roles.values()) else {},
+        fairness=_fairness(*(s.median for s in roles.values())),
+    )
+
+
+def _fairness(foreground: float | None, background: float | None) -> float | None:
+    """How overload falls on the two (MIX-06), of lost shares [%]."""
+    if foreground is None or background is None or foreground >= 100:
+        return None
+    return (100 - background) / (100 - foreground)
 
 
 FREE_OF_LOSS = 2
@@ -37,9 +260,12 @@ class FrameLossSettings(StrictModel):
     """None: as for throughput."""
 
 
-class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSettings]):
+class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     """Lost shares of the frames at falling rates."""
 
+    name = "frame-loss"
+    title = "Frame loss rate"
+    record = FrameLossRecord
     summary = "The share of frames that is lost at rates from the maximum down."
     order = 30
     searches = True
@@ -97,10 +323,123 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
             adaptive=point.adaptive,
         )
 
+    def sheet(self, records: Sequence[FrameLossRecord]) -> Sheet:
+        """Raw values, input rate as a share of the maximum (FLR-07)."""
+        names = [
+            *(*POINT, "% of the\nmedium", "fps per\ndirection"),
+            *("loss %\nmedian", "P1", "P99", "trials"),
+        ]
+        counted = counted_column(records)
+        names += counted
+        rows = []
+        for record in records:
+            for row in record.rates:
+                for way, lost in row.loss_percent.items():
+                    values = (lost.median, lost.p1, lost.p99)
+                    rows.append(
+                        [
+                            *at(record, way),
+                            *(f"{row.media_percent:.2f}", offered(record, row.rate)),
+                            *(self.shown(v) if row.valid else INVALID for v in values),
+                            str(row.trials),
+                            *counted_cells(record, counted),
+                        ]
+                    )
+        return sheet(records[0].title, names, rows)
 
-class FrameLossFrameTimeout(Deadline, LossTimeoutPresentation, FrameLoss):
+    def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+        yield self.sheet(records)
+        mixed = [(record, row) for record in records for row in record.rates if row.by_role]
+        if mixed:
+            yield self._divided(mixed)
+
+    def _divided(self, rows: Sequence[tuple[FrameLossRecord, LossAtRate]]) -> Sheet:
+        names = [
+            *(*POINT, "fps per\ndirection", "foreground\nlost %", "background\nlost %"),
+            "background through\nover foreground through",
+        ]
+        return sheet(
+            "How loss divides between foreground and background",
+            names,
+            [
+                [
+                    *at(record, record.direction),
+                    offered(record, row.rate),
+                    *(
+                        self.shown(row.by_role[role].median)
+                        for role in ("foreground", "background")
+                    ),
+                    UNDEFINED if row.fairness is None else f"{row.fairness:.4f}",
+                ]
+                for record, row in rows
+            ],
+        )
+
+    def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
+        for part, some in enumerate(_readable(records)):
+            points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
+            name = f"-{part}" if part else ""
+            yield Drawing(
+                loss_curve(some, f"{self.name}-curve{name}"),
+                "Frame loss against the offered rate as a share of the medium's maximum for the "
+                "frame size: median, bars from P1 to P99; of both directions together where both "
+                "were loaded.",
+                "Frame loss curve: " + points,
+            )
+            yield Drawing(
+                forwarded_curve(some, f"{self.name}-forwarded{name}"),
+                "Frames forwarded against frames offered, per second and all directions together: "
+                "a flat line beyond the knee is a device that stays stable under overload.",
+                "Forwarded against offered frames per second: " + points,
+            )
+
+    def overlays(
+        self,
+        rows: Sequence[tuple[tuple[str, ...], FrameLossRecord]],
+        name: str,
+        line_rate_bps: float,
+    ) -> Iterator[Drawing]:
+        del line_rate_bps
+        every = [record for records in split_lines(rows) for record in records]
+        caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
+        for number, records in enumerate(split_batches(every, MAX_LINES)):
+            yield Drawing(loss_curve(records, f"{name}-loss-{number}"), caption, caption)
+
+    def results(self, record: FrameLossRecord) -> Iterator[Result]:
+        for row in record.rates:
+            uncovered = row.rate in record.above_usable
+            yield Result(
+                f"loss at {row.media_percent:.2f} % of the medium",
+                "%",
+                _losses(row),
+                more_is_better=False,
+                limited=uncovered,
+                share=True,
+                headline=f"loss at {row.rate:,.0f} fps",
+                summary=row.loss,
+                uncovered=uncovered,
+            )
+
+    def shown(self, value: float | None) -> str:
+        return UNDEFINED if value is None else f"{value:.4f}"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        right = [_descends(r) for r in records]
+        yield clause("RFC 2544 section 26.3 (FLR-02)",
+                     "from the medium's maximum down, steps of at most 10 %, until two successive "
+                     "trials without loss",
+                     f"so in {sum(right)} of {len(right)} results",
+                     all(right) if right else None)  # fmt: skip
+        yield long_enough(self.name, data, records)
+        yield repeated(self.name, records)
+
+
+class FrameLossFrameTimeout(Deadline, FrameLoss):
     """A frame that takes longer than a deadline is lost (FLR-06)."""
 
+    name = "frame-loss-frame-timeout"
+    title = "Frame loss rate with per-frame timeout"
     summary = "The share of frames that is lost or comes too late, at falling rates."
     order = 40
 
@@ -111,3 +450,98 @@ class FrameLossFrameTimeout(Deadline, LossTimeoutPresentation, FrameLoss):
     def conditions(self, point: Point) -> Conditions:
         """With a deadline for every frame."""
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
+
+
+def loss_curve(records: Sequence[FrameLossRecord], name: str) -> str:
+    """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3; FLR-07)."""
+    with drawing(name):
+        figure, (at,) = axes()
+        for number, record in enumerate(records):
+            rows = [
+                (r.media_percent, r.loss.median, r.loss.p1 or 0.0, r.loss.p99 or 0.0)
+                for r in _rows(record)
+                if r.loss.median is not None
+            ]
+            at.errorbar(
+                [share for share, *_ in rows],
+                [median for _, median, _, _ in rows],
+                yerr=[
+                    [median - p1 for _, median, p1, _ in rows],
+                    [p99 - median for _, median, _, p99 in rows],
+                ],
+                capsize=3,
+                label=f"{record.sizes} {record.direction}",
+                **look(number).line,
+            )
+        # a restricted range far below the medium's rate would be a blot on the left
+        most = max((r.media_percent for record in records for r in record.rates), default=100)
+        at.set_xlim(0, 100 if most > FULL else 1.1 * most)
+        at.set_ylim(-2, 102)
+        at.set_xlabel("offered rate, % of the medium's maximum for the frame size")
+        at.set_ylabel("frames lost, %")
+        legend(at)
+        return svg(figure, name)
+
+
+def forwarded_curve(records: Sequence[FrameLossRecord], name: str) -> str:
+    """Frames forwarded per second against frames offered: stability under overload (FLR-05)."""
+    with drawing(name):
+        figure, (at,) = axes()
+        top = 0.0
+        for number, record in enumerate(records):
+            ways = 2 if record.direction == "bidirectional" else 1
+            rows = [(r.rate * ways, r.forwarded.median) for r in _rows(record)]
+            offered = [rate for rate, carried in rows if carried is not None]
+            top = max([top, *offered])
+            point = f"{record.sizes} {record.direction}"
+            forwarded = [carried for _, carried in rows if carried is not None]
+            at.plot(offered, forwarded, label=point, **look(number).line)
+        at.plot([0, top], [0, top], color="#999999", linewidth=0.8, label="all that is offered")
+        at.set_xlim(left=0)
+        at.set_ylim(bottom=0)
+        at.set_xlabel("offered frames per second, all directions")
+        at.set_ylabel("forwarded frames per second")
+        thousands(at)
+        thousands(at, "x")
+        legend(at)
+        return svg(figure, name)
+
+
+def _rows(record: FrameLossRecord) -> list[LossAtRate]:
+    return sorted(record.rates, key=lambda r: r.rate)
+
+
+def _descends(record: FrameLossRecord) -> bool:
+    """Whether rates began at the medium's maximum and fell as RFC 2544 section 26.3 says."""
+    shares = [row.media_percent for row in record.rates]
+    steps = [high - low for high, low in pairwise([*shares, 0.0])]
+    last = record.rates[-2:]
+    ended = len(last) == 2 and not any(map(any, map(_losses, last)))
+    return (
+        bool(shares)
+        and shares[0] >= 99.99
+        and max(steps[:-1], default=0.0) <= 10.01
+        and (ended or steps[-1] <= 10.01)
+    )
+
+
+def _losses(row: LossAtRate) -> list[float]:
+    """Lost share of each trial, of both directions together [%]."""
+    required = zip(*(way.required for way in row.frames.values()), strict=True)
+    received = zip(*(way.received for way in row.frames.values()), strict=True)
+    return [
+        100 * (1 - sum(came) / sum(due))
+        for due, came in zip(required, received, strict=True)
+        if sum(due)
+    ]
+
+
+def _readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
+    """As many lines as a figure tells apart; more in further figures, a direction each."""
+    if len(records) <= len(CYCLE):
+        yield records
+        return
+    for mode in dict.fromkeys(r.direction for r in records):
+        here = [r for r in records if r.direction == mode]
+        for first in range(0, len(here), len(CYCLE)):
+            yield here[first : first + len(CYCLE)]

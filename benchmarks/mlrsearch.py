@@ -3,26 +3,242 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.record import (
+    FPS,
+    Figure,
+    Model,
+    Number,
+    RatesFound,
+    Record,
+    Row,
+    Series,
+    bounded_by_tester,
+    figure_of,
+    head,
+    rates_found,
+)
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
+from v6t.benchmarks.common import POINT, at, interval, repeated
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.goals import MlrPresentation
-from v6t.benchmarks.records.goals import MlrRecord, mlr_record, mlr_rows
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.throughput import USUAL_FULL, USUAL_PROBES
-from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
+from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
-from v6t.procedures.search.goals import Goal
+from v6t.procedures.search.goals import Goal, GoalResult
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
 
+_LIKE = {
+    "unconditionally": "unconditionally compliant with RFC 2544 section 24: its throughput",
+    "conditionally": "conditionally compliant with RFC 2544: its throughput but for shorter trials",
+    "not": "MLRsearch, no throughput of RFC 2544 or RFC 8219",
+}
+
+
+CONTROLLER = f"{mlr.LIBRARY} {mlr.VERSION}"
+
+
+class GoalAttributes(Model):
+    """A search goal with all its attributes (RFC 9971 section 4.6)."""
+
+    name: str
+    """of the goal"""
+    code: str
+    """final trial, duration sum, loss and exceed ratio in a word, as in the RFC: `60f120d0l50e`"""
+    loss_ratio: Number
+    """goal loss ratio: trials that lose a larger share are high-loss trials"""
+    exceed_ratio: Number
+    """goal exceed ratio: share of the duration sum that high-loss trials may take at a lower bound"""
+    width: Number
+    """goal width, a relative difference: (upper - lower) / upper of the relevant bounds"""
+    initial_trial_s: Number
+    """goal initial trial duration [s]"""
+    final_trial_s: Number
+    """goal final trial duration [s]"""
+    duration_sum_s: Number
+    """goal duration sum [s]"""
+    preceding_targets: int
+    """coarser targets before the goal's own: of the library, the RFC has none"""
+    expansion_coefficient: int
+    """by which the library widens its steps: the RFC has none"""
+    like_rfc2544: Literal["unconditionally", "conditionally", "not"]
+    """how far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)"""
+
+
+class GoalFigures(Model):
+    """What the repetitions found for a goal; rates per direction [frames per second]."""
+
+    goal: GoalAttributes
+    """whose"""
+    upper_bounds: Figure
+    """relevant upper bounds; null: no load is one"""
+    conditional_throughput: Figure
+    """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
+    irregular: list[str]
+    """of each repetition why its result is irregular (RFC 9971 section 4.8.4.2); empty: it is
+    regular"""
+
+    @property
+    def marked(self) -> int:
+        """Repetitions whose result is irregular."""
+        return sum(bool(why) for why in self.irregular)
+
+
+class GoalFound(RatesFound, GoalFigures):
+    """One goal's result: `rates` are the relevant lower bounds, 0 where no load is one."""
+
+
+class MlrRecord(Record):
+    """Several search goals at one point, a result for each, from the same trials."""
+
+    unit: Literal["frames per second"]
+    """of the rates"""
+    convention: Literal["per_direction"]
+    """loads are those of one interface, so is everything in their unit; both directions carry twice
+    as much"""
+    controller: str
+    """what chose the trials; its version is fixed"""
+    min_load: Number
+    """smallest load [frames per second per direction]"""
+    max_load: Number
+    """largest load [frames per second per direction]"""
+    max_load_reason: str
+    """`media` or `tester`"""
+    goals: list[GoalFound]
+    """the goals' results, in the order of the goals"""
+    residual_wait_s: Number
+    """wait for late frames (RFC 2544 section 23) [s]"""
+    pause_s: Number
+    """pause before full-length trials (RFC 2544 section 23) [s]"""
+    sending_time_tolerance: Number
+    """longest sending time of a valid trial, as a multiple of its length"""
+
+    @property
+    def limited(self) -> bool:
+        return any(figures.limited for figures in self.goals)
+
+    @property
+    def odd(self) -> Sequence[str]:
+        return [f"{figures.goal.name}: {note}" for figures in self.goals for note in figures.notes]
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        for figures in self.goals:
+            yield f"{figures.goal.name} ", figures, "fps"
+            yield f"{figures.goal.name} conditional ", figures.conditional_throughput, "fps"
+
+
+def goal_figures(results: Sequence[GoalResult]) -> dict[str, Any]:
+    """Of one goal, by the fields of :class:`GoalFigures`; undefined is what is infinite."""
+    return {
+        "goal": attributes(results[0].goal),
+        "upper_bounds": figure_of(
+            [inf if r.upper_fps is None else r.upper_fps for r in results], "fps"
+        ),
+        "conditional_throughput": figure_of([r.conditional_fps or 0.0 for r in results], "fps"),
+        "irregular": [r.irregular for r in results],
+    }
+
+
+def attributes(goal: Goal) -> GoalAttributes:
+    """All that was applied (RFC 9971 section 4.9.3)."""
+    return GoalAttributes(**asdict(goal), code=goal.code, like_rfc2544=goal.like_rfc2544)
+
+
+def mlr_record(
+    result: MlrResult,
+    *,
+    capacity_fps: float | None,
+    selftest_margin: float,
+    conditions: Mapping[str, Any],
+) -> MlrRecord:
+    """The record of one point.
+
+    Args:
+        result: the repetitions.
+        capacity_fps: the tester's own lossless rate per direction, None if unknown.
+        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
+        conditions: what else the reader must know.
+    """
+    spec, at = result.spec, result.spec.conditions
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
+    return MlrRecord(
+        **head(at, spec.benchmark, "MLRsearch (RFC 9971)", attempts, conditions),
+        unit=FPS,
+        repetitions=len(result.repetitions),
+        controller=CONTROLLER,
+        min_load=spec.min_load_fps,
+        max_load=spec.max_load_fps,
+        max_load_reason=spec.max_load_reason,
+        goals=[
+            _goal_figures(result, place, limit, capacity_fps) for place, _ in enumerate(spec.goals)
+        ],
+        residual_wait_s=at.residual_wait_s,
+        pause_s=at.pause_s,
+        sending_time_tolerance=at.sending_time_tolerance,
+    )
+
+
+def _goal_figures(
+    result: MlrResult, place: int, limit_fps: float | None, capacity_fps: float | None
+) -> GoalFound:
+    spec = result.spec
+    results = [r.results[place] for r in result.repetitions]
+    rates = rates_found([r.rate_fps for r in results], "fps")
+    return GoalFound(
+        **rates,
+        **goal_figures(results),
+        tester_limited=(limit_fps is not None and rates["median"] > limit_fps)
+        or any(
+            bounded_by_tester(r.results[place].rate_fps, r.attempts) for r in result.repetitions
+        ),
+        tester_ceiling=capacity_fps,
+        upper_bound=spec.max_load_fps,
+        upper_bound_reason=spec.max_load_reason,
+        upper_bound_hit=any(r.upper_fps is None and r.lower_fps is not None for r in results),
+    )
+
+
+def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
+    """One row per repetition and goal; rates per direction."""
+    at = result.spec.conditions
+    return [
+        {
+            "No": r.number,
+            "Size": at.size_label,
+            "Dir": at.mode[0],
+            "Goal": result.goal.name,
+            "Code": result.goal.code,
+            "Date": started(r.attempts[0].trial.key),
+            "Iterations": len(r.attempts),
+            "lower bound": result.lower_fps,
+            "upper bound": result.upper_fps,
+            "conditional throughput": result.conditional_fps,
+            "regular": not result.irregular,
+            "irregular": result.irregular,
+        }
+        for r in result.repetitions
+        for result in r.results
+    ]
+
+
 INITIAL_SHARE = 1 / 30
+USUAL_PROBES, USUAL_FULL = 7, 2
+"""Short and full trials of one MLR search on devices that are neither very noisy nor odd;
+see the search benchmark in the documentation."""
 
 
 class GoalSettings(StrictModel):
@@ -80,9 +296,13 @@ class MlrSettings(StrictModel):
     """Min Load [fps]; None: a thousandth of the largest, a frame in the shortest trial at least."""
 
 
-class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
+class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     """Bounds and conditional throughput of several goals, from one search."""
 
+    name = "mlrsearch"
+    title = "MLRsearch (RFC 9971)"
+    record = MlrRecord
+    metrics: ClassVar = {"relevant lower bound": ""}
     summary = "Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."
     order = 15
     searches = True
@@ -98,7 +318,6 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
     )
 
     def lacks(self) -> tuple[str, str] | None:
-        """The library."""
         if mlr.available():
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
@@ -123,7 +342,6 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
                 )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What the goals are, and what their results are not."""
         for goal in self.goals(bound):
             like = {
                 "unconditionally": "RFC 2544 throughput (RFC 9971 section 4.10.2)",
@@ -137,7 +355,6 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
             )
 
     def cautions(self, bound: RunContext) -> Iterator[str]:
-        """What RFC 9971 does not recommend."""
         goals = self.goals(bound)
         if len({goal.final_trial_s for goal in goals}) > 1:
             yield (
@@ -162,7 +379,6 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
         return each * spec.repetitions
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
         result = measure_mlrsearch(self._spec(point), point.measure, point.watch)
         record = mlr_record(
             result,
@@ -184,3 +400,123 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
             max_load_reason=point.limit_reason,
             repetitions=point.procedure.repetitions,
         )
+
+    def sheet(self, records: Sequence[MlrRecord]) -> Sheet:
+        names = [
+            *(*POINT, "<goal", "+<code", "loss\n%", "+exceed\n%", "+width\n%"),
+            *("lower\nbound fps", "P1", "P99", "+95 % interval\nof the median"),
+            *("+dispersion\n%", "upper\nbound fps", "conditional\nthroughput"),
+            *("+aggregate\nof both\ndirections", "+repetitions", "<result"),
+        ]
+        rows = []
+        for r in records:
+            for figures in r.goals:
+                goal, conditional = figures.goal, figures.conditional_throughput.median
+                both = r.direction == "bidirectional" and conditional is not None
+                rows.append(
+                    [
+                        *(*at(r), goal.name, goal.code),
+                        *(f"{100 * goal.loss_ratio:g}", f"{100 * goal.exceed_ratio:g}"),
+                        f"{100 * goal.width:g}",
+                        *(
+                            marked(count(figures.median), figures.limited),
+                            count(figures.p1),
+                            count(figures.p99),
+                        ),
+                        *(interval(figures.median_interval), percent(figures.dispersion)),
+                        count(figures.upper_bounds.median),
+                        marked(count(conditional), figures.limited),
+                        count(2 * (conditional or 0.0)) if both else "-",
+                        *(str(figures.repetitions), mark(figures)),
+                    ]
+                )
+        return sheet(records[0].title, names, rows)
+
+    def definition(self, records: Sequence[MlrRecord]) -> str:
+        del records
+        return (
+            "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
+            "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "
+            "Conditional throughput: the forwarding rate to be expected at the lower bound. The loss "
+            "ratio of a trial is that of both directions together; the effective duration of a trial is "
+            "its duration; the width is (upper - lower) / upper."
+        )
+
+    def results(self, record: MlrRecord) -> Iterator[Result]:
+        for figures in record.goals:
+            goal, conditional = figures.goal, figures.conditional_throughput
+            limit = " - limited by the tester" if figures.tester_limited else ""
+            odd = f" - {regularity(figures)}" if figures.marked else ""
+            what = (
+                f"{self.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
+            )
+            bound = Result(
+                f"lower bound, {goal.name} {goal.code}",
+                "fps",
+                figures.rates,
+                resolution=goal.width * figures.median,
+                limited=figures.limited,
+                headline=f"{goal.name} lower bound",
+                summary=figures,
+                card=Card(count(figures.median), "frames/s per direction", what + odd + limit),
+            )
+            yield bound
+            yield replace(
+                bound,
+                name=f"conditional throughput, {goal.name} {goal.code}",
+                values=conditional.values,
+                headline=f"{goal.name} conditional throughput",
+                summary=conditional,
+                card=None,
+            )
+
+    def remarks(self, record: MlrRecord) -> Iterator[str]:
+        for figures in record.goals:
+            yield from said_of(figures)
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        yield repeated(self.name, records)
+        every = [figures for r in records for figures in r.goals]
+        if every:
+            marked = sum(figures.marked for figures in every)
+            yield clause("RFC 9971 section 4.8.4 (TP-07)",
+                         "regular results: both bounds, no farther apart than the goal's width",
+                         f"{marked} irregular results, each marked" if marked else "all regular",
+                         not marked)  # fmt: skip
+            lengths = {figures.goal.final_trial_s for figures in every}
+            yield clause("RFC 9971 section 4.6.1 (TP-07)",
+                         "all goals share the final trial duration",
+                         ", ".join(f"{s:g} s" for s in sorted(lengths)),
+                         len(lengths) == 1)  # fmt: skip
+
+
+def mark(figures: GoalFigures) -> str:
+    """Whether results are regular, for a table."""
+    return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
+
+
+def regularity(figures: GoalFigures) -> str:
+    """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
+    if not figures.marked:
+        return "regular"
+    whys = Counter(why for why in figures.irregular if why)
+    return f"IRREGULAR in {figures.marked} of {len(figures.irregular)}: " + "; ".join(whys)
+
+
+def said_of(figures: GoalFigures) -> Iterator[str]:
+    """The goal in a sentence, and what is irregular."""
+    yield f"goal {attributes_in_words(figures.goal)}"
+    if figures.marked:
+        yield f"goal {figures.goal.name}: {regularity(figures)}"
+
+
+def attributes_in_words(goal: GoalAttributes) -> str:
+    """Every attribute that was applied (RFC 9971 section 4.9.3)."""
+    return (
+        f"{goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
+        f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "
+        f"duration {goal.initial_trial_s:g} s and {goal.final_trial_s:g} s, duration sum "
+        f"{goal.duration_sum_s:g} s, {goal.preceding_targets} preceding targets, expansion coefficient "
+        f"{goal.expansion_coefficient}; {_LIKE[goal.like_rfc2544]}"
+    )

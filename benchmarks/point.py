@@ -30,47 +30,28 @@ Vary = Callable[[Traffic], Traffic]
 class Cost:
     """Trials and seconds, pauses and waits included, told before a run starts (GEN-30).
 
-    All figures hold when no trial is invalid.
-
     Attributes:
-        trials, seconds: if the device does not carry the highest rate, nor is so slow that a search goes on
-            below its resolution.
+        trials, seconds: if the device does not carry the highest rate, nor is so slow that a search
+            goes on below its resolution, and no trial is invalid.
         least: both, if it carries that at once; None: the same.
-        beyond_s: of all seconds those that are no trial's own, but the tester's and the device's
-            around it.
-        once_s: of these, what passes once and around no trial.
     """
 
     trials: int
     seconds: float
     least: tuple[int, float] | None = None
-    beyond_s: float = 0.0
-    once_s: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         """Both, one after the other."""
         least = None
         if self.least is not None or other.least is not None:
-            mine, its = self.at_least, other.at_least
-            least = mine[0] + its[0], mine[1] + its[1]
-        return Cost(
-            self.trials + other.trials,
-            self.seconds + other.seconds,
-            least,
-            self.beyond_s + other.beyond_s,
-            self.once_s + other.once_s,
-        )
+            (a, a_s), (b, b_s) = self.at_least, other.at_least
+            least = a + b, a_s + b_s
+        return Cost(self.trials + other.trials, self.seconds + other.seconds, least)
 
     def __mul__(self, times: int) -> Cost:
         """As often."""
         least = self.least and (times * self.least[0], times * self.least[1])
-        return Cost(
-            times * self.trials,
-            times * self.seconds,
-            least,
-            times * self.beyond_s,
-            times * self.once_s,
-        )
+        return Cost(times * self.trials, times * self.seconds, least)
 
     @property
     def at_least(self) -> tuple[int, float]:
@@ -81,14 +62,10 @@ class Cost:
         """The same, or just that much if the device carries the highest rate at once."""
         return replace(self, least=(least.trials, least.seconds))
 
-    def with_each(self, seconds: float, beyond_s: float = 0.0) -> Cost:
-        """Every trial takes so much longer: seconds of its own, and such around it."""
-        longer = seconds + beyond_s
-        least = self.least and (self.least[0], self.least[1] + longer * self.least[0])
-        around_s = self.beyond_s + beyond_s * self.trials
-        return replace(
-            self, seconds=self.seconds + longer * self.trials, least=least, beyond_s=around_s
-        )
+    def with_each(self, seconds: float) -> Cost:
+        """Every trial takes so much longer."""
+        least = self.least and (self.least[0], self.least[1] + seconds * self.least[0])
+        return Cost(self.trials, self.seconds + seconds * self.trials, least)
 
 
 def cost_of(at: Conditions, trials: int, duration_s: float) -> Cost:

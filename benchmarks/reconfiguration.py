@@ -1,25 +1,128 @@
-"""Reconfiguration: what traffic loses while something beside it is added, changed and removed."""
+"""Reconfiguration under traffic: blocked time by what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
+from v6t.analysis.marks import offered
+from v6t.analysis.presentation import Result
+from v6t.analysis.record import Number, Record, Row, Series, Summary, head
+from v6t.analysis.sheet import Sheet, count, seconds, sheet
+from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
+from v6t.benchmarks.common import POINT, at
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.reconfiguration import ReconfigurationPresentation
-from v6t.benchmarks.records.reconfiguration import (
-    ReconfigurationRecord,
-    reconfiguration_record,
-    reconfiguration_rows,
-)
 from v6t.benchmarks.share import AtShare, ShareSettings
-from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
-from v6t.trials.device_events import CONFIGURATION_CHANGES
+from v6t.procedures.reconfiguration import (
+    ReconfigurationResult,
+    ReconfigurationSpec,
+    measure_reconfiguration,
+)
+from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE
+from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
+
+
+class BlockedTimes(Summary, Series):
+    """Effective blocked time of one direction with one kind of change: lost frames over rate [s]."""
+
+    values: list[Number]
+    """each stream's [s]"""
+    lost: list[int]
+    """lost frames of each stream"""
+    frames: list[int]
+    """frames of each stream"""
+    silence: list[Number | None]
+    """longest time without a frame of each stream; null: not known [s]"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        return self.values
+
+
+class ReconfigurationRecord(Record):
+    """What traffic lost while something beside it was changed."""
+
+    unit: Literal["s"]
+    """of blocked times"""
+    what: str
+    """what was added, changed and removed"""
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str
+    """where the rate is from"""
+    duration_s: Number
+    """length of each stream [s]"""
+    at_s: Number
+    """when the device was changed [s]"""
+    changes: dict[str, dict[str, BlockedTimes]]
+    """blocked times by what was done (`nothing`, `add`, `change`, `remove`), then by direction"""
+
+    @property
+    def ordered(self) -> Iterator[tuple[str, str, BlockedTimes]]:
+        """What was done, in which direction, and the times, in the order of the streams."""
+        for change in CONFIGURATION_CHANGES:
+            yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
+
+
+def reconfiguration_record(
+    result: ReconfigurationResult, *, what: str, conditions: Mapping[str, Any]
+) -> ReconfigurationRecord:
+    """The record of one point."""
+    spec = result.spec
+    changes: dict[str, dict[str, Any]] = {}
+    for change in CONFIGURATION_CHANGES:
+        for way in list_directions(spec.conditions.mode):
+            seen = [
+                s.directions[way]
+                for s in result.streams
+                if s.change == change and way in s.directions
+            ]
+            if seen:
+                times = [b.blocked_s for b in seen]
+                changes.setdefault(change, {})[way] = {
+                    **summary_json(times),
+                    "values": times,
+                    "lost": [b.lost for b in seen],
+                    "frames": [b.frames for b in seen],
+                    "silence": [b.silence_s for b in seen],
+                }
+    title = "Reconfiguration under traffic, effective blocked time"
+    return ReconfigurationRecord(
+        **head(spec.conditions, spec.benchmark, title, result.attempts, conditions),
+        unit="s",
+        not_measured=None if changes else "the tester faltered in every stream",
+        repetitions=spec.repetitions,
+        what=what,
+        rate=spec.rate_fps,
+        rate_source=spec.rate_source,
+        duration_s=spec.duration_s,
+        at_s=spec.at_s,
+        changes=changes,
+    )
+
+
+def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
+    """A row for each stream and direction."""
+    at = result.spec.conditions
+    return [
+        {"No": s.number, "Size": at.size_label, "Dir": at.mode[0], "change": s.change,
+         "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
+         "silence_s": b.silence_s}
+        for s in result.streams
+        for way, b in s.directions.items()
+    ]  # fmt: skip
 
 
 class ReconfigurationSettings(ShareSettings):
@@ -33,11 +136,12 @@ class ReconfigurationSettings(ShareSettings):
     """Times each change is made."""
 
 
-class Reconfiguration(
-    ReconfigurationPresentation, AtShare[ReconfigurationRecord, ReconfigurationSettings]
-):
+class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     """Lost frames and blocked time by kind of change."""
 
+    name = "reconfiguration"
+    title = "Reconfiguration under traffic"
+    record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
     summary = (
         "What traffic loses while a rule, route or domain beside it is added, changed, removed."
     )
@@ -69,7 +173,6 @@ class Reconfiguration(
         bound.describe_live_change()
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What is changed, and what is not."""
         del bound
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
@@ -77,14 +180,12 @@ class Reconfiguration(
         )
 
     def cost(self, point: Point) -> Cost:
-        """A stream for each change and one without."""
         spec = self._spec(point, point.media_fps, "assumed")
         return cost_of(
             spec.conditions, spec.repetitions * len(CONFIGURATION_CHANGES), spec.duration_s
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One change after the other."""
         rate_fps, source = self.rate(point)
         if not rate_fps:
             why = "no rate passed, so there is no rate to change the device at"
@@ -109,3 +210,50 @@ class Reconfiguration(
             at_s=own.at_s,
             repetitions=own.repetitions,
         )
+
+    def sheet(self, records: Sequence[ReconfigurationRecord]) -> Sheet:
+        names = [
+            *(*POINT, "<done", "offered fps\nper direction", "blocked s\nmedian", "min", "max"),
+            *("lost frames\nmost", "longest\nsilence s", "times"),
+        ]
+        rows = [
+            [
+                *(*at(r, way), change, offered(r, r.rate)),
+                *(seconds(v) for v in (series.median, series.min, series.max)),
+                count(max(series.lost)),
+                seconds(max((s for s in series.silence if s is not None), default=None)),
+                str(len(series.values)),
+            ]
+            for r in records
+            for change, way, series in r.ordered
+        ]
+        return sheet(records[0].title, names, rows, [f"changed: {r.what}" for r in records[:1]])
+
+    def definition(self, records: Sequence[ReconfigurationRecord]) -> str:
+        return (
+            "Blocked time: frames that were lost in a stream over its rate, while something else of "
+            "the device was changed (FD.io CSIT's measure)."
+        )
+
+    def results(self, record: ReconfigurationRecord) -> Iterator[Result]:
+        for change, way, series in record.ordered:
+            yield Result(
+                f"blocked, {change}, {way}",
+                "s",
+                series.values,
+                more_is_better=False,
+                at=f"{record.rate:,.0f} fps",
+                headline=f"blocked s, {change} {way}",
+                summary=series,
+            )
+
+    def shown(self, value: float | None) -> str:
+        return seconds(value)
+
+    def remarks(self, record: ReconfigurationRecord) -> Iterator[str]:
+        for way, series in record.changes.get(NO_CHANGE, {}).items():
+            if any(series.lost):
+                yield (
+                    f"up to {max(series.lost):,} frames were lost {way} without any change: the rate is one "
+                    "at which the device loses by itself"
+                )

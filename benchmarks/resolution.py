@@ -1,34 +1,236 @@
-"""DNS resolution performance (RFC 8219 section 9)."""
+"""DNS resolution performance: RFC 8219 section 9.2 with its table of two dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.record import (
+    FindResult,
+    Model,
+    Number,
+    RatesFound,
+    Record,
+    Row,
+    Series,
+    bounded_by_tester,
+    head,
+    rates_found,
+)
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
+from v6t.benchmarks.common import REPETITIONS, TRIAL_S, at_least, interval
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.benchmarks.presentations.resolution import LONGEST_TIMEOUT_S, ResolutionPresentation
-from v6t.benchmarks.records.resolution import (
-    ResolutionRecord,
-    Searched,
-    SelfTest,
-    resolution_record,
-    resolution_rows,
-)
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.throughput import search_cost, search_spec
+from v6t.benchmarks.throughput import decisive_trial, search_cost, search_spec
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
-from v6t.procedures.throughput import measure_throughput
-from v6t.trials.queries import Queries
+from v6t.procedures.throughput import ThroughputResult, measure_throughput
+from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
+
+LONGEST_TIMEOUT_S = 1.0
+
+
+SOURCE = "RFC 8219 section 9.2"
+
+
+QPS: Literal["queries per second"] = "queries per second"
+
+
+class SelfTest(Model):
+    """What the tester does without a device (RFC 8219 section 9.2.1)."""
+
+    capacity_qps: Number
+    """AAAA queries that its authoritative server answered its client in time [queries per second]"""
+    timeout_s: Number
+    """within which: a quarter of the time-out [s]"""
+    delta: Number
+    """share by which the tester must do better than twice the rate"""
+    covered_qps: Number
+    """highest rate that it covers; no result may be above it [queries per second]"""
+
+
+class Combination(RatesFound):
+    """Names cached and names with an AAAA record of their own, and the rate found with them."""
+
+    cached_percent: int
+    """queries for names that were asked before the trial [%]"""
+    own_aaaa_percent: int
+    """names that have an AAAA record of their own [%]"""
+    refused: str | None = None
+    """why the rate is no result: the self-test does not cover it"""
+    asked_aaaa: Number | None
+    """AAAA questions to the authoritative server for each query, in the deciding trials"""
+    asked_a: Number | None
+    """A questions to the authoritative server for each query, in the deciding trials"""
+    cached_found_percent: Number | None
+    """of the queries for names asked before, those for which the device asked nobody [%]; null:
+    there were none"""
+    reasons: dict[str, int]
+    """queries that were not answered rightly in time, by what was wrong, in all trials"""
+    response_us: Number | None
+    """median time to an answer in the last deciding trial [microseconds]"""
+    decisive_trials: list[str]
+    """trial that decided each repetition: the highest that passed"""
+
+
+class ResolutionRecord(Record):
+    """Most queries a second that are all answered rightly, for each combination."""
+
+    unit: Literal["queries per second"] = QPS
+    """of all rates"""
+    combinations: list[Combination]
+    """the first is nothing cached and no AAAA record of its own: the result of section 9.2"""
+    selftest: SelfTest
+    """of the tester"""
+    timeout_s: Number
+    """an answer that takes longer is none [s]"""
+    duration_s: Number
+    """length of each trial [s]"""
+    resolution_qps: Number
+    """error of the search [queries per second]"""
+    upstream: Literal[4, 6]
+    """version of IP between device and authoritative server"""
+    sending_time_tolerance: Number = 1.00001
+    """longest sending time of a valid trial, as a multiple of its length"""
+
+    @property
+    def limited(self) -> bool:
+        return any(combination.limited for combination in self.combinations)
+
+    @property
+    def odd(self) -> Sequence[str]:
+        return [note for combination in self.combinations for note in combination.notes]
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        for combination in self.combinations:
+            yield f"{name_of(combination)} ", combination, "queries/s"
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A combination and its searches."""
+
+    cached_percent: int
+    own_aaaa_percent: int
+    result: ThroughputResult
+
+
+def name_of(combination: Combination | Searched) -> str:
+    """``"20 % cached, 40 % AAAA"``."""
+    return f"{combination.cached_percent} % cached, {combination.own_aaaa_percent} % AAAA"
+
+
+def resolution_record(
+    searched: Sequence[Searched],
+    find: FindResult,
+    *,
+    selftest: SelfTest,
+    upstream: Literal[4, 6],
+    conditions: Mapping[str, Any],
+) -> ResolutionRecord:
+    """The record of all combinations.
+
+    Args:
+        searched: the first is the required one.
+        find: where counts come from.
+        selftest: of the tester.
+        upstream: version of IP behind the device.
+        conditions: what else the reader must know.
+    """
+    spec = searched[0].result.spec
+    at = spec.conditions
+    attempts = [a for s in searched for r in s.result.repetitions for a in r.attempts]
+    combinations = [_combination(s, find, selftest) for s in searched]
+    title = "DNS resolution performance"
+    return ResolutionRecord(
+        **head(at, spec.benchmark, title, attempts, conditions, direction="queries"),
+        repetitions=combinations[0].repetitions,
+        not_measured=combinations[0].refused,
+        combinations=combinations,
+        selftest=selftest,
+        timeout_s=at.queries.timeout_s if at.queries else 0.0,
+        duration_s=spec.duration_s,
+        resolution_qps=max(s.result.error_fps for s in searched),
+        upstream=upstream,
+        sending_time_tolerance=at.sending_time_tolerance,
+    )
+
+
+def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Combination:
+    result, spec = searched.result, searched.result.spec
+    rates = rates_found([r.rate_fps for r in result.repetitions], "queries/s")
+    decisive = [key for key in map(decisive_trial, result.repetitions) if key]
+    counted = [find(key).directions["forward"] for key in decisive]
+    heard = [c.answers for c in counted if c.answers]
+    queries = sum(c.count_frames("required") for c in counted)
+    again = queries * searched.cached_percent / 100
+    every = [find(a.trial.key) for r in result.repetitions for a in r.attempts]
+    reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
+    hit = any(r.search.hit_upper_bound for r in result.repetitions)
+    by_tester = hit and spec.upper_bound_reason == "tester"
+    last = counted[-1].delay_us if counted else None
+    return Combination(
+        **rates,
+        cached_percent=searched.cached_percent,
+        own_aaaa_percent=searched.own_aaaa_percent,
+        refused=(
+            f"refused: the device answers at least {selftest.covered_qps:,.0f} queries/s, and the "
+            f"tester's self-test covers no more (RFC 8219 section 9.2.1)"
+        )
+        if by_tester
+        else None,
+        tester_limited=by_tester
+        or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
+        tester_ceiling=selftest.capacity_qps,
+        upper_bound=spec.upper_bound_fps,
+        upper_bound_reason=spec.upper_bound_reason,
+        upper_bound_hit=hit,
+        asked_aaaa=sum(a.aaaa_queries for a in heard) / queries if queries else None,
+        asked_a=sum(a.a_queries for a in heard) / queries if queries else None,
+        cached_found_percent=100 * (1 - sum(a.repeated_queries for a in heard) / again)
+        if again
+        else None,
+        reasons={
+            why: sum(t.get(why, 0) for t in reasons)
+            for why in sorted({w for t in reasons for w in t})
+        },
+        response_us=last["p50"] if last else None,
+        decisive_trials=decisive,
+    )
+
+
+def resolution_rows(searched: Sequence[Searched], find: FindResult) -> list[Row]:
+    """One row per repetition of each combination."""
+    return [
+        {
+            "No": r.number,
+            "cached %": s.cached_percent,
+            "own AAAA %": s.own_aaaa_percent,
+            "Duration": s.result.spec.duration_s,
+            "Initial Rate": s.result.spec.upper_bound_fps,
+            "Error": r.error_fps(s.result.spec.resolution_fps),
+            "Date": find(r.attempts[0].trial.key).started if r.attempts else "",
+            "Iterations": len(r.attempts),
+            "queries/s": r.rate_fps,
+        }
+        for s in searched
+        for r in s.result.repetitions
+    ]
+
 
 _Percent = Annotated[int, Field(ge=0, le=100)]
 
@@ -55,9 +257,13 @@ class ResolutionSettings(StrictModel):
     bound."""
 
 
-class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionSettings]):
+class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     """The highest rate at which every query is answered rightly."""
 
+    name = "resolution"
+    title = "DNS resolution performance"
+    record = ResolutionRecord
+    metrics: ClassVar = {"DNS resolution performance": ""}
     summary = "The highest rate at which every DNS query is answered rightly in time."
     phase = Phase.QUERIES
     order = 10
@@ -78,7 +284,6 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
             )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """A longer time-out than the RFC's, and a cache that nobody empties."""
         own = self.own(bound)
         if own.timeout_s > LONGEST_TIMEOUT_S:
             yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
@@ -101,7 +306,6 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         return sum((search_cost(spec) for spec in each), Cost(0, 0.0))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search for each combination, within what the self-test covers."""
         own, bound = self.own(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
@@ -152,8 +356,166 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
             }
         )
 
+    def sheet(self, records: Sequence[ResolutionRecord]) -> Sheet:
+        names = [
+            *("cached\n%", "own AAAA\n%", "median\nqueries/s", "P1", "P99"),
+            *(
+                "+95 % interval\nof the median",
+                "+dispersion\n%",
+                "AAAA asked\nfor each",
+                "A asked\nfor each",
+            ),
+            *(
+                "+found in\nthe cache %",
+                "+answered\nafter us",
+                "+self-test\ncovers",
+                "+repetitions",
+            ),
+            "+search\nends within",
+        ]
+        rows = [
+            [
+                *(str(f.cached_percent), str(f.own_aaaa_percent)),
+                *(_rate(f), count(f.p1), count(f.p99), interval(f.median_interval)),
+                *(percent(f.dispersion), _each(f.asked_aaaa), _each(f.asked_a)),
+                *(percent(f.cached_found_percent), count(f.response_us)),
+                *(count(r.selftest.covered_qps), str(f.repetitions), count(r.resolution_qps)),
+            ]
+            for r in records
+            for f in r.combinations
+        ]
+        notes = [f"{name_of(f)}: {f.refused}" for r in records for f in r.combinations if f.refused]
+        return sheet(records[0].title, names, rows, notes)
+
+    def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
+        yield from super().tables(records)
+        for r in records:
+            if len(r.combinations) < 2:
+                continue
+            combinations = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
+            across = sorted({cached for _, cached in combinations})
+            rows = [
+                [f"{own} %", *(_cell(combinations.get((own, cached))) for cached in across)]
+                for own in sorted({own for own, _ in combinations})
+            ]
+            names = ["<names with\nan AAAA record", *(f"{cached} %\ncached" for cached in across)]
+            yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
+
+    def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
+        del data
+        for r in records:
+            if len(r.combinations) < 2:
+                continue
+            with drawing(self.name):
+                figure, (panel,) = axes()
+                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations})):
+                    here = sorted(
+                        (f for f in r.combinations if f.own_aaaa_percent == own and not f.refused),
+                        key=lambda f: f.cached_percent,
+                    )
+                    bars = [[f.median - f.p1 for f in here], [f.p99 - f.median for f in here]]
+                    panel.errorbar(
+                        [f.cached_percent for f in here], [f.median for f in here], yerr=bars,
+                        color=look(number).color, marker=look(number).marker, capsize=3,
+                        label=f"{own} % with an AAAA record",
+                    )  # fmt: skip
+                panel.set_xlabel("names in the cache [%]")
+                panel.set_ylabel("queries per second")
+                panel.set_ylim(bottom=0)
+                thousands(panel)
+                legend(panel)
+                yield Drawing(
+                    svg(figure, self.name),
+                    "Queries answered per second against the share of cached names: median of the "
+                    "repetitions, bars from P1 to P99.",
+                    "Queries answered per second: "
+                    + "; ".join(f"{name_of(f)}: {f.median:,.0f}" for f in r.combinations),
+                )
+
+    def definition(self, records: Sequence[ResolutionRecord]) -> str:
+        return (
+            "The highest rate at which every query for an AAAA record is answered within "
+            f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
+            "RFC 6052 make of the A record, or with the name's own."
+        )
+
+    def results(self, record: ResolutionRecord) -> Iterator[Result]:
+        first = record.combinations[0]
+        what = f"{record.title}, {name_of(first)}, median of {first.repetitions}"
+        for f in record.combinations:
+            yield Result(
+                f"queries/s, {name_of(f)}",
+                "queries/s",
+                f.rates,
+                resolution=record.resolution_qps,
+                limited=f.limited,
+                headline=self.name if f is first else f"{self.name}, {name_of(f)}",
+                summary=f,
+                card=Card(_rate(first), "queries/s", what) if f is first else None,
+            )
+
+    def remarks(self, record: ResolutionRecord) -> Iterator[str]:
+        for f in record.combinations:
+            if f.reasons:
+                reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
+                yield f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}"
+            each = (f.asked_aaaa or 0) + (f.asked_a or 0)
+            if each > MAX_QUERIES_PER_NAME * 1.01:
+                yield (
+                    f"{name_of(f)}: the device asks {each:.2f} questions for each query; the self-test "
+                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)"
+                )
+            if f.cached_found_percent is not None and f.cached_found_percent < 99:
+                yield (
+                    f"{name_of(f)}: the device asked again for {100 - f.cached_found_percent:.1f} % of "
+                    "the queries whose names it had answered before"
+                )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
+        lengths = [t.asked["duration_s"] for t in data.counted(records) if t.key in deciding]
+        yield clause(SOURCE, "trials of 60 s", *at_least(TRIAL_S, lengths))
+        fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
+        yield clause(SOURCE, f"at least {REPETITIONS} repetitions, median, P1 and P99", str(fewest),
+                     fewest >= REPETITIONS if records else None)  # fmt: skip
+        longest = max((r.timeout_s for r in records), default=0.0)
+        yield clause(SOURCE, "a time-out of no more than 1 s for each query", f"{longest:g} s",
+                     longest <= LONGEST_TIMEOUT_S if records else None)  # fmt: skip
+        first = [r.combinations[0] for r in records]
+        required = all(not f.cached_percent and not f.own_aaaa_percent for f in first)
+        yield clause(SOURCE, "0 % cached and 0 % with an AAAA record is measured first",
+                     ", ".join(map(name_of, first)), required if first else None)  # fmt: skip
+        questions = [f.asked_aaaa for f in first if f.asked_aaaa is not None]
+        yield clause(SOURCE, "all names are different: none is in the device's cache",
+                     f"at least {min(questions, default=0):.3g} AAAA questions for each query",
+                     min(questions) >= 1 if questions else None)  # fmt: skip
+        refused = sum(f.refused is not None for r in records for f in r.combinations)
+        yield clause("RFC 8219 section 9.2.1",
+                     "the tester answers itself at 2 (r + delta) within a quarter of the time-out",
+                     "; ".join(f"up to {r.selftest.capacity_qps:,.0f} queries/s, which covers "
+                               f"{r.selftest.covered_qps:,.0f}" for r in records)
+                     + (f"; {refused} rates above are refused" if refused else ""),
+                     True if records else None)  # fmt: skip
+
 
 def alone(bound: RunContext) -> Queries:
     """What the self-test asks (section 9.2.1)."""
     timeout_s: float = bound.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
+
+
+def _rate(combination: Combination) -> str:
+    return (
+        "refused" if combination.refused else marked(count(combination.median), combination.limited)
+    )
+
+
+def _cell(combination: Combination | None) -> str:
+    if combination is None:
+        return "-"
+    return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
+
+
+def _each(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -32,7 +32,6 @@ class AtShare(Benchmark[R, S]):
     heeds = frozenset({"rate_from"})
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """The throughput, unless the rate is given."""
         has_rate = self.own(bound).rate_fps is not None
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
 

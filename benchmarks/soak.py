@@ -1,21 +1,287 @@
-"""Soak: hours at a share of the throughput, and loss over their time."""
+"""Soak and critical load: loss over a long time, and the load of a given loss ratio."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures.canvas import (
+    BLACK,
+    BLUE,
+    VERMILLION,
+    axes,
+    drawing,
+    legend,
+    look,
+    svg,
+    thousands,
+)
+from v6t.analysis.marks import marked, offered
+from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
+from v6t.analysis.record import FPS, Model, Number, Record, Row, head
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
+from v6t.base.strict_model import StrictModel
+from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.common import POINT, at
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.soak import SoakPresentation
-from v6t.benchmarks.records.soak import SoakRecord, soak_record, soak_rows
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
-from v6t.procedures.soak import SoakSpec, measure_soak
+from v6t.procedures.critical_load import CriticalLoadResult, CriticalLoadSpec, measure_critical_load
+from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
+from v6t.trials.intervals import TrafficInterval, split_into_intervals
+from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
+
+HOUR_S = 3600.0
+
+
+class Soaked(Model):
+    """What became of one direction."""
+
+    frames: int
+    """due in what was measured"""
+    lost: int
+    """of them"""
+    loss_percent: Number | None
+    """lost share [%]; null where nothing was measured"""
+    intervals: int
+    """into which the time is cut"""
+    lossy: int
+    """intervals in which frames were lost"""
+    episodes: int
+    """times in which frames were lost in one interval after the other"""
+    longest_s: Number
+    """longest time without loss [s]"""
+    worst_percent: Number | None
+    """lost share of the worst interval [%]"""
+    worst_at_s: Number | None
+    """when that began, in seconds of traffic; null where nothing was lost [s]"""
+    halves_percent: list[Number | None]
+    """lost share of the first and of the second half of the intervals [%]"""
+
+
+class SoakRecord(Record):
+    """Loss over hours at one rate."""
+
+    unit: Literal["%"]
+    """of lost shares"""
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str
+    """where the rate is from"""
+    duration_s: Number
+    """asked for, all stretches together [s]"""
+    measured_s: Number
+    """of it, without stretches in which the tester faltered [s]"""
+    stretch_s: Number
+    """length of a stretch [s]"""
+    stretches: int
+    """that were sent"""
+    faltered: int
+    """stretches in which the tester faltered: gaps, no loss of the device"""
+    directions: dict[str, Soaked]
+    """loss of each direction"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
+
+
+class ShapeFound(Model):
+    """What one shape of the loss function makes of the trials."""
+
+    mean: Number
+    """of the critical load"""
+    deviation: Number
+    """its standard deviation"""
+
+
+class Found(NamedTuple):
+    """A critical load that was found."""
+
+    estimate: float
+    deviation: float
+    low: float
+    high: float
+
+
+class CriticalLoadRecord(Record):
+    """The load at which a given share is lost on average; rates in the record's `unit`."""
+
+    unit: Literal["frames per second"] = FPS
+    """of rates"""
+    target_percent: Number
+    """lost share at the critical load [%]"""
+    estimate: Number | None
+    """the critical load; null where no trial lost frames, or its mean is above `upper_bound`"""
+    deviation: Number | None
+    """its standard deviation, both shapes together; null as the estimate"""
+    low: Number | None
+    """lower end of the interval that holds it with 95 % of the probability; null as the estimate"""
+    high: Number | None
+    """upper end of that interval; null as the estimate"""
+    shapes: dict[str, ShapeFound]
+    """the estimates of both shapes; where they differ the shape of the device's loss is not known;
+    empty where the estimate is null"""
+    searched_s: Number
+    """length of all valid trials together [s]"""
+    lossless: int
+    """valid trials without loss"""
+    lowest: Number
+    """smallest rate offered in a valid trial"""
+    highest: Number | None = None
+    """highest rate offered in a valid trial; null in records of earlier versions"""
+    upper_bound: Number
+    """highest rate that could be offered"""
+    upper_bound_reason: str
+    """`media` or `tester`"""
+    tester_ceiling: Number | None = None
+    """the tester's own capacity"""
+
+    @property
+    def lossy(self) -> bool:
+        """Whether a valid trial lost frames."""
+        return self.lossless < len(self.trials) - len(self.invalid_trials)
+
+    @property
+    def critical_load(self) -> Found | None:
+        """What was found, if anything; records of earlier versions have figures nobody measured."""
+        if self.estimate is None or not self.lossy or self.estimate > self.upper_bound:
+            return None
+        if self.deviation is None or self.low is None or self.high is None:
+            return None
+        return Found(self.estimate, self.deviation, self.low, self.high)
+
+    @property
+    def limited(self) -> bool:
+        """The interval reaches what tester or medium carry, or nothing was found below that."""
+        return self.critical_load is None or self.critical_load.high >= self.upper_bound
+
+
+def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
+    """The record of a soak test."""
+    spec = result.spec
+    ways = list_directions(spec.conditions.mode)
+    good = [s for s in result.stretches if s.intervals]
+    return SoakRecord(
+        **head(spec.conditions, spec.benchmark, "Soak test", result.attempts, conditions),
+        unit="%",
+        not_measured=None if good else "the tester faltered in every stretch",
+        repetitions=1,
+        rate=spec.rate_fps,
+        rate_source=spec.rate_source,
+        duration_s=spec.stretches * spec.stretch_s,
+        measured_s=len(good) * spec.stretch_s,
+        stretch_s=spec.stretch_s,
+        stretches=len(result.stretches),
+        faltered=len(result.stretches) - len(good),
+        directions={way: _soaked(result.intervals(way)) for way in ways},
+    )
+
+
+def _soaked(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
+    lossy = [i for i in intervals if i.lost]
+    worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
+    runs = [(bad, list(some)) for bad, some in groupby(intervals, key=lambda i: i.lost > 0)]
+    half = len(intervals) // 2
+    return {
+        "frames": sum(i.frames for i in intervals),
+        "lost": sum(i.lost for i in intervals),
+        "loss_percent": _percent(intervals),
+        "intervals": len(intervals),
+        "lossy": len(lossy),
+        "episodes": sum(bad for bad, _ in runs),
+        "longest_s": max(
+            (sum(i.length_s for i in some) for bad, some in runs if not bad), default=0
+        ),
+        "worst_percent": _percent([worst]) if worst else (0.0 if intervals else None),
+        "worst_at_s": worst.begins_s if worst else None,
+        "halves_percent": [_percent(intervals[:half]), _percent(intervals[half:])],
+    }
+
+
+def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
+    frames = sum(i.frames for i in intervals)
+    return 100 * sum(i.lost for i in intervals) / frames if frames else None
+
+
+def soak_rows(result: SoakResult) -> list[Row]:
+    """A row for each interval and direction, and one for each stretch that says nothing."""
+    rows: list[Row] = []
+    at = result.spec.conditions
+    for stretch in result.stretches:
+        point = {"No": stretch.number, "Size": at.size_label, "Dir": at.mode[0]}
+        for way in list_directions(at.mode):
+            intervals = stretch.intervals.get(way, ())
+            rows += [
+                {**point, "started": stretch.started, "direction": way, "begins_s": i.begins_s,
+                 "length_s": i.length_s, "frames": i.frames, "lost": i.lost}
+                for i in intervals
+            ]  # fmt: skip
+            if not intervals:
+                begins_s = (stretch.number - 1) * result.spec.stretch_s
+                rows.append(
+                    {**point, "started": stretch.started, "direction": way, "begins_s": begins_s,
+                     "length_s": result.spec.stretch_s, "frames": None, "lost": None}
+                )  # fmt: skip
+    return rows
+
+
+def critical_load_record(
+    result: CriticalLoadResult,
+    *,
+    bound: tuple[float, str],
+    capacity_fps: float,
+    conditions: Mapping[str, Any],
+) -> CriticalLoadRecord | None:
+    """The record of a search; None: too few of its trials were valid."""
+    if len(result.steps) < 2:
+        return None
+    estimate = result.estimate
+    return CriticalLoadRecord(
+        **head(
+            result.spec.conditions, result.spec.benchmark,
+            f"Critical load at {100 * result.spec.target:g} % loss (PLRsearch, no RFC 8219 throughput)",
+            result.attempts, conditions,
+        ),
+        repetitions=1,
+        target_percent=100 * result.spec.target,
+        estimate=estimate.mean_fps if estimate else None,
+        deviation=estimate.deviation_fps if estimate else None,
+        low=estimate.low_fps if estimate else None,
+        high=estimate.high_fps if estimate else None,
+        shapes={
+            s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps)
+            for s in (estimate.shapes if estimate else ())
+        },
+        searched_s=sum(s.duration_s for s in result.steps),
+        lossless=sum(not s.offered.lost for s in result.steps),
+        lowest=min(s.offered.rate_fps for s in result.steps),
+        highest=max(s.offered.rate_fps for s in result.steps),
+        upper_bound=bound[0],
+        upper_bound_reason=bound[1],
+        tester_ceiling=capacity_fps,
+    )  # fmt: skip
+
+
+def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
+    """A row for each valid trial, with what was known after it."""
+    at, rows = result.spec.conditions, []
+    for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
+        rows.append(
+            {"No": number, "Size": at.size_label, "Dir": at.mode[0], "rate": step.offered.rate_fps,
+             "duration_s": step.duration_s, "frames": step.offered.frames,
+             "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
+             "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
+        )  # fmt: skip
+    return rows
 
 
 class SoakSettings(ShareSettings):
@@ -27,9 +293,12 @@ class SoakSettings(ShareSettings):
     """Length of a stretch; an interrupted run measures no more than one of them again [s]."""
 
 
-class Soak(SoakPresentation, AtShare[SoakRecord, SoakSettings]):
+class Soak(AtShare[SoakRecord, SoakSettings]):
     """Loss over hours, interval by interval."""
 
+    name = "soak"
+    title = "Soak test"
+    record: ClassVar[type[SoakRecord]] = SoakRecord
     summary = "Loss over hours at a share of the throughput, and when it came."
     order = 110
     connections = "also"
@@ -39,7 +308,6 @@ class Soak(SoakPresentation, AtShare[SoakRecord, SoakSettings]):
     in_all = False
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What lies between stretches."""
         wait_s = bound.settings.procedure.residual_wait_s
         yield (
             f"soak: stretches of {self.own(bound).stretch_s:g} s with a wait of {wait_s:g} s for late "
@@ -47,14 +315,12 @@ class Soak(SoakPresentation, AtShare[SoakRecord, SoakSettings]):
         )
 
     def cost(self, point: Point) -> Cost:
-        """All stretches."""
         spec = self._spec(point, point.media_fps, "assumed")
         return cost_of(spec.conditions, 1, spec.stretch_s) + cost_of(
             point.conditions(pause_s=0.0), spec.stretches - 1, spec.stretch_s
         )
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """One stretch after the other at the same rate."""
         rate_fps, source = self.rate(point)
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
@@ -70,3 +336,293 @@ class Soak(SoakPresentation, AtShare[SoakRecord, SoakSettings]):
             stretches=max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9)),
             stretch_s=own.stretch_s,
         )
+
+    def sheet(self, records: Sequence[SoakRecord]) -> Sheet:
+        names = [
+            *(*POINT, "offered fps\nper direction", "traffic s", "frames", "lost", "lost %"),
+            *("intervals\nwith loss", "episodes", "longest s\nwithout", "worst\ninterval %"),
+            *("1st half %", "2nd half %"),
+        ]
+        rows = [
+            [
+                *(
+                    *at(r, way),
+                    offered(r, r.rate),
+                    count(r.measured_s),
+                    count(d.frames),
+                    count(d.lost),
+                ),
+                *(_share(d.loss_percent), f"{d.lossy} of {d.intervals}", str(d.episodes)),
+                *(seconds(d.longest_s), _share(d.worst_percent), *map(_share, d.halves_percent)),
+            ]
+            for r in records
+            for way, d in r.directions.items()
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
+        for record in records:
+            name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
+            with drawing(name):
+                figure, (panel,) = axes(height=3.2)
+                for number, way in enumerate(record.directions):
+                    points = list(_over_time(data, record, way))
+                    panel.plot([t / HOUR_S for t, _ in points], [p for _, p in points],
+                               linewidth=0.9, color=look(number).color, label=way)  # fmt: skip
+                for number, trial in enumerate(data.of(record)):
+                    if any(trial.key == t.key for t in record.invalid_trials):
+                        begin = number * record.stretch_s
+                        panel.axvspan(begin / HOUR_S, (begin + record.stretch_s) / HOUR_S,
+                                      color="#dddddd")  # fmt: skip
+                panel.set_xlabel("hours of traffic")
+                panel.set_ylabel("lost frames, %")
+                panel.set_ylim(bottom=0)
+                legend(panel)
+                what = (
+                    f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
+                    f"{record.point}; grey: the tester faltered, nothing is known."
+                )
+                yield Drawing(svg(figure, name), what, what)
+
+    def results(self, record: SoakRecord) -> Iterator[Result]:
+        for way, direction in record.directions.items():
+            yield Result(
+                f"lost {way}",
+                "%",
+                [direction.loss_percent],
+                more_is_better=False,
+                at=f"{record.rate:,.0f} fps",
+                headline=f"soak, lost % {way}",
+                summary=Percentiles(direction.loss_percent, None, None),
+            )
+
+    def shown(self, value: float | None) -> str:
+        return _share(value)
+
+    def remarks(self, record: SoakRecord) -> Iterator[str]:
+        if record.faltered:
+            yield (
+                f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
+                "is known of them"
+            )
+        for way, direction in record.directions.items():
+            first, second = direction.halves_percent
+            if second and second > 2 * (first or 0.0) and direction.lost > 10:
+                yield f"{way}: more than twice as much was lost in the second half as in the first"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        whole = all(not r.faltered for r in records)
+        yield clause("v6t, soak test", "every stretch is measured, none is left out",
+                     f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
+                     "without a result", whole if records else None)  # fmt: skip
+
+
+LEAST = 1000
+"""The smallest load is that part of the largest."""
+
+
+class CriticalLoadSettings(StrictModel):
+    """Critical load (PLRsearch)."""
+
+    target: Annotated[float, Flag("--critical-loss")] = Field(default=1e-7, gt=0, lt=0.5)
+    """Share of the frames that is lost at the critical load, on average."""
+    search_s: float = Field(default=1800.0, ge=0.1, le=86_400)
+    """Length of all trials together [s]."""
+    first_s: float = Field(default=5.1, ge=0.01, le=3600)
+    """Length of the first trial [s]."""
+    longer_s: float = Field(default=0.1, ge=0, le=60)
+    """Each trial is longer by so much than the one before [s]."""
+
+
+class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
+    """The load at which a share of the frames is lost on average."""
+
+    name = "critical-load"
+    title = "Critical load"
+    record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
+    summary = (
+        "The load at which a device with random loss loses a given share on average (PLRsearch)."
+    )
+    order = 120
+    searches = True
+    connections = "also"
+    section = "critical_load"
+    model = CriticalLoadSettings
+    quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
+    in_all = False
+
+    def caveats(self, bound: RunContext) -> Iterator[str]:
+        own = self.own(bound)
+        yield (
+            f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
+            "throughput"
+        )
+        if own.search_s < 1800:
+            yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
+
+    def cost(self, point: Point) -> Cost:
+        spec = self._spec(point)
+        at, durations = spec.conditions, spec.durations_s
+        return Cost(
+            len(durations), sum(durations) + len(durations) * (at.pause_s + at.residual_wait_s)
+        )
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        # it brings numpy, which what only lists the benchmarks does without
+        from v6t.analysis.posterior import Inference
+
+        result = measure_critical_load(self._spec(point), point.measure, Inference(), point.watch)
+        record = critical_load_record(
+            result,
+            bound=(point.limit_fps, point.limit_reason),
+            capacity_fps=point.tester_capacity.rate_fps,
+            conditions=point.said,
+        )
+        if record is None:
+            return self.nothing(point, "the tester faltered in all trials but one", point.said)
+        return Measured(record, critical_load_rows(result))
+
+    def _spec(self, point: Point) -> CriticalLoadSpec:
+        own = self.own(point.bound)
+        return CriticalLoadSpec(
+            conditions=point.conditions(search_limit_fps=point.limit_fps),
+            least_fps=point.limit_fps / LEAST,
+            most_fps=point.limit_fps,
+            target=own.target,
+            search_s=own.search_s,
+            first_s=own.first_s,
+            longer_s=own.longer_s,
+        )
+
+    def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
+        names = [
+            *(*POINT, "target\nloss %", "critical load\nfps per direction", "95 % interval"),
+            *("deviation", "stretch", "erf", "traffic s", "trials", "without\nloss", "bound fps"),
+        ]
+        rows = [
+            [
+                *(*at(r), f"{r.target_percent:g}", marked(count(_estimate(r)), r.limited)),
+                *(_interval(r), count(r.critical_load.deviation if r.critical_load else None)),
+                *(
+                    count(r.shapes[s].mean) if r.critical_load and s in r.shapes else "-"
+                    for s in ("stretch", "erf")
+                ),
+                *(count(r.searched_s), str(len(r.trials) - len(r.invalid_trials))),
+                *(str(r.lossless), f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
+            ]
+            for r in records
+        ]
+        return sheet(self.title, names, rows)
+
+    def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
+        return (
+            "Critical load: the rate per direction at which the target share of the frames of all "
+            "directions together is lost on average, by Bayesian inference from the loss counts of "
+            "all trials (PLRsearch, draft-vpolak-bmwg-plrsearch-03)."
+        )
+
+    def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
+        for record in records:
+            name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
+            with drawing(name):
+                figure, (panel,) = axes(height=3.4)
+                trials = data.counted([record])
+                loads, shares = [], []
+                for trial in trials:
+                    ways = trial.result.directions.values()
+                    frames = sum(w.count_frames("required") for w in ways)
+                    loads.append(float(trial.asked["rate_fps"]))
+                    shares.append(
+                        100 * (1 - sum(w.count_frames("received") for w in ways) / frames)
+                    )
+                panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
+                           label="trial")  # fmt: skip
+                panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")
+                load = record.critical_load
+                if load:
+                    panel.axvline(load.estimate, color=VERMILLION, label="critical load")
+                    panel.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
+                panel.set_xlabel("offered, frames per second per direction")
+                panel.set_ylabel("lost frames, %")
+                panel.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
+                thousands(panel, "x")
+                legend(panel)
+                where = (
+                    f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
+                    if load
+                    else _above(record)
+                )
+                what = (
+                    f"Lost share of each trial against its load, {record.point}: the critical load at "
+                    f"{record.target_percent:g} % is {where}."
+                )
+                yield Drawing(svg(figure, name), what, what)
+
+    def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
+        load, found = record.critical_load, _estimate(record)
+        beyond = "" if load else f": {_above(record)}"
+        limit = " - limited by the tester or the medium" if record.limited else ""
+        loss = f"{record.target_percent:g} % loss"
+        yield Result(
+            "critical load",
+            "fps",
+            [found],
+            resolution=load.deviation if load else 0.0,
+            limited=record.limited,
+            at=loss,
+            headline=self.name,
+            summary=Percentiles(found, load.low, load.high)
+            if load
+            else Percentiles(found, None, None),
+            card=Card(
+                marked(count(found), record.limited),
+                "fps per direction",
+                f"critical load at {loss}, {record.point}{beyond}{limit}",
+            ),
+        )
+
+    def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
+        if record.critical_load is None:
+            seen = "too few frames were lost" if record.lossy else "no trial lost frames"
+            yield f"{seen}: the critical load is {_above(record)}"
+        elif record.critical_load.estimate < record.lowest:
+            yield "the critical load is below all that was offered: it is extrapolated"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        least = min((r.searched_s for r in records), default=0)
+        yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
+                     f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
+
+
+def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
+    invalid = {t.key for t in record.invalid_trials}
+    for number, trial in enumerate(data.of(record)):
+        begins_s = number * record.stretch_s
+        counted = trial.result.directions.get(way)
+        if trial.key in invalid or counted is None:
+            yield begins_s, float("nan")
+            continue
+        for part in split_into_intervals(counted, begins_s, record.stretch_s):
+            if part.frames:
+                yield part.begins_s, 100 * part.lost / part.frames
+
+
+def _share(value: float | None) -> str:
+    return percent(value) if not value or value >= 0.1 else f"{value:.2g}"
+
+
+def _estimate(record: CriticalLoadRecord) -> float | None:
+    return record.critical_load.estimate if record.critical_load else None
+
+
+def _interval(record: CriticalLoadRecord) -> str:
+    load = record.critical_load
+    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
+
+
+def _above(record: CriticalLoadRecord) -> str:
+    """Where a critical load is that was not found."""
+    most = record.upper_bound if record.highest is None else record.highest
+    return f"above {most:,.0f} fps, all that was offered"

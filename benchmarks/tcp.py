@@ -1,41 +1,50 @@
-"""The TCP benchmarks of RFC 8219 section 8: establishment rate and concurrent connections (RFC 3511)."""
+"""The TCP benchmarks of RFC 8219 section 8, with the rows RFC 3511 asks for."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
-from v6t.analysis.record import Record
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import (
+    Card,
+    Clause,
+    Result,
+    clause,
+)
+from v6t.analysis.record import FindResult, Model, Number, Record, Row
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, table
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Phase
-from v6t.benchmarks.connection_rate import OfConnections
-from v6t.benchmarks.phase_one import (
+from v6t.benchmarks.common import repeated
+from v6t.benchmarks.connections import (
+    CapacityRecord,
+    CapacitySearch,
+    ConnectionRateRecord,
+    OfConnections,
     assumed_most,
+    capacity_result,
+    capacity_values,
+    connection_rate_values,
     filling_cost,
+    found_capacity,
     phase_one_settings,
+    rate_result,
     rate_search,
-    search_cost,
-    setup_of,
+    rows_of,
     share_of,
 )
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.benchmarks.presentations.tcp import TcpCapacityPresentation, TcpRatePresentation
-from v6t.benchmarks.records.tcp import (
-    TcpCapacityRecord,
-    TcpRateRecord,
-    iteration_rows,
-    iterations,
-    tcp_capacity_record,
-    tcp_rate_record,
-)
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
-from v6t.benchmarks.tcp_point import opening_key
 from v6t.procedures.stateful.capacity import CapacitySpec
-from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
+from v6t.procedures.stateful.connection_rate import (
+    measure_connection_rate,
+)
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.stateful.tcp_capacity import (
     BENCHMARK as CAPACITY,
@@ -45,17 +54,270 @@ from v6t.procedures.stateful.tcp_capacity import (
     TcpCapacitySpec,
     measure_tcp_capacity,
 )
-from v6t.profiles.tcp.http import MOST_OCTETS
-from v6t.trials.tcp import Closing, Tcp
-from v6t.trials.trial import Capability
+from v6t.profiles.model import FramePair
+from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
+from v6t.profiles.tcp.http import MOST_OCTETS, VERSION, in_segments, response
+from v6t.trials.conditions import Conditions
+from v6t.trials.connections import Connections
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.tcp import Closing, Tcp, TcpCounts
+from v6t.trials.trial import Capability, Trial
+from v6t.trials.verdict import Attempt
 
 if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
+    from v6t.benchmarks.context import MeasuredTechnology, RunContext
 
-RATE = "tcp-rate"
-_STEPS_PER_FAILURE = 2
+_FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
 
+
+_SYN = SIZES.replace("octets", "SYN's octets")
+
+
+_TIMES = (
+    "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
+    "with what the tester itself takes to write a batch of segments and to answer one."
+)
+
+
+_NO_TIMES = "This tester does not tell how long each connection took."
+
+
+class Exchange(Model):
+    """How connections are made, tried and closed."""
+
+    http: str
+    """version that client and server speak"""
+    object_octets: int
+    """size of the object that every connection asks for, without the header [octets]"""
+    timeout_s: Number
+    """time within which a SYN or a request must be answered [s]"""
+    retransmissions: int
+    """times a SYN is sent again that was not answered"""
+    closing: str
+    """how connections end: `rst` or `fin`"""
+
+
+class Iteration(Model):
+    """A trial: every connection by what became of it (RFC 3511 sections 5.2.5, 5.3.5)."""
+
+    trial: str
+    """its key"""
+    rate_cps: Number
+    """connections attempted [connections per second]"""
+    attempted: int
+    """connections whose SYN was sent"""
+    established: int
+    """of them open on both sides"""
+    half_open: int
+    """of them open on the client's side only"""
+    reset_refused: int
+    """of them refused by a reset"""
+    icmp_refused: int
+    """of them refused by an ICMP error"""
+    timed_out: int
+    """of them not answered in time"""
+    retransmitted: int
+    """SYNs sent again"""
+    reset_later: int
+    """connections that were reset by somebody else after they were open"""
+    requested: int
+    """objects requested"""
+    answered: int
+    """objects received, whole and right"""
+    closed: int
+    """connections that ended as they should have, on both sides"""
+    sessions: int | None
+    """counted by the device when all were open; null: it does not tell"""
+    sessions_after: int | None
+    """counted by the device after their end; null: it does not tell"""
+    fastest_s: Number | None
+    """shortest establishment time [s]"""
+    slowest_s: Number | None
+    """longest [s]"""
+    mean_s: Number | None
+    """mean [s]"""
+    sum_s: Number | None
+    """sum of all [s]"""
+    passed: bool
+    """every connection was established and answered"""
+    valid: bool
+    """the tester did its part"""
+
+    @property
+    def refusals(self) -> str:
+        """How those ended that were not established, in words."""
+        names = set(TcpCounts.__dataclass_fields__) & set(type(self).model_fields)
+        return TcpCounts(**{name: getattr(self, name) for name in names}).failures
+
+
+class Alone(Model):
+    """Establishment times of a trial of the self-test: what of the others is the tester's own."""
+
+    rate_cps: Number
+    """connections attempted [connections per second]"""
+    fastest_s: Number
+    """shortest establishment time [s]"""
+    mean_s: Number
+    """mean [s]"""
+    slowest_s: Number
+    """longest [s]"""
+
+
+class TcpRateRecord(ConnectionRateRecord):
+    """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
+
+    exchange: Exchange
+    """how connections are made, tried and closed"""
+    iterations: list[Iteration]
+    """all trials"""
+    decisive: Sequence[Iteration] = ()
+    """of each repetition the trial that decided: the highest rate that passed"""
+    alone: Alone | None = None
+    """the fastest trial of the self-test in which every connection was established; null: there is none"""
+
+
+class Ending(Model):
+    """What is left of connections on the device after their end."""
+
+    closing: str
+    """how they ended: `rst` or `fin`"""
+    connections: int
+    """that were attempted"""
+    closed: int
+    """that ended as they should have, on both sides"""
+    sessions_after: int | None
+    """counted by the device right after it; null: it does not tell"""
+    aged_s: Number | None
+    """time until the device had forgotten them [s]; null: longer than was waited, or it does not tell"""
+    waited_s: Number
+    """longest wait for that [s]"""
+
+
+class TcpCapacityRecord(CapacityRecord):
+    """Concurrent TCP connection capacity (RFC 3511 section 5.2)."""
+
+    attempt_rate_cps: Number
+    """connection attempt rate [connections per second]"""
+    rate_source: str
+    """where that rate comes from"""
+    exchange: Exchange
+    """how connections are made, tried and closed"""
+    iterations: list[Iteration]
+    """all trials of the search"""
+    decisive: Iteration | None
+    """the trial with the most connections that passed"""
+    overfull: Iteration | None
+    """the trial with more connections than the table holds; null: no end was found"""
+    still_answered: int | None
+    """of the connections established in it, those that answered afterwards; null: none was made"""
+    endings: list[Ending]
+    """what is left on the device after connections end"""
+    tcp_timeouts_s: dict[str, Number]
+    """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
+
+
+def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
+    """Of the fastest trial without a device that lost nothing."""
+    times = []
+    for key in keys:
+        found = find(key).connections
+        tcp = None if found is None else found.tcp
+        if found is None or tcp is None or not found.sending_time_s:
+            continue
+        if tcp.fastest_s is None or tcp.mean_s is None or tcp.slowest_s is None:
+            continue
+        if tcp.established == tcp.attempted == found.required:
+            rate_cps = tcp.attempted / found.sending_time_s
+            times.append((rate_cps, tcp.fastest_s, tcp.mean_s, tcp.slowest_s))
+    if not times:
+        return None
+    rate_cps, fastest_s, mean_s, slowest_s = max(times)
+    return Alone(rate_cps=rate_cps, fastest_s=fastest_s, mean_s=mean_s, slowest_s=slowest_s)
+
+
+def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
+    connections, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
+    if connections is None or connections.tcp is None or phase_one is None or phase_one.tcp is None:
+        return None
+    return Ending(
+        closing=connections.tcp.closing,
+        connections=phase_one.tcp.attempted,
+        closed=phase_one.tcp.closed,
+        sessions_after=phase_one.tcp.sessions_after,
+        aged_s=phase_one.tcp.expiry_s,
+        waited_s=connections.tcp.aging_s,
+    )
+
+
+FRAMES_EACH = 2
+"""That a client sends to open a connection: SYN and acknowledgement."""
+
+
+_ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
+
+
+_IP_OCTETS = {4: 20, 6: 40}
+
+
+def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
+    """Octets of a SYN on both sides, as the technology makes them of a listed size."""
+    octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
+    if plugin.links.left.vlan is not None:
+        octets += _TAG_OCTETS
+    return plugin.frame_pair(octets + plugin.overhead)
+
+
+def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
+    """Connections a second for whose opening, and for whose objects, the medium has room."""
+    opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
+    each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
+    octets = sum(each + len(part) for part in in_segments(response(object_octets)))
+    return max(1, min(opened, int(line_rate_bps / (8 * octets))))
+
+
+def syn_medium(bound: RunContext) -> tuple[FramePair, int]:
+    """The size of a run's SYNs, and what its medium carries [connections per second]."""
+    sizes = syn_sizes(bound.technology)
+    settings: Any = bound.settings.procedure
+    return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
+
+
+def opening(bound: RunContext, measure: Measure) -> Measure:
+    """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
+    settings: Any = bound.settings.procedure
+    tcp = settings.tcp.for_trials
+
+    def measure_opening(trial: Trial) -> TrialResult:
+        connections = Connections(
+            trial.frames,
+            trial.rate_fps,
+            wait_s=tcp.max_wait_s,
+            alpha=1.0,
+            purpose="establish",
+            tcp=tcp,
+        )
+        return _worse(measure(replace(trial, key=f"tcp-{trial.key}", connections=connections)))
+
+    return measure_opening
+
+
+def _worse(result: TrialResult) -> TrialResult:
+    """Both phases are judged as one direction: the one that lost more, or took longer."""
+
+    def missing(way: str) -> tuple[int, float]:
+        direction = result.directions[way]
+        return direction.count_frames("required") - direction.count_frames(
+            "received"
+        ), direction.sending_time_s
+
+    worst = max(result.directions, key=missing)
+    return replace(result, directions={"forward": result.directions[worst]})
+
+
+E = TypeVar("E", bound="TcpRateRecord | TcpCapacityRecord")
 R = TypeVar("R", bound=Record)
+
+
 S = TypeVar("S", bound=StrictModel)
 
 
@@ -95,7 +357,6 @@ class OfTcp(OfConnections[R, S]):
         return settings
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """Nothing with UDP."""
         del bound
         return ()
 
@@ -111,7 +372,6 @@ class OfTcp(OfConnections[R, S]):
             pass
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Connections that nobody tried, second tries, and the tester's way."""
         yield from super().caveats(bound)
         yield from self._on_tester(bound)
         tries = self.tcp(bound).retransmissions
@@ -119,11 +379,7 @@ class OfTcp(OfConnections[R, S]):
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
     def _on_tester(self, bound: RunContext) -> Iterator[str]:
-        """What the tester has to say of such connections.
-
-        Raises:
-            UsageError: it cannot make them.
-        """
+        """What the tester has to say of such connections; an error if it cannot make them."""
         return bound.tester.conversations(
             bound.technology,
             self.most_connections(bound),
@@ -135,38 +391,82 @@ class OfTcp(OfConnections[R, S]):
         tcp = self.tcp(point.bound).for_trials
         return replace(phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp)
 
+    def _exchange(self, bound: RunContext) -> Exchange:
+        tcp = self.tcp(bound).for_trials
+        return Exchange(
+            http=VERSION,
+            object_octets=tcp.object_octets,
+            timeout_s=tcp.timeout_s,
+            retransmissions=tcp.retransmissions,
+            closing=tcp.closing,
+        )
 
-class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
+
+class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     """The highest rate at which every connection of TCP is established and brings its object."""
 
+    name = "tcp-rate"
+    title = "Maximum TCP connection establishment rate"
+    record = TcpRateRecord
     summary = (
         "The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."
     )
     order = 10
-    quick = None
 
     def cost(self, point: Point) -> Cost:
-        """All searches, at half of the highest rate offered."""
-        return search_cost(point, self._spec(point))
+        return self.search_cost(point, rate_search(point, self._phase_one(point), self.name))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
-        result = measure_connection_rate(self._spec(point), point.measure, point.watch)
-        record = tcp_rate_record(
-            result,
-            point.find,
-            tcp=self.tcp(point.bound).for_trials,
-            setup=setup_of(point.bound.technology),
-            conditions=point.said,
-            capacity_cps=point.tester_capacity.rate_fps,
-            selftest_margin=point.procedure.selftest_margin,
-            selftest=[opening_key(key) for key in point.tester_capacity.keys],
+        spec = rate_search(point, self._phase_one(point), self.name)
+        result = measure_connection_rate(spec, point.measure, point.watch)
+        each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
+        passed = [[one for one in tries if one.passed] for tries in each]
+        record = TcpRateRecord(
+            **connection_rate_values(result, point, self.title),
+            exchange=self._exchange(point.bound),
+            iterations=[one for tries in each for one in tries],
+            decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
+            alone=_alone([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
-        rows = iteration_rows(record.iterations, point.conditions())
-        return Measured(record, rows, [r.rate_cps for r in result.repetitions])
+        rates = [r.rate_cps for r in result.repetitions]
+        return Measured(record, _rows(record.iterations, spec.conditions), rates)
 
-    def _spec(self, point: Point) -> ConnectionRateSpec:
-        return rate_search(point, self._phase_one(point), RATE)
+    def sheet(self, records: Sequence[TcpRateRecord]) -> Sheet:
+        def last(record: TcpRateRecord) -> Iteration | None:
+            return record.decisive[-1] if record.decisive else None
+
+        columns: Sequence[tuple[str, Callable[[TcpRateRecord], str]]] = [
+            (_SYN, lambda r: r.sizes),
+            ("connections", lambda r: count(r.connections)),
+            ("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
+            ("P1", lambda r: count(r.p1)),
+            ("P99", lambda r: count(r.p99)),
+            ("+dispersion\n%", lambda r: percent(r.dispersion)),
+            *_exchange_columns(last),
+            ("+DUT\ncounts", lambda r: _sessions(last(r))),
+            ("+repetitions", lambda r: str(r.repetitions)),
+        ]
+        notes = [_how(records[0])]
+        if any(len(r.decisive) > 1 for r in records):
+            notes.append("Times, objects and the DUT's count are those of the last repetition.")
+        notes += [_by_itself(r.alone) for r in records if r.alone is not None]
+        return table(records[0].title, records, columns, notes)
+
+    def results(self, record: TcpRateRecord) -> Iterator[Result]:
+        yield rate_result(
+            self.name, record, record.title, record.resolution_cps, "TCP connections/s"
+        )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        iterations = [one for r in records for one in r.decisive]
+        wanted = sum(r.repetitions for r in records)
+        yield clause("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
+                     "the highest rate at which all connections were opened",
+                     f"found by {len(iterations)} of {wanted} repetitions",
+                     len(iterations) == wanted if records else None)  # fmt: skip
+        yield _validated("5.3.3", iterations)
+        yield repeated(self.name, records)
 
 
 class TcpCapacitySettings(StrictModel):
@@ -184,81 +484,65 @@ class TcpCapacitySettings(StrictModel):
     """Longest wait for the device to forget connections that ended [s]; 0: none."""
 
 
-class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacitySettings]):
+class TcpCapacity(
+    CapacitySearch[TcpCapacityRecord, TcpCapacitySettings],
+    OfTcp[TcpCapacityRecord, TcpCapacitySettings],
+):
     """How many connections of TCP are open at a time."""
 
+    name = "tcp-capacity"
+    title = "Concurrent TCP connection capacity"
+    record = TcpCapacityRecord
     summary = "How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."
     order = 20
-    fills_table = False
     section = "tcp_capacity"
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
         """The establishment rate, unless the attempt rate is given."""
-        return () if self.tcp(bound).rate_cps is not None else (RATE,)
-
-    def most_connections(self, bound: RunContext) -> int:
-        """As many as the search may ask for."""
-        most, there = self.own(bound).most, bound.technology.combinations
-        return there if most is None else min(there, most)
-
-    def least_connections(self, bound: RunContext) -> int:
-        """The search begins with so many; where the table ends is its result."""
-        return self.own(bound).first
-
-    def check(self, bound: RunContext) -> None:
-        """Refuse more connections than there can be."""
-        super().check(bound)
-        first, most = self.own(bound).first, self.most_connections(bound)
-        if first > most:
-            raise UsageError(
-                f"the search begins with {first} connections, but may not ask for more than {most}",
-                "lower tcp_capacity.first, raise tcp_capacity.most, or widen the ranges of ports "
-                "and addresses",
-                code="empty-range",
-            )
+        return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
 
     def cost(self, point: Point) -> Cost:
         """As if the capacity was just below the most connections there are four-tuples for."""
         tcp = self.tcp(point.bound)
         spec = self._spec(point, tcp.rate_cps or tcp.rate_share * assumed_most(point))
         search = spec.search
-        counts = [search.first]
-        while counts[-1] < search.most:
-            counts.append(min(2 * counts[-1], search.most))
-        width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
-        counts += [search.most] * math.ceil(math.log2(max(1.0, width / search.error)))
+        counts = self.usual_counts(search)
         connections = [search.phase_one.connections(n, search.upper_bound_cps) for n in counts]
-        aging = replace(spec.tcp, aging_s=spec.aging_s)
-        last = [replace(connections[-1], tcp=aging)] * 2
+        last = replace(connections[-1], tcp=replace(spec.tcp, aging_s=spec.aging_s))
         pause_s = search.conditions.pause_s
         # every other number is tried a second time
-        return filling_cost(point, pause_s, connections) * _STEPS_PER_FAILURE + filling_cost(
-            point, pause_s, last
-        )
+        tries = filling_cost(point, pause_s, connections) * 2
+        return tries + filling_cost(point, pause_s, [last] * 2)
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, then fill beyond the end."""
-        rate_cps, source = self._rate(point)
+        tcp = self.tcp(point.bound)
+        rate_cps, source = share_of(
+            point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
+        )
         if not rate_cps:
             return self.nothing(point, "no TCP connection rate passed", point.said)
         result = measure_tcp_capacity(self._spec(point, rate_cps), point.measure, point.watch)
-        record = tcp_capacity_record(
-            result,
-            point.find,
+        search, find = result.search, point.find
+        tries = find_iterations(search.attempts, find)
+        overfull = None if result.overfull is None else find_iteration(result.overfull, find)
+        found = [find(a.trial.key).connections for a in search.attempts]
+        device: Mapping[str, Any] = next((c.device for c in found if c and c.device), {})
+        record = TcpCapacityRecord(
+            **capacity_values(search, point, self.title, result.after),
+            attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
-            setup=setup_of(point.bound.technology),
-            conditions=point.said,
+            exchange=self._exchange(point.bound),
+            iterations=tries,
+            decisive=max((o for o in tries if o.passed), key=lambda o: o.attempted, default=None),
+            overfull=overfull,
+            still_answered=None if overfull is None else overfull.answered,
+            endings=[ending for a in result.after if (ending := _ending(a, find)) is not None],
+            tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
-        attempts = [*result.search.attempts, *result.after]
-        rows = iteration_rows(iterations(attempts, point.find), point.conditions())
-        return Measured(record, rows)
-
-    def _rate(self, point: MeasurementPoint) -> tuple[float, str]:
-        """The attempt rate, and where it comes from."""
-        tcp = self.tcp(point.bound)
-        return share_of(point, RATE, "TCP connection rate", tcp.rate_share, tcp.rate_cps)
+        after = find_iterations(result.after, find)
+        return Measured(record, _rows([*tries, *after], point.conditions()))
 
     def _spec(self, point: Point, rate_cps: float) -> TcpCapacitySpec:
         own = self.own(point.bound)
@@ -278,3 +562,207 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
             fixed=True,
         )
         return TcpCapacitySpec(search, own.beyond, own.aging_s)
+
+    def sheet(self, records: Sequence[TcpCapacityRecord]) -> Sheet:
+        columns: Sequence[tuple[str, Callable[[TcpCapacityRecord], str]]] = [
+            (_SYN, lambda r: r.sizes),
+            ("maximum\nconnections", found_capacity),
+            ("error", lambda r: count(r.error)),
+            ("attempt rate\nconnections/s", lambda r: count(_attempted_cps(r))),
+            *_exchange_columns(lambda r: r.decisive),
+            ("+steps", lambda r: str(len(r.steps))),
+        ]
+        return table(records[0].title, records, columns, [_how(records[0])])
+
+    def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
+        yield self.sheet(records)
+        for r in records:
+            if r.overfull is not None:
+                yield _trials(
+                    "Beyond the capacity",
+                    [r.overfull],
+                    [
+                        f"Of the {r.overfull.established:,} connections that were established, "
+                        f"{r.still_answered or 0:,} answered afterwards; the others ended as: "
+                        f"{r.overfull.refusals or 'none'}.",
+                        *(() if r.overfull.valid else (_FALTERED,)),
+                    ],
+                )
+            yield _endings(r)
+
+    def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
+        what = f"{record.title}, attempted at {count(_attempted_cps(record))} a second"
+        card = Card(found_capacity(record), "concurrent TCP connections", what)
+        yield replace(capacity_result(self.name, record), card=card)
+
+    def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
+        if record.overfull is not None:
+            over = record.overfull.attempted - record.capacity
+            yield f"{over:,} connections beyond the capacity: {_became(record.overfull)}"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        for r in records:
+            ended = "no end was found" if r.at_least else f"within {r.error:,} connections"
+            yield clause("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
+                         "an iterative search for the maximum number of connections",
+                         f"{len(r.steps)} numbers of connections; {ended}", not r.at_least)  # fmt: skip
+        yield _validated("5.2.3", [r.decisive for r in records if r.decisive is not None])
+
+
+def _became(overfull: Iteration) -> str:
+    """Of connections beyond the capacity, in words."""
+    if not overfull.valid:
+        return "not known, the tester faltered"
+    return overfull.refusals or "all were established"
+
+
+def _attempted_cps(record: TcpCapacityRecord) -> float:
+    """Rate at which the connections of the capacity came: a second try is slower."""
+    return record.attempt_rate_cps if record.decisive is None else record.decisive.rate_cps
+
+
+def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
+    """A row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    columns: Sequence[tuple[str, Callable[[Iteration], str]]] = [
+        ("attempted\nper second", lambda o: count(o.rate_cps)),
+        ("attempted", lambda o: count(o.attempted)),
+        ("completed", lambda o: count(o.established)),
+        ("%", lambda o: _percent(o.established, o.attempted)),
+        ("refused\nby reset", lambda o: count(o.reset_refused)),
+        ("by ICMP", lambda o: count(o.icmp_refused)),
+        ("timed out", lambda o: count(o.timed_out + o.half_open)),
+        ("requested", lambda o: count(o.requested)),
+        ("returned", lambda o: count(o.answered)),
+        ("%", lambda o: _percent(o.answered, o.requested)),
+        ("+closed", lambda o: count(o.closed)),
+        *_TIME_COLUMNS,
+        ("<result", lambda o: "passed" if o.passed else "failed" if o.valid else "invalid"),
+    ]
+    return table(title, iterations, columns, notes)
+
+
+def _endings(record: TcpCapacityRecord) -> Sheet:
+    columns: Sequence[tuple[str, Callable[[Ending], str]]] = [
+        ("<ended by", lambda e: e.closing.upper()),
+        ("connections", lambda e: count(e.connections)),
+        ("closed on\nboth sides", lambda e: count(e.closed)),
+        ("DUT counts\nafterwards", lambda e: _counted(e.sessions_after)),
+        ("forgotten\nafter", _forgotten),
+    ]
+    timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
+    notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
+    return table("Ends of connections", record.endings, columns, notes)
+
+
+def _forgotten(ending: Ending) -> str:
+    if ending.aged_s is not None:
+        return seconds(ending.aged_s)
+    if ending.sessions_after is None or not ending.waited_s:
+        return "-"
+    return f"not within {ending.waited_s:g} s"
+
+
+def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
+    e = record.exchange
+    unanswered = (
+        f"a SYN that is not answered within {e.timeout_s:g} s is sent again {e.retransmissions} times"
+        if e.retransmissions
+        else f"a connection whose first SYN is not answered within {e.timeout_s:g} s is not established"
+    )
+    end = "a reset" if e.closing == "rst" else "FIN"
+    return (
+        f"{e.http} on both sides; every connection asks for an object once all are open; {unanswered}; "
+        f"connections end by {end}. {_TIMES if _timed(record) else _NO_TIMES}"
+    )
+
+
+def _timed(record: TcpRateRecord | TcpCapacityRecord) -> bool:
+    found = record.decisive
+    iterations = [found] if isinstance(found, Iteration) else found or []
+    return not iterations or any(one.mean_s is not None for one in iterations)
+
+
+def _by_itself(alone: Alone) -> str:
+    times = (_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
+    return (
+        f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
+        f"{alone.rate_cps:,.0f} connections a second, the fastest trial of its self-test that lost nothing."
+    )
+
+
+def _milliseconds(value_s: float | None) -> str:
+    if value_s is None:
+        return "-"
+    return f"{1000 * value_s:,.3g}" if value_s < 0.1 else f"{1000 * value_s:,.0f}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.4g}" if whole else "-"
+
+
+def _validated(section: str, iterations: Sequence[Iteration]) -> Clause:
+    right = [o.answered == o.requested == o.established for o in iterations]
+    return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
+                  f"{sum(o.answered for o in iterations):,} objects for "
+                  f"{sum(o.requested for o in iterations):,} requests",
+                  all(right) if right else None)  # fmt: skip
+
+
+def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
+    """Return the trials that opened connections."""
+    return [one for a in attempts if (one := find_iteration(a, find)) is not None]
+
+
+def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
+    """Return a trial by what became of its connections; None: it opened none."""
+    phase_one = find(attempt.trial.key).connections
+    if phase_one is None or phase_one.tcp is None:
+        return None
+    fields = Iteration.model_fields
+    counts = {k: getattr(phase_one.tcp, k) for k in fields if hasattr(phase_one.tcp, k)}
+    return Iteration(
+        **counts,
+        trial=attempt.trial.key,
+        rate_cps=attempt.trial.rate_fps,
+        sessions=phase_one.sessions,
+        passed=attempt.verdict.passed,
+        valid=attempt.verdict.valid,
+    )
+
+
+def _rows(tries: Sequence[Iteration], at: Conditions) -> list[Row]:
+    """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    return rows_of(at, [{k: getattr(one, k) for k in Iteration.model_fields} for one in tries])
+
+
+_TAG_OCTETS = 4
+
+
+def _counted(value: int | None) -> str:
+    return "-" if value is None else count(value)
+
+
+def _sessions(one: Iteration | None) -> str:
+    return _counted(one.sessions if one else None)
+
+
+_TIME_COLUMNS: Sequence[tuple[str, Callable[[Iteration], str]]] = (
+    ("ms to establish\nmin", lambda one: _milliseconds(one.fastest_s)),
+    ("mean", lambda one: _milliseconds(one.mean_s)),
+    ("max", lambda one: _milliseconds(one.slowest_s)),
+    ("sum", lambda one: _milliseconds(one.sum_s)),
+)
+
+
+def _exchange_columns(
+    iteration: Callable[[E], Iteration | None],
+) -> Iterator[tuple[str, Callable[[E], str]]]:
+    """Yield columns of what was asked for in each connection, and of a trial's times and objects."""
+    yield "object\noctets", lambda record: count(record.exchange.object_octets)
+    objects: Sequence[tuple[str, Callable[[Iteration], str]]] = (
+        ("objects\nrequested", lambda one: count(one.requested)),
+        ("returned", lambda one: count(one.answered)),
+    )
+    for name, cell in (*_TIME_COLUMNS, *objects):
+        yield name, lambda r, cell=cell: "-" if (one := iteration(r)) is None else cell(one)

@@ -1,31 +1,366 @@
-"""Throughput (RFC 8219 section 7.1), and the same with a deadline for every frame."""
+"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures import rates
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import (
+    Card,
+    Clause,
+    Result,
+    clause,
+    split_lines,
+)
+from v6t.analysis.record import (
+    AGGREGATE,
+    FPS,
+    FindResult,
+    Model,
+    Number,
+    RateRecord,
+    Row,
+    Series,
+    bounded_by_tester,
+    counted_by,
+    head,
+    rates_found,
+)
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
+from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.deadline import Deadline
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, Row, cost_of
-from v6t.benchmarks.presentations.throughput import FrameTimeoutPresentation, ThroughputPresentation
-from v6t.benchmarks.records.throughput import ThroughputRecord, repetition_rows, throughput_record
+from v6t.benchmarks.common import (
+    POINT,
+    TRIAL_S,
+    at,
+    at_least,
+    counted_cells,
+    counted_column,
+    interval,
+    matched,
+    repeated,
+)
+from v6t.benchmarks.mlrsearch import (
+    CONTROLLER,
+    USUAL_FULL,
+    USUAL_PROBES,
+    GoalFigures,
+    goal_figures,
+    said_of,
+)
+from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.settings import Flag
+from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
     PROBE_PAUSE_S,
+    Repetition,
     ThroughputResult,
     ThroughputSpec,
     measure_throughput,
 )
 from v6t.trials.conditions import Conditions
+from v6t.trials.trial import Capability, Trial, list_directions
+from v6t.trials.verdict import assess_trial
 
-USUAL_PROBES, USUAL_FULL = 7, 2
-"""Short and full trials of one MLR search on devices that are neither very noisy nor odd;
-see the search benchmark in the documentation."""
+if TYPE_CHECKING:
+    from v6t.benchmarks.context import RunContext
+
+MOST_STEPS = 2000
+"""Trials that a search trace still shows one by one."""
 
 
-class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, StrictModel]):
+_SEARCHES = {
+    "binary": "binary search",
+    "mlrsearch": "MLRsearch with the RFC 2544 goal",
+}
+
+
+_PLAIN = (
+    *("benchmark", "key", "ipv6_frame_size", "ipv4_frame_size", "mode", "rate_fps", "duration_s"),
+    *("residual_wait_s", "pause_s"),
+)
+
+
+class AdaptiveBounds(Model):
+    """When adaptive repetition ends."""
+
+    fewest: int
+    """repetitions at least"""
+    most: int
+    """repetitions at most"""
+    width: Number
+    """relative width of the median's confidence interval that is good enough"""
+    confidence: Number
+    """its coverage"""
+
+
+class ThroughputRecord(RateRecord):
+    """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
+
+    unit: Literal["frames per second"]
+    """of the rates"""
+    convention: Literal["per_direction"]
+    """rates are per direction, and so is everything in their unit"""
+    search: str = "binary"
+    """`binary` or `mlrsearch`"""
+    search_label: str | None = None
+    """how MLRsearch calls its result"""
+    controller: str | None = None
+    """what chose the trials of MLRsearch; its version is fixed"""
+    goal: GoalFigures | None = None
+    """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
+    them"""
+    adaptive: AdaptiveBounds | None = None
+    """bounds of adaptive repetition; null: a fixed number"""
+    non_monotonic: int = 0
+    """repetitions in which a rate passed above one that failed"""
+    unresolved: int = 0
+    """repetitions whose search gave up before its bracket was as narrow as asked"""
+    confirmations: int = 0
+    """full trials that confirm each result"""
+    final_duration_s: Number | None = None
+    """length of the confirming trials; null: as all others [s]"""
+    frame_timeout_s: Number | None = None
+    """deadline of every frame; null: none [s]"""
+    aggregate_median: Number
+    """sum of the directions' medians [frames per second]"""
+    aggregate_convention: Literal["aggregate"]
+    """how `aggregate_median` counts: both directions together"""
+    loss: dict[str, Number | None]
+    """largest lost share at the reported rates, by direction"""
+    loss_tolerance: Number
+    """accepted lost share in each direction; 0 is the RFC's"""
+    matched: Number | None
+    """share of the checked frames equal to the reference translation; null: none was compared"""
+    checked: int
+    """sampled frames that were compared with the reference translation"""
+    resolution_fps: Number
+    """error of the search [frames per second per direction]"""
+    duration_s: Number
+    """length of the deciding trials [s]"""
+    residual_wait_s: Number | None = None
+    """wait for late frames (RFC 2544 section 23) [s]"""
+    pause_s: Number | None = None
+    """pause between trials (RFC 2544 section 23) [s]"""
+    sending_time_tolerance: Number = 1.00001
+    """longest sending time of a valid trial, as a multiple of its length"""
+    decisive_trials: list[str]
+    """trial that decided each repetition: the highest that passed"""
+
+    @property
+    def throughput_fps(self) -> float | None:
+        return self.median if self.measured and self.frame_timeout_s is None else None
+
+    @property
+    def published_conditions(self) -> Mapping[str, Any]:
+        return {"trial_s": 60.0, "acceptance": "100%"}
+
+    def find_published_value(
+        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
+    ) -> tuple[float | None, str] | None:
+        value = super().find_published_value(figure, direction, mode, is_aggregate=is_aggregate)
+        if value is None or not is_aggregate:
+            return value
+        return self.aggregate_median, "sum of both directions"
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        yield "", self, "fps"
+
+
+def throughput_record(
+    result: ThroughputResult,
+    find: FindResult,
+    *,
+    capacity_fps: float | None,
+    selftest_margin: float,
+    conditions: Mapping[str, Any],
+    compared: bool = True,
+) -> ThroughputRecord:
+    """The record of one throughput point.
+
+    Args:
+        result: the repetitions.
+        find: where counts and comparisons come from.
+        capacity_fps: the tester's own lossless rate per direction, None if unknown.
+        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
+        conditions: what else the reader must know.
+        compared: whether there were frames to compare at all.
+    """
+    spec = result.spec
+    at = spec.conditions
+    ways = list_directions(at.mode)
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    summary = rates_found([r.rate_fps for r in result.repetitions], "fps")
+    decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
+    counted = [d for key in decisive for d in find(key).directions.values()]
+    checked = sum(d.checked for d in counted) if compared else 0
+    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
+    goals = [r.search.goal for r in result.repetitions if r.search.goal is not None]
+    return ThroughputRecord(
+        **head(at, spec.benchmark, _title(result), attempts, conditions),
+        **summary,
+        unit=FPS,
+        search=spec.search,
+        search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
+        controller=CONTROLLER if goals else None,
+        goal=goal_figures(goals) if goals else None,
+        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
+        non_monotonic=sum(r.non_monotonic for r in result.repetitions),
+        unresolved=sum(_unresolved(r, spec) for r in result.repetitions),
+        confirmations=spec.confirmations,
+        final_duration_s=spec.final_duration_s,
+        frame_timeout_s=at.frame_timeout_s,
+        aggregate_median=summary["median"] * len(ways),
+        aggregate_convention=AGGREGATE,
+        loss={way: _worst_loss(result.repetitions, way, decisive) for way in ways},
+        loss_tolerance=at.loss_tolerance,
+        matched=sum(d.matched for d in counted) / checked if checked else None,
+        checked=checked,
+        tester_limited=(limit is not None and summary["median"] > limit)
+        or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
+        tester_ceiling=capacity_fps,
+        upper_bound=spec.upper_bound_fps,
+        upper_bound_reason=spec.upper_bound_reason,
+        upper_bound_hit=any(
+            r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps
+            for r in result.repetitions
+        ),
+        resolution_fps=result.error_fps,
+        duration_s=spec.duration_s,
+        residual_wait_s=at.residual_wait_s,
+        pause_s=at.pause_s,
+        sending_time_tolerance=at.sending_time_tolerance,
+        decisive_trials=decisive,
+        counted_by=counted_by(find(a.trial.key) for a in attempts),
+    )
+
+
+def _title(result: ThroughputResult) -> str:
+    """What the number is; a search or rule other than the RFC's is part of its name."""
+    spec = result.spec
+    title = "Throughput"
+    if spec.benchmark != "throughput":
+        title += f" with per-frame timeout {(spec.conditions.frame_timeout_s or 0) * 1000:g} ms"
+    if spec.search == "mlrsearch":
+        title += " (MLRsearch, RFC 2544 goal)"
+    if spec.adaptive is not None:
+        title += f" (adaptive, n={len(result.repetitions)})"
+    return title
+
+
+def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> list[Row]:
+    """One row per repetition in siitperf's column order (GEN-28); rates per direction."""
+    spec = result.spec
+    return [
+        {
+            "No": r.number,
+            "Size": spec.conditions.size_label,
+            "Dir": spec.conditions.mode[0],
+            "Duration": spec.duration_s,
+            "Initial Rate": spec.upper_bound_fps,
+            "Timeout": spec.conditions.residual_wait_s,
+            "Error": r.error_fps(spec.resolution_fps),
+            "Date": started(r.attempts[0].trial.key) if r.attempts else "",
+            "Iterations": len(r.attempts),
+            "rate": r.rate_fps,
+        }
+        for r in result.repetitions
+    ]
+
+
+def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
+    """The search gave up with a wider bracket than asked for."""
+    high = repetition.search.first_failed_fps
+    if high is None:
+        return False
+    widest = repetition.search.error_fps(spec.resolution_fps)
+    return high - repetition.search.rate_fps > widest * 1.001
+
+
+def decisive_trial(repetition: Repetition) -> str | None:
+    """Key of the last trial that passed at the reported rate."""
+    passed = [
+        a.trial
+        for a in repetition.attempts
+        if a.verdict.passed and a.trial.rate_fps == repetition.rate_fps
+    ]
+    # the search's probes are shorter than the trial that decides
+    longest = max((t.duration_s for t in passed), default=0.0)
+    return next((t.key for t in reversed(passed) if t.duration_s == longest), None)
+
+
+def _worst_loss(repetitions: tuple[Repetition, ...], way: str, decisive: list[str]) -> float | None:
+    losses = [
+        a.verdict.loss[way]
+        for r in repetitions
+        for a in r.attempts
+        if a.trial.key in decisive and way in a.verdict.loss
+    ]
+    return max(losses, default=None)
+
+
+class FrameTimeoutSettings(StrictModel):
+    """Deadline of every frame (TP-06, FLR-06)."""
+
+    deadline_ms: Annotated[float | None, Flag("--frame-timeout")] = Field(default=None, gt=0)
+    """Frames that take longer are lost [ms]."""
+
+
+class Deadline(Benchmark[Any, Any]):
+    """The same benchmark with a deadline for every frame; never instead of it."""
+
+    heeds = frozenset({"adaptive"})
+    in_all = False
+    further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
+
+    def deadline_ms(self, bound: RunContext) -> float | None:
+        """The deadline, if one is given."""
+        settings: FrameTimeoutSettings = self.shared(bound, "frame_timeout")
+        return settings.deadline_ms
+
+    def timeout_s(self, bound: RunContext) -> float:
+        """The deadline [s]."""
+        return (self.deadline_ms(bound) or 0.0) / 1000
+
+    def trial_s(self, bound: RunContext) -> float:
+        """Length of its trials [s]."""
+        return bound.settings.procedure.trial_duration_s
+
+    def check(self, bound: RunContext) -> None:
+        """Refuse a run without a deadline, and one that no frame can miss."""
+        super().check(bound)
+        deadline_ms = self.deadline_ms(bound)
+        if deadline_ms is None:
+            raise UsageError(
+                f"{self.name} needs a deadline",
+                "give --frame-timeout in milliseconds",
+                code="missing-setting",
+            )
+        longest = 1000 * (self.trial_s(bound) + bound.settings.procedure.residual_wait_s)
+        if deadline_ms >= longest:
+            raise UsageError(
+                f"a deadline of {deadline_ms:g} ms never ends before the trial: "
+                f"it must be below {longest:g} ms",
+                code="trial-too-short",
+            )
+
+
+class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     """The highest rate without loss."""
 
+    name = "throughput"
+    title = "Throughput"
+    record = ThroughputRecord
+    metrics: ClassVar = {"throughput": "", "tester capacity": ""}
     summary = "The highest rate at which no frame is lost."
     order = 10
     searches = True
@@ -34,7 +369,6 @@ class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, StrictModel
 
     @property
     def csv_file(self) -> str:
-        """The run's first table."""
         return "results.csv"
 
     def conditions(self, point: Point) -> Conditions:
@@ -42,32 +376,181 @@ class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, StrictModel
         return point.conditions()
 
     def cost(self, point: Point) -> Cost:
-        """Of one search after the other."""
         return search_cost(search_spec(point, self.conditions(point)))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """Search, as often as asked."""
         spec = search_spec(point, self.conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         rows = repetition_rows(result, lambda key: point.find(key).started)
         rates = [r.rate_fps for r in result.repetitions]
         return Measured(search_record(point, result), [_mixed(point, r) for r in rows], rates)
 
+    def sheet(self, records: Sequence[ThroughputRecord]) -> Sheet:
+        """One row per point (TP-08)."""
+        names = [
+            *(*POINT, "median fps\nper direction", "P1", "P99"),
+            *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
+            *("frames\nmatched", "+repetitions", "+search\nends within"),
+            *("+bound of\nthe search", "+its\nreason"),
+        ]
+        counted = counted_column(records)
+        names += counted
+        rows = []
+        for r in records:
+            losses = [v for v in r.loss.values() if v is not None]
+            rows.append(
+                [
+                    *(*at(r), marked(count(r.median), r.limited), count(r.p1), count(r.p99)),
+                    interval(r.median_interval),
+                    percent(r.dispersion),
+                    _aggregate(r),
+                    f"{max(losses):.4%}" if losses else UNDEFINED,
+                    matched(r.matched),
+                    *(str(r.repetitions), count(r.resolution_fps)),
+                    *(count(r.upper_bound), r.upper_bound_reason),
+                    *counted_cells(r, counted),
+                ]
+            )
+        return sheet(records[0].title, names, rows)
 
-class ThroughputFrameTimeout(Deadline, FrameTimeoutPresentation, Throughput):
+    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        line_rate = data.config["line_rate_bps"]
+        media = {r.sizes: medium_fps(r, line_rate) for r in records}
+        summary = "; ".join(
+            f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
+        )
+        yield Drawing(
+            rates.rate_by_size(records, f"{self.name}-sizes", media),
+            "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
+            "theoretical maximum of the medium for the larger frame, and what the tester "
+            "itself carries in loopback. Frames per second per direction.",
+            f"{self.title} by frame size, frames per second per direction. {summary}.",
+        )
+
+    def overlays(
+        self,
+        rows: Sequence[tuple[tuple[str, ...], ThroughputRecord]],
+        name: str,
+        line_rate_bps: float,
+    ) -> Iterator[Drawing]:
+        if len({record.sizes for _, record in rows}) < 2:
+            yield from super().overlays(rows, name, line_rate_bps)
+            return
+        title = rows[0][1].title
+        media = {record.sizes: medium_fps(record, line_rate_bps) for _, record in rows}
+        for number, records in enumerate(split_lines(rows)):
+            caption = (
+                f"{title} against frame size: median, bars from P1 to P99, and the "
+                "theoretical maximum of the medium for the larger frame."
+            )
+            drawn = rates.rate_by_size(records, f"{name}-sizes-{number}", media)
+            yield Drawing(drawn, caption, caption)
+
+    def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        for r in records:
+            name = f"{self.name}-{r.frame_sizes.key}-{r.direction}"
+            steps = _steps(data, r)
+            if steps:
+                yield Drawing(
+                    rates.search_trace(steps, r.median, f"{name}-trace"),
+                    f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
+                    "trials" + ("" if len(steps) < MOST_STEPS else " (the first ones)") + ".",
+                    f"Search trace of {r.point}: {len(steps)} trials, median "
+                    f"{r.median:,.0f} frames per second per direction.",
+                )
+            if len(r.rates) > 2:
+                yield Drawing(
+                    rates.repetitions(r, f"{name}-repetitions"),
+                    f"Repetitions, {r.point}.",
+                    f"Rates of {len(r.rates)} repetitions of {r.point}.",
+                )
+
+    def results(self, record: ThroughputRecord) -> Iterator[Result]:
+        limit = " - limited by the tester or the medium" if record.limited else ""
+        what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
+        number = marked(count(record.median), record.limited)
+        yield Result(
+            "rate",
+            "fps",
+            record.rates,
+            resolution=record.resolution_fps,
+            limited=record.limited,
+            headline=self.name,
+            summary=record,
+            card=Card(number, "frames/s per direction", what),
+        )
+
+    def remarks(self, record: ThroughputRecord) -> Iterator[str]:
+        if record.goal:
+            yield from said_of(record.goal)
+            yield (
+                f"relevant upper bound {count(record.goal.upper_bounds.median)} fps, conditional "
+                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)"
+            )
+        if record.non_monotonic:
+            yield "a rate passed above one that failed (TP-04)"
+        if record.unresolved:
+            yield (
+                f"{record.unresolved} searches gave up before their bracket was as narrow as asked"
+            )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        p, records = data.procedure, self.measured(data)
+        decisive = {key for r in records for key in r.decisive_trials}
+        deciding = [t for t in data.counted(records) if t.key in decisive]
+        yield clause(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
+                     *at_least(TRIAL_S, (t.asked["duration_s"] for t in deciding)))  # fmt: skip
+        yield repeated(self.name, records)
+        lost = sum(
+            count.required > count.received
+            for t in deciding
+            for way in t.result.directions.values()
+            for count in way.classes.values()
+            if count.role != "negative"
+        )
+        tolerated = max((r.loss_tolerance for r in records), default=0.0)
+        yield clause(f"RFC 2544 section 26.1 (GEN-22), {self.name}", "no frame may be lost",
+                     f"frames lost in {lost} classes of {len(deciding)} deciding trials"
+                     + (f", {tolerated:.4%} tolerated" if tolerated else ""),
+                     not lost and not tolerated if deciding else None)  # fmt: skip
+        if records:
+            given_up = sum(r.unresolved for r in records)
+            yield clause("RFC 2544 section 26.1 (TP-02)",
+                         "the highest rate without loss, by any search",
+                         _SEARCHES[p["search"]] + (f"; {given_up} gave up" if given_up else ""),
+                         not given_up)  # fmt: skip
+        if records:
+            known = any(r.tester_ceiling for r in records)
+            limited = sum(r.tester_limited for r in records)
+            yield clause("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
+                         f"{limited} of {len(records)} points above the margin of its own capacity"
+                         if known else "its capacity is not known",
+                         not limited if known else None)  # fmt: skip
+
+
+class ThroughputFrameTimeout(Deadline, Throughput):
     """A frame that takes longer than a deadline is lost (TP-06)."""
 
+    name = "throughput-frame-timeout"
+    title = "Throughput with per-frame timeout"
+    metrics: ClassVar = {"throughput with timeout": ""}
     summary = "The highest rate at which every frame arrives within a deadline."
     order = 20
 
     @property
     def csv_file(self) -> str:
-        """A table of its own."""
         return f"{self.name}.csv"
 
     def conditions(self, point: Point) -> Conditions:
         """With a deadline for every frame."""
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
+
+    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        del data, records
+        yield from ()
+
+    def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        yield from super().lead(data, records)
 
 
 def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
@@ -126,3 +609,31 @@ def _mixed(point: Point, row: Row) -> Row:
     n, m = point.bound.technology.params.mixture or ("", "")
     head = {k: row[k] for k in ("No", "Size", "Dir")}
     return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
+
+
+def _aggregate(record: ThroughputRecord) -> str:
+    if record.direction != "bidirectional":
+        return "-"
+    return marked(count(record.aggregate_median), record.limited)
+
+
+def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
+    """The trials of a search with how they ended, judged as the procedure judged them."""
+    steps = []
+    for number, trial in enumerate(data.of(record), 1):
+        if number > MOST_STEPS:
+            break
+        repetition = re.search(r"/r(\d+)/", trial.key)
+        verdict = assess_trial(
+            Trial(**{k: trial.asked[k] for k in _PLAIN}),
+            trial.result,
+            loss_tolerance=record.loss_tolerance,
+            sending_time_tolerance=record.sending_time_tolerance,
+        )
+        outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
+        steps.append(
+            rates.Step(
+                int(repetition[1]) if repetition else 0, number, trial.asked["rate_fps"], outcome
+            )
+        )
+    return steps

@@ -115,8 +115,6 @@ class TesterCapacity:
     rate_fps: float
     keys: tuple[str, ...]
     faults: tuple[str, ...]
-    at_length: bool = False
-    """Trials under the rules of the results looked for it, for no short one was valid."""
 
 
 MOST_AGAIN = 2
@@ -160,7 +158,6 @@ def plausible_capacity(
     measure: Measure,
     least_fps: float,
     say: Callable[[str], None],
-    at_length: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
 
@@ -168,10 +165,9 @@ def plausible_capacity(
         spec: how to look.
         measure: the tester without a device.
         least_fps: see :func:`least_plausible_fps`.
-        say: told when it is looked for again.
-        at_length: see :func:`tester_capacity`.
+        say: told when it is looked for again, or by long trials.
     """
-    capacity = tester_capacity(spec, measure, at_length=at_length)
+    capacity = tester_capacity(spec, measure, say=say)
     for again in range(1, MOST_AGAIN + 1):
         if capacity.rate_fps >= least_fps:
             break
@@ -179,7 +175,7 @@ def plausible_capacity(
             f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
-        other = tester_capacity(spec, measure, again, at_length)
+        other = tester_capacity(spec, measure, again, say)
         better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
         capacity = replace(better, keys=capacity.keys + other.keys)
     return capacity
@@ -189,7 +185,7 @@ def tester_capacity(
     spec: CapacitySpec,
     measure: Measure,
     again: int = 0,  # noqa: PT028  (no test)
-    at_length: Callable[[str], None] | None = None,  # noqa: PT028
+    say: Callable[[str], None] | None = None,  # noqa: PT028
 ) -> TesterCapacity:
     """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes.
 
@@ -201,7 +197,7 @@ def tester_capacity(
         spec: how to look.
         measure: the tester without a device.
         again: how often it was looked for before, for the keys of the trials.
-        at_length: told before such trials begin.
+        say: told before such trials begin.
     """
     name = f"a{again + 1}-t" if again else "t"
     keys: list[str] = []
@@ -224,43 +220,18 @@ def tester_capacity(
     rules = spec.rules
     long = rules is not None and rules.duration_s > spec.duration_s and not any(valid)
     if rules is not None and long:
-        if at_length is not None:
-            at_length(_describe_trials(spec))
+        if say is not None:
+            say(
+                f"{spec.mode}: no short trial proves how long the tester sent: trials of "
+                f"{spec.confirmation_s:g} s look for its rate"
+            )
         capacity_fps = _looked_for(spec, lambda rate_fps: passes_once(rate_fps, rules))
     elif rules is not None and not spec.looking.at_least(rules):
         tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
         faults.clear()
-    return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults), long)
-
-
-def _describe_trials(spec: CapacitySpec) -> str:
-    """Describe the number and the length of the trials."""
-    most = trials_at_length(spec, spec.media_fps * (1 - 1e-9))
-    return (
-        f"{spec.mode}: no short trial proves how long the tester sent: trials of "
-        f"{spec.confirmation_s:g} s look for its rate, up to {most} of them"
-    )
-
-
-def trials_at_length(spec: CapacitySpec, capacity_fps: float) -> int:
-    """How many trials under the rules of the results find a capacity where no short one is valid."""
-    return trials_until(replace(spec, attempts=1), capacity_fps)
-
-
-def trials_until(spec: CapacitySpec, capacity_fps: float) -> int:
-    """How many short trials find a capacity where nothing disturbs them."""
-    count = 0
-
-    def passes(rate_fps: float) -> bool:
-        nonlocal count
-        passed = rate_fps <= capacity_fps
-        count += 1 if passed else spec.attempts
-        return passed
-
-    _looked_for(spec, passes)
-    return count
+    return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))
 
 
 def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Trial:

@@ -133,7 +133,7 @@ def _paragraphs(text: str) -> str:
 
 
 def _run_file() -> Iterator[str]:
-    from v6t.benchmarks import kinds
+    from v6t.benchmarks import registry
     from v6t.core.config.files import RunFile
     from v6t.core.config.presets import procedure_of
     from v6t.core.config.settings import procedure_model
@@ -147,7 +147,7 @@ def _run_file() -> Iterator[str]:
     yield "In the order in which they are measured.\n"
     yield "| name | what it finds out | needs |"
     yield "|---|---|---|"
-    for benchmark in kinds.installed():
+    for benchmark in registry.installed():
         needs = ["a stateful technology"] * (benchmark.connections == "only")
         able = " and ".join(CAPABILITIES[a] for a in sorted(benchmark.capabilities))
         needs += [f"a tester that {able}"] * bool(able)

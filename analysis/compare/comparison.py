@@ -11,7 +11,7 @@ from typing import Any
 from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Presentations, Quantity
+from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, number_of, sheet
 from v6t.analysis.statistics import finite
@@ -126,7 +126,7 @@ def compare(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.of(r).quantities(r)}
+                {q.name: q for q in presentations.of(r).results(r) if q.compared}
                 for r in (ours[key], theirs[key])
             ]
             lines += _lines(name, key, both[0], both[1], odd, left_out)
@@ -174,8 +174,8 @@ def _number(value: float | None) -> str:
 def _lines(
     name: str,
     key: Key,
-    ours: Mapping[str, Quantity],
-    theirs: Mapping[str, Quantity],
+    ours: Mapping[str, Result],
+    theirs: Mapping[str, Result],
     odd: Sequence[Unlike],
     left_out: list[str],
 ) -> list[Line]:
@@ -188,7 +188,7 @@ def _lines(
     ]
 
 
-def _line(run: str, key: Key, a: Quantity, b: Quantity, odd: tuple[str, ...]) -> Line:
+def _line(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Line:
     kind, effect = "factor", None
     undefined = len(a.values) + len(b.values) - len(a.defined) - len(b.defined)
     if not undefined:
@@ -209,14 +209,14 @@ def _line(run: str, key: Key, a: Quantity, b: Quantity, odd: tuple[str, ...]) ->
     )  # fmt: skip
 
 
-def _middle(quantity: Quantity) -> float | None:
+def _middle(quantity: Result) -> float | None:
     """Return the median, with undefined values ranked last."""
     values = [math.inf if v is None else v for v in quantity.values]
     return finite(median(values)) if values else None
 
 
 def _verdict(
-    kind: str, effect: Effect | None, a: Quantity, b: Quantity, undefined: int
+    kind: str, effect: Effect | None, a: Result, b: Result, undefined: int
 ) -> tuple[str, str]:
     if effect is None:
         verb = "is" if undefined == 1 else "are"

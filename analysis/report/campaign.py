@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Headline, Presentations
+from v6t.analysis.presentation import Percentiles, Presentations, Result
 from v6t.analysis.published.library import (
     facts_of,
     library,
@@ -113,12 +112,14 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
         "unit": record.unit,
         "convention": record.convention,
     }
-    headlines: Iterable[Headline] = [Headline("not measured", None, None, None)]
+    results: Iterable[Result] = [Result("", "", (), headline="not measured")]
     if record.measured:
-        headlines = presentations.of(record).headlines(record)
-    for headline in headlines:
-        limited = record.limited or headline.limited
-        yield {**head, **asdict(headline), "limited": limited}
+        results = presentations.of(record).results(record)
+    for result in results:
+        if result.headline:
+            s = result.summary or Percentiles(None, None, None)
+            found = {"figure": result.headline, "median": s.median, "p1": s.p1, "p99": s.p99}
+            yield {**head, **found, "limited": record.limited or result.uncovered}
 
 
 def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:

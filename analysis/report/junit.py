@@ -56,9 +56,9 @@ def _numbers(record: Record, presentations: Presentations) -> list[str]:
     values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
     lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
-    for headline in presentations.of(record).headlines(record):
-        if headline.figure != record.benchmark:
-            lines.append(f"{headline.figure}: {headline.median}")
+    for result in presentations.of(record).results(record):
+        if result.headline not in ("", record.benchmark) and result.summary:
+            lines.append(f"{result.headline}: {result.summary.median}")
     return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
 
 

@@ -130,8 +130,9 @@ def _cards(
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
         if record.frame_sizes.ipv6 == smallest:
-            for card in presentations.of(record).cards(record):
-                yield card.number, card.unit, card.what
+            for result in presentations.of(record).results(record):
+                if card := result.card:
+                    yield card.number, card.unit, card.what
 
 
 def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Section]:

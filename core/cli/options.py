@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.base.errors import UsageError
-from v6t.benchmarks import kinds, registry
+from v6t.benchmarks import registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
@@ -138,7 +138,7 @@ def run_flags(command: F) -> F:
             callback=names,
             metavar="NAMES",
             shell_complete=shell_completion.benchmarks,
-            help=f"What to measure, separated by commas: {', '.join(kinds.names())}; "
+            help=f"What to measure, separated by commas: {', '.join(registry.names())}; "
             f"{registry.ALL}: everything that suits the technology.",
         ),
         click.option(

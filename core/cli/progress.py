@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live as Drawing
     from rich.text import Text
-    from v6t.core.runs.forecast import Now
+    from v6t.core.runs.remaining import Now
 
 
 class Silent:

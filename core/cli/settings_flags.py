@@ -49,13 +49,13 @@ class Measuring(click.Command):
     def _of_settings(self) -> Sequence[click.Option]:
         """The help is that of the first setting a flag stands for."""
         from v6t.base.strict_model import descriptions
-        from v6t.benchmarks import kinds
+        from v6t.benchmarks import registry
         from v6t.benchmarks.settings import flags_in
         from v6t.core.config.explain import plain
         from v6t.core.config.settings import ProcedureSettings
 
-        models: dict[str, Any] = {"": ProcedureSettings, **kinds.sections()}
-        asked = {flag: [name] for flag, name in flags_in(ProcedureSettings)} | kinds.flags()
+        models: dict[str, Any] = {"": ProcedureSettings, **registry.sections()}
+        asked = {flag: [name] for flag, name in flags_in(ProcedureSettings)} | registry.flags()
         taken = {name for param in self.params for name in _names(param)}
         found = []
         for flag, settings in asked.items():

@@ -23,7 +23,7 @@ def plugin_names(
 
 def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Benchmarks, after a comma too."""
-    from v6t.benchmarks.kinds import BENCHMARKS
+    from v6t.benchmarks.registry import BENCHMARKS
 
     del ctx, param
     return _listed(BENCHMARKS, incomplete)

@@ -9,8 +9,8 @@ from v6t.analysis.marks import footnotes
 from v6t.analysis.remarks import remarks
 from v6t.analysis.sheet import number_of
 from v6t.base.files import read_json
-from v6t.benchmarks.records.throughput import ThroughputRecord
 from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.cli.tables import print_table
 from v6t.core.runs.bottleneck import lines_of
 from v6t.core.runs.rundir import MANIFEST, RESULTS

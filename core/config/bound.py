@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from v6t.benchmarks import kinds
+from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.technology import links_of, on_device, params_of
@@ -77,7 +77,7 @@ class BoundRun:
     def intent(self) -> DeviceIntent:
         """What the device must be, with what the run requires of it."""
         run = self.settings
-        fills_table = run.connects and any(kinds.load(n).fills_table for n in run.benchmarks)
+        fills_table = run.connects and any(registry.load(n).fills_table for n in run.benchmarks)
         modifier = self.modifier
         requirements = replace(
             DeviceRequirements() if modifier is None else modifier.requirements,
@@ -89,7 +89,7 @@ class BoundRun:
     @property
     def reconfigures(self) -> bool:
         """Something of the device is added, changed and removed under traffic."""
-        return any(kinds.load(name).reconfigures for name in self.settings.benchmarks)
+        return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
     def describe_live_change(self) -> str:
         """Return what a driven device is changed in under traffic; empty: nothing.

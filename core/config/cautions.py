@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks import kinds, registry
+from v6t.benchmarks import registry
 from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
@@ -124,11 +124,11 @@ def _settings(bound: BoundRun) -> Iterator[str]:
     preset = procedure_model().model_validate(procedure_of(run.preset))
     measured = registry.wanted(bound)
     wanted = [*measured, *(part for b in measured for part in b.carries_out(bound))]
-    for name in kinds.sections():
+    for name in registry.sections():
         if getattr(p, name) != getattr(preset, name) and all(
             name not in b.sections() for b in wanted
         ):
-            whose = kinds.of_section(name)
+            whose = registry.of_section(name)
             yield (
                 f"procedure.{name} is set, but has no effect: {' and '.join(whose)} "
                 f"{'is' if len(whose) == 1 else 'are'} not measured (--measure)"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.benchmarks import registry
-from v6t.benchmarks.kind import Phase
+from v6t.benchmarks.base import Phase
 from v6t.core.config.connection_checks import check_connections
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr

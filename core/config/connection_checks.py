@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks import kinds
+from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.phase_one import phase_one_settings
+from v6t.benchmarks.connections import phase_one_settings
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -25,7 +25,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
     run, plugin = bound.settings, bound.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
-            fit = [b.name for b in kinds.installed() if b.exchange == plugin.exchange]
+            fit = [b.name for b in registry.installed() if b.exchange == plugin.exchange]
             raise UsageError(
                 f"{benchmark.name} needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}",
                 "one of " + ", ".join(fit),
@@ -38,7 +38,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
                 code="unsuitable-benchmark",
             )
         if run.connects and benchmark.connections == "never":
-            others = [b.name for b in kinds.installed() if b.connections != "never"]
+            others = [b.name for b in registry.installed() if b.connections != "never"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections",
                 "one of " + ", ".join(others),

@@ -40,9 +40,9 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
 
 
 def _benchmarks() -> Iterator[Setting]:
-    from v6t.benchmarks import kinds
+    from v6t.benchmarks import registry
 
-    for benchmark in kinds.installed():
+    for benchmark in registry.installed():
         keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
         settings = f" Its settings: {keys}." if keys else ""
         yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from v6t.benchmarks import kinds, registry
+from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
@@ -54,7 +54,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 def procedure_of(preset: Preset) -> dict[str, Any]:
     """Settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(kinds.quick() if preset == "quick" else {})}
+    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
 
 
 MODES: tuple[str, ...] = ("bidirectional", "forward", "reverse")

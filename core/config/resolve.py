@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
-from v6t.benchmarks import kinds, registry
+from v6t.benchmarks import registry
 from v6t.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
@@ -90,7 +90,7 @@ def resolve_and_bind(
     links = _links(testbed, testbed_doc)
     benchmarks = listed(
         run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
-        (*kinds.names(), registry.ALL),
+        (*registry.names(), registry.ALL),
     )  # fmt: skip
     notes: tuple[str, ...] = ()
     if registry.ALL in benchmarks:
@@ -381,10 +381,10 @@ def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str
         if flag in own:
             texts[own[flag]] = text
             continue
-        known = kinds.flags()[flag]
+        known = registry.flags()[flag]
         meant = [setting for setting in known if setting.partition(".")[0] in measured]
         if not meant:
-            whose = [name for s in known for name in kinds.of_section(s.partition(".")[0])]
+            whose = [name for s in known for name in registry.of_section(s.partition(".")[0])]
             raise UsageError(
                 f"{flag} is for {', '.join(whose)}",
                 "add one of them to --measure",

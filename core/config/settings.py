@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.base.errors import ExtensionError
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks import kinds
+from v6t.benchmarks import registry
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.core.config.frame_sizes import FrameSize
 from v6t.trials.trial import Mode
@@ -63,9 +63,9 @@ class DutSettings(StrictModel):
 
 def procedure_model() -> type[ProcedureSettings]:
     """The settings with those of every installed benchmark, each under its own key."""
-    sections = kinds.sections()
+    sections = registry.sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
-        whose = " and ".join(kinds.of_section(name))
+        whose = " and ".join(registry.of_section(name))
         raise ExtensionError(
             f"the settings of {whose} stand below procedure.{name}, where v6t's own are",
             "its author must choose another section",

@@ -174,8 +174,12 @@ def _series(
             if odd:
                 left_out.append(f"{run.name}, {' '.join(key)}: {'; '.join(map(str, odd))}")
                 continue
-            for quantity in known.of(record).quantities(record):
-                if quantity.defined and len(quantity.defined) == len(quantity.values):
+            for quantity in known.of(record).results(record):
+                if (
+                    quantity.compared
+                    and quantity.defined
+                    and len(quantity.defined) == len(quantity.values)
+                ):
                     value = Value(run.name, when(run), median(quantity.defined), quantity.limited)
                     new = Series(
                         *(" ".join(key), quantity.name, quantity.unit, quantity.more_is_better),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.base.entry_points import Extensions
-from v6t.benchmarks import kinds
+from v6t.benchmarks import registry
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.testers import DEFAULT, TESTERS
@@ -93,11 +93,11 @@ def _extensions() -> Iterator[Finding]:
     groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
-        ("benchmarks", kinds.BENCHMARKS),
+        ("benchmarks", registry.BENCHMARKS),
         ("testers", TESTERS),
     )
     for title, group in groups:
-        rows = kinds.listing() if group is kinds.BENCHMARKS else group.listing()
+        rows = registry.listing() if group is registry.BENCHMARKS else group.listing()
         good = sum(not row.error for row in rows)
         yield Finding(title, "ok" if good else "missing", f"{good} {group.what}s")
         for row in rows:

@@ -15,7 +15,7 @@ from v6t.core import log
 from v6t.core.runs.wording import outcome
 
 if TYPE_CHECKING:
-    from v6t.core.runs.forecast import Now
+    from v6t.core.runs.remaining import Now
     from v6t.procedures.trial_runner import Progress
 
 LOG = "log.txt"

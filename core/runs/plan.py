@@ -9,16 +9,16 @@ from typing import Any
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.phase_one import with_phase_one
+from v6t.benchmarks.connections import with_phase_one
 from v6t.benchmarks.point import Cost, Point
-from v6t.benchmarks.tcp_point import syn_medium
+from v6t.benchmarks.tcp import syn_medium
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
-from v6t.procedures.tester_rate import CapacitySpec, trials_at_length, trials_until
+from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.trials.trial import Capability
 
@@ -60,43 +60,23 @@ class PlannedStage:
         stage: of the run.
         seconds: that it takes, at most where it is a search.
         trials: in that time.
-        least: trials and seconds if the device carries the upper bound at once.
-        limit_fps: what the medium carries, or medium and tester.
-        again_s: of the seconds, those of trials that are made again.
-        beyond_s: of the seconds, those that are no trial's own.
-        once_s: of these, those that pass once and around no trial.
+        least_s: seconds if the device carries the upper bound at once; None: the same.
     """
 
     stage: Stage
     seconds: float
     trials: int = 0
-    least: tuple[int, float] | None = None
-    limit_fps: float = 0.0
-    again_s: float = 0.0
-    beyond_s: float = 0.0
-    once_s: float = 0.0
+    least_s: float | None = None
 
     @property
-    def each_beyond_s(self) -> float:
-        """Around each trial."""
-        return (self.beyond_s - self.once_s) / self.trials if self.trials else 0.0
-
-    @property
-    def own_s(self) -> float:
-        """What its trials take by themselves, each made once."""
-        return self.seconds - self.again_s - self.beyond_s
-
-    @property
-    def least_own_s(self) -> float:
-        """The same if the device carries the upper bound at once."""
-        if self.least is None:
-            return self.own_s
-        return self.least[1] - self.least[0] * self.each_beyond_s - self.once_s
-
-    @property
-    def least_s(self) -> float:
+    def shortest_s(self) -> float:
         """Seconds if the device carries the upper bound at once."""
-        return self.seconds if self.least is None else self.least[1]
+        return self.seconds if self.least_s is None else self.least_s
+
+    @property
+    def expected_s(self) -> float:
+        """Between the two: nobody knows what the device carries."""
+        return (self.seconds + self.shortest_s) / 2
 
 
 @dataclass(frozen=True)
@@ -220,7 +200,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                     media_fps=round(point.media_fps),
                     trials=cost.trials,
                     duration_s=sum(stage.seconds for stage in taken),
-                    least_s=sum(stage.least_s for stage in taken),
+                    least_s=sum(stage.shortest_s for stage in taken),
                     counted_by=_counted_by(benchmark, point),
                 ),
                 taken,
@@ -243,18 +223,9 @@ def beginning(octets: str, *, first: bool) -> Stage:
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
     """What a benchmark takes at a point, by what is known of it."""
     stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
-    retries = point.bound.tester.usual_retries if benchmark.searches else 0.0
-    again_s = retries * (cost.seconds - cost.once_s)
-    return PlannedStage(
-        stage,
-        cost.seconds + again_s,
-        cost.trials,
-        cost.least,
-        point.limit_fps,
-        again_s,
-        cost.beyond_s,
-        cost.once_s,
-    )
+    again = 1 + (point.bound.tester.usual_retries if benchmark.searches else 0.0)
+    least_s = None if cost.least is None else cost.least[1]
+    return PlannedStage(stage, cost.seconds * again, cost.trials, least_s)
 
 
 def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
@@ -262,7 +233,7 @@ def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
     cost = benchmark.cost(point)
     if benchmark.phase.directed and point.bound.settings.connects:
         cost = with_phase_one(point, cost)
-    return cost.with_each(0.0, point.bound.tester.overhead_s)
+    return cost.with_each(point.bound.tester.overhead_s)
 
 
 def mode_of(phase: Phase, mode: str) -> str:
@@ -270,34 +241,6 @@ def mode_of(phase: Phase, mode: str) -> str:
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
-
-
-def selftests(
-    bound: BoundRun, capacity_fps: float, *, at_length: bool = False
-) -> Iterator[PlannedStage]:
-    """What self-tests take that find a capacity: sizes and modes change it little.
-
-    Args:
-        bound: the run.
-        capacity_fps: what one has found.
-        at_length: it took trials under the rules of the results to find it.
-    """
-    run = bound.settings
-    for size in run.frame_sizes:
-        sizes = bound.technology.sizes_of(size)
-        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-        for mode in run.modes:
-            spec = capacity_spec(run, sizes, mode, media)
-            short, long = trials_until(spec, capacity_fps), 1
-            if at_length:
-                short, long = trials_until(spec, 0.0), trials_at_length(spec, capacity_fps)
-            stage = _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, short, long)
-            yield _with_connections(stage, bound) if mode == run.modes[0] else stage
-
-
-def selftest_at_length(stage: Stage, bound: BoundRun, spec: CapacitySpec) -> PlannedStage:
-    """What a self-test takes whose short trials were all invalid."""
-    return _selftest(stage, bound, spec, trials_until(spec, 0.0), ASSUMED_CAPACITY_TRIALS)
 
 
 def _costs(
@@ -344,32 +287,19 @@ def _tcp_costs(
         selftest = _selftest(selftest.stage, bound, spec)
     for benchmark in benchmarks:
         yield benchmark, point, whole_cost(benchmark, point), selftest
-        selftest = replace(selftest, seconds=0.0, trials=0, beyond_s=0.0)
+        selftest = replace(selftest, seconds=0.0, trials=0)
 
 
 def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:
     """With those that frames need before the first of them is sent."""
     if not bound.settings.connects or bound.tester.simulates:
         return selftest
-    longer_s = LOOPBACK.total_s
-    return replace(
-        selftest,
-        seconds=selftest.seconds + longer_s,
-        beyond_s=selftest.beyond_s + longer_s,
-        once_s=selftest.once_s + longer_s,
-    )
+    return replace(selftest, seconds=selftest.seconds + LOOPBACK.total_s)
 
 
-def _selftest(
-    stage: Stage,
-    bound: BoundRun,
-    spec: CapacitySpec,
-    trials: int = ASSUMED_CAPACITY_TRIALS,
-    confirmations: int = ASSUMED_CONFIRMATIONS,
-) -> PlannedStage:
-    confirmations *= spec.confirmation_s > 0
-    own_s = trials * (spec.pause_s + spec.duration_s + spec.residual_wait_s)
-    own_s += confirmations * spec.confirmation_s
-    all_trials = trials + confirmations
-    beyond_s = all_trials * bound.tester.overhead_s
-    return PlannedStage(stage, own_s + beyond_s, all_trials, beyond_s=beyond_s)
+def _selftest(stage: Stage, bound: BoundRun, spec: CapacitySpec) -> PlannedStage:
+    confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)
+    trials = ASSUMED_CAPACITY_TRIALS + confirmations
+    seconds = ASSUMED_CAPACITY_TRIALS * (spec.pause_s + spec.duration_s + spec.residual_wait_s)
+    seconds += confirmations * spec.confirmation_s + trials * bound.tester.overhead_s
+    return PlannedStage(stage, seconds, trials)

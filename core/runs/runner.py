@@ -15,9 +15,9 @@ from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationErro
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.phase_one import prepared
+from v6t.benchmarks.connections import prepared
 from v6t.benchmarks.point import Measured, MeasurementPoint, Vary
-from v6t.benchmarks.tcp_point import opening, syn_medium
+from v6t.benchmarks.tcp import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_capabilities
@@ -28,7 +28,6 @@ from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.device_counts import KEY as COUNTS
 from v6t.core.runs.device_counts import DeviceCounts
-from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
@@ -41,12 +40,11 @@ from v6t.core.runs.plan import (
     Stage,
     beginning,
     planned_stage,
-    selftest_at_length,
-    selftests,
     stages,
     whole_cost,
 )
 from v6t.core.runs.raw_tables import Tables, with_limit
+from v6t.core.runs.remaining import Now, RemainingTime
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
@@ -123,7 +121,7 @@ class _State:
     loopback: Bench
     watch: Watch
     tables: Tables
-    forecast: Forecast
+    remaining: RemainingTime
     counts: DeviceCounts
     capacities: dict[str, dict[Mode, float]] = field(default_factory=dict)
     before: TrialResult | None = None
@@ -213,10 +211,10 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     bench = Bench(bound, keep=directory.path, opened=able)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True, opened=able)
     tables = Tables(journal)
-    forecast = Forecast(stages(bound))
+    remaining = RemainingTime(stages(bound))
     counts = DeviceCounts(results.held.get(COUNTS, ()))
     state = _State(
-        bound, directory, results, journal, bench, loopback, watch, tables, forecast, counts
+        bound, directory, results, journal, bench, loopback, watch, tables, remaining, counts
     )
     try:
         _write_results(state)
@@ -381,7 +379,6 @@ def _measured(
     for number in range(1, MOST_AGAIN + 1):
         if not measured.rates:
             break
-        state.forecast.set_rate(median(measured.rates))
         own_fps = usable_fps(at.tester_capacity.rate_fps, margin)
         doubted = benchmark.phase == Phase.STREAMS and median(measured.rates) > own_fps
         better = at.better(at, number) if doubted else None
@@ -432,10 +429,9 @@ def _point(
     def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
         octets = sizes.label
         _begin(state, Stage(SELFTEST, octets, mode))
+        say = partial(_say_of_size, state, octets)
         capacity = found_again(
-            state.bound, streams, spec, loopback, at.tester_capacity, number,
-            lambda text: _repeat(state, f"{octets} octets, {text}", search=True),
-            lambda text: _at_length(state, octets, spec, text),
+            state.bound, streams, spec, loopback, at.tester_capacity, number, say,
         )  # fmt: skip
         if capacity is None:
             return None
@@ -488,7 +484,8 @@ def _find_capacity(
 ) -> tuple[TesterCapacity, str]:
     """The tester's own capacity at a point, and where it is from."""
     what = f"{octets} octets, {spec.mode}"
-    around = state.forecast.stage
+    say = partial(_say_of_size, state, octets)
+    around = state.remaining.stage
     others = state.capacities.setdefault(spec.variant + octets, {})
     _begin(state, Stage(SELFTEST, octets, CONNECTIONS if of_phase_one else spec.mode))
     if state.bound.tester.loops_back:
@@ -500,16 +497,11 @@ def _find_capacity(
         tester,
         state.directory,
         least_fps=0.0 if of_phase_one else min_plausible_fps(spec.mode, others),
-        say=lambda text: _repeat(state, f"{octets} octets, {text}", search=False),
-        at_length=lambda text: _at_length(state, octets, spec, text),
+        say=say,
         of_phase_one=of_phase_one,
     )
     if not of_phase_one:
         others[spec.mode] = capacity.rate_fps
-        if capacity.keys:
-            state.forecast.known(
-                selftests(state.bound, capacity.rate_fps, at_length=capacity.at_length)
-            )
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own capacity: {source}")
     if not capacity.rate_fps:
@@ -524,25 +516,17 @@ def _find_capacity(
 
 
 def _progressed(state: _State, progress: Progress) -> None:
-    state.forecast.progress(progress)
+    state.remaining.progress(progress)
     state.watch.trial(progress)
 
 
+def _say_of_size(state: _State, octets: str, text: str) -> None:
+    state.watch.say(f"{octets} octets, {text}")
+
+
 def _begin(state: _State, stage: Stage, sharper: PlannedStage | None = None) -> None:
-    state.forecast.begin(stage, sharper)
+    state.remaining.begin(stage, sharper)
     state.before = None
-
-
-def _repeat(state: _State, why: str, *, search: bool) -> None:
-    """A self-test is made again."""
-    state.forecast.repeated(search=search)
-    state.watch.say(why)
-
-
-def _at_length(state: _State, octets: str, spec: CapacitySpec, why: str) -> None:
-    """A self-test takes trials under the rules of the results."""
-    state.forecast.longer(selftest_at_length(state.forecast.stage, state.bound, spec))
-    state.watch.say(f"{octets} octets, {why}")
 
 
 class JournaledTester:
@@ -566,7 +550,6 @@ class JournaledTester:
             TranslationError: the device sent a frame that is not what it should be.
         """
         result = self._measure(trial)
-        self._state.forecast.counted(trial)
         share = share_of(result)
         if share is not None:
             self._state.stolen.append(share)
@@ -594,7 +577,7 @@ class JournaledTester:
     def _run(self, trial: Trial) -> TrialResult:
         state = self._state
         state.measured += 1
-        state.watch.now(state.forecast.now(trial, state.before))
+        state.watch.now(state.remaining.now(trial, state.before))
         wanted = state.run.procedure.watch_device
         self._read_device(trial)
         # a rehearsal, of all things, must not reset the device that its testbed file names

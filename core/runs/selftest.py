@@ -33,7 +33,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
                 say(f"{sizes.label} octets, {mode}")
                 spec = capacity_spec(run, sizes, mode, media)
                 least_fps = min_plausible_fps(mode, rates)
-                capacity = plausible_capacity(spec, measure, least_fps, say, say)
+                capacity = plausible_capacity(spec, measure, least_fps, say)
                 rates[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(

@@ -99,7 +99,6 @@ def find_capacity(
     of_phase_one: bool = False,
     least_fps: float = 0.0,
     say: Callable[[str], None] = ignore_message,
-    at_length: Callable[[str], None] = ignore_message,
 ) -> tuple[TesterCapacity, str]:
     """The tester's capacity and where it is from; measured if nothing is remembered.
 
@@ -111,20 +110,19 @@ def find_capacity(
         directory: of the run.
         of_phase_one: its trials establish connections: never remembered.
         least_fps: what the tester carries at least, as other modes show: less is not believed.
-        say: told when it is not.
-        at_length: see :func:`~v6t.procedures.tester_rate.tester_capacity`.
+        say: told when it is not, and when long trials look for it.
     """
     if bound.driver.absent and bound.tester.loops_back:
         seen = tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
-        return plausible_capacity(spec, measure, least_fps, say, at_length), THIS_RUN
+        return plausible_capacity(spec, measure, least_fps, say), THIS_RUN
     key = _key(bound, spec, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
         capacity, source = recall(bound, spec, streams)
         if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < least_fps):
-            measured = plausible_capacity(spec, measure, least_fps, say, at_length)
+            measured = plausible_capacity(spec, measure, least_fps, say)
             remember(bound, spec, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": capacity.rate_fps, "source": source}
@@ -140,7 +138,6 @@ def found_again(
     before: TesterCapacity,
     number: int,
     say: Callable[[str], None],
-    at_length: Callable[[str], None] = ignore_message,
 ) -> TesterCapacity | None:
     """A higher capacity, where the device just carried all that the tester was thought to.
 
@@ -155,7 +152,6 @@ def found_again(
         before: what was found.
         number: of this look, from 1.
         say: told when the self-test is made again.
-        at_length: see :func:`~v6t.procedures.tester_rate.tester_capacity`.
     """
     if bound.driver.absent or not bound.tester.loops_back:
         return None
@@ -165,7 +161,7 @@ def found_again(
         f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
         "far more: self-test and search are repeated"
     )
-    capacity = tester_capacity(spec, measure, MOST_AGAIN + number, at_length)
+    capacity = tester_capacity(spec, measure, MOST_AGAIN + number, say)
     if capacity.rate_fps <= before.rate_fps:
         return None
     if _may_be_old(bound):

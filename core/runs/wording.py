@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from v6t.procedures.trial_runner import FPS, Progress
 
 if TYPE_CHECKING:
-    from v6t.core.runs.forecast import Now
+    from v6t.core.runs.remaining import Now
     from v6t.trials.result import TrialResult
 
 
@@ -54,15 +54,7 @@ def happening(now: Now, progress: Progress | None, passed_s: float) -> str:
     if whole_s >= LONG_S:
         parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
     parts += [f", {word}" for word in _before(now.before)]
-    return "".join(parts) + f"; {_left(now, passed_s)} left"
-
-
-def _left(now: Now, passed_s: float) -> str:
-    """How long it still takes; an interval where nobody can know better."""
-    if now.between_s is None:
-        return f"about {duration(max(0.0, now.left_s - passed_s))}"
-    least, most = (duration(max(0.0, end - passed_s)) for end in now.between_s)
-    return f"{least} to {most}"
+    return "".join(parts) + f"; about {duration(max(0.0, now.left_s - passed_s))} left"
 
 
 def _before(result: TrialResult | None) -> Iterator[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from v6t.analysis.compare.comparison import Comparison, _line, lead
 from v6t.analysis.compare.likeness import _same, unlike_runs
-from v6t.analysis.presentation import Quantity
+from v6t.analysis.presentation import Result
 from v6t.analysis.rundata import RunData
 
 KEY = ("throughput", "84/64", "forward")
 
 
 def line(first, second, **given):
-    made = [Quantity("rate", "fps", values, given.get("more_is_better", True),
+    made = [Result("rate", "fps", values, given.get("more_is_better", True),
                      at=load, share=given.get("share", False))
             for values, load in zip((first, second), given.get("at", ("", "")), strict=True)]  # fmt: skip
     return _line("other", KEY, *made, ())

@@ -8,8 +8,7 @@ import pytest
 import v6t.analysis.presentation
 from v6t.analysis.presentation import Presentation, Presentations
 from v6t.analysis.record import RateRecord, Record
-from v6t.benchmarks.kinds import names
-from v6t.benchmarks.registry import presentations, results_schema
+from v6t.benchmarks.registry import names, presentations, results_schema
 from v6t.tests.expect import expect_error
 
 ANALYSIS = Path(v6t.analysis.presentation.__file__).parent

@@ -18,8 +18,8 @@ from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
 from v6t.base.errors import DutError, TranslationError
-from v6t.benchmarks.records.throughput import ThroughputRecord
 from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, lay_out, start

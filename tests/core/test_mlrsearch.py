@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 from v6t.analysis.remarks import remarks
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.benchmarks.records.goals import MlrRecord
+from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from v6t.analysis.posterior import Inference, log_erf, log_stretch
 from v6t.base.errors import TesterError
-from v6t.benchmarks.records.soak import critical_load_rows, soak_record, soak_rows
 from v6t.benchmarks.registry import presentations, results_schema
+from v6t.benchmarks.soak import critical_load_rows, soak_record, soak_rows
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -182,10 +182,9 @@ def test_figures_of_earlier_versions_that_nobody_measured_are_not_shown(lossless
         lossless_trials = len(values["trials"]) - lost
         record = known.read({**earlier, "lossless": lossless_trials, "estimate": estimate})
         assert known.of(record) is of
-        assert [q.values for q in of.quantities(record)] == [[found]]
-        assert [h.median for h in of.headlines(record)] == [found]
-        (card,) = of.cards(record)
-        assert card.number == ("30,000 *" if found else "undefined *")
+        (result,) = of.results(record)
+        assert (result.values, result.summary.median) == ([found], found)
+        assert result.card.number == ("30,000 *" if found else "undefined *")
         assert record.limited
 
 

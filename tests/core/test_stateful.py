@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import jsonschema
 import pytest
 from rich.console import Console
 from v6t.base.errors import DutError
-from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.registry import results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.cli.summary import print_summary
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.forecast import Forecast
-from v6t.core.runs.plan import PlannedStage, Stage, plan, selftest_at_length, selftests, stages
+from v6t.core.runs.plan import plan, stages
 from v6t.core.runs.runner import execute, resume
-from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.tests.expect import expect_error
-from v6t.trials.connections import Connections
-from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 
@@ -366,106 +362,27 @@ def test_the_plan_holds_what_tester_and_device_need_for_connections():
     flags = Flags(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
     (real,) = [p for p in stages(bind(resolve(flags=flags))) if p.stage.name == "connection-rate"]
     # 100,000 connections at half of what the embedded tester makes, and tried at the same rate
-    assert real.own_s == pytest.approx(real.trials * (0.5 + 0.5 + 2 * 0.15 + 0.05))
-    assert real.beyond_s == pytest.approx(real.trials * (0.1 + 1.2))
-    assert real.again_s == pytest.approx(0.3 * (real.own_s + real.beyond_s))
-    assert real.seconds == pytest.approx(real.own_s + real.beyond_s + real.again_s)
-    asked = Connections(100_000, 200_000.0, wait_s=0.15, alpha=1.0, purpose="establish")
-    clock = [0.0]
-    forecast = Forecast([real], lambda: clock[0])
-    forecast.begin(real.stage)
-    trial = Trial("connection-rate", "connection-rate/64/forward/r01/s00/a1", 64, 64, "forward",
-                  200_000.0, 0.5, residual_wait_s=0.15, pause_s=0.05, connections=asked)  # fmt: skip
-    before_s = forecast.left_s()
-    forecast.counted(trial)
-    # a trial that takes what it was planned with leaves one less
-    assert before_s - forecast.left_s() == pytest.approx(real.seconds / real.trials)
+    trial_s = (0.5 + 0.5 + 2 * 0.15 + 0.05) + (0.1 + 1.2)
+    assert real.seconds == pytest.approx(1.3 * real.trials * trial_s)
 
 
-@pytest.mark.parametrize(
-    ("asked", "own_s"),
-    [
-        (None, 0.7),
-        ({"purpose": "prepare", "gap_s": 0.4}, 0.05 + 0.5 + 0.15 + 0.4 + 0.65),
-        ({"purpose": "prepare", "gap_s": 0.4, "reuse": True}, 0.7),
-        ({"purpose": "establish", "alpha": 1.0}, 0.05 + 0.5 + 0.5 + 2 * 0.15),
-        ({"purpose": "tear-down"}, 0.05 + 0.5 + 0.15),
-    ],
-    ids=["none", "each time anew", "kept", "and tried", "emptied again"],
-)
-def test_a_trial_takes_off_what_it_took_with_its_connections(asked, own_s):
-    stage = Stage("throughput", "64", "forward")
-    forecast = Forecast([PlannedStage(stage, 100.0, 50)], lambda: 0.0)
-    forecast.begin(stage)
-    connections = asked and Connections(100_000, 200_000.0, wait_s=0.15, **asked)
-    trial = Trial("throughput", "throughput/64/forward/r01/s01/a1", 64, 64, "forward", 1000.0, 0.5,
-                  residual_wait_s=0.15, pause_s=0.05, connections=connections)  # fmt: skip
-    before_s = forecast.left_s()
-    forecast.counted(trial)
-    assert before_s - forecast.left_s() == pytest.approx(own_s)
-
-
-def test_what_passes_once_is_no_trials():
-    """Kept connections are made before the first trial, however few trials a search takes."""
+def test_kept_connections_are_made_once():
     flags = Flags(plugin="nat44", tester="embedded", benchmarks=("throughput",), modes=("forward",))
-    (planned,) = [p for p in stages(bind(resolve(flags=flags))) if p.stage.name == "throughput"]
-    assert planned.once_s > 1.0  # 100,000 connections, and the table emptied of them
-    assert planned.each_beyond_s == pytest.approx(0.1)
-    trials, least_s = planned.least
-    assert planned.least_own_s == pytest.approx(least_s - trials * 0.1 - planned.once_s)
-    assert planned.again_s == pytest.approx(
-        0.3 * (planned.seconds - planned.again_s - planned.once_s)
-    )
-    assert 0 < planned.least_own_s < planned.own_s
-    clock = [0.0]
-    forecast = Forecast([planned], lambda: clock[0])
-    before_s = forecast.left_s()
-    forecast.begin(planned.stage)
-    assert forecast.left_s() == pytest.approx(before_s)
-    clock[0] = planned.once_s  # passes, and says nothing of what trials take
-    assert forecast.left_s() < before_s - 0.5 * planned.once_s
-
-
-def test_the_first_self_test_leaves_the_connections_of_the_next_in_the_plan():
-    flags = Flags(
-        plugin="nat44", tester="embedded", benchmarks=("throughput",), frame_sizes=(84, 128)
-    )
-    bound = bind(resolve(flags=flags))
-    planned = {p.stage: p for p in stages(bound) if p.stage.name == "self-test"}
-    for found in selftests(bound, 100_000.0):
-        if found.stage in planned:
-            assert found.once_s == planned[found.stage].once_s
-    assert sum(p.once_s > 0 for p in planned.values()) == 2
-
-
-def test_a_self_test_of_long_trials_is_counted_as_one():
-    """Where no short trial is valid, those under the rules of the results look for the rate."""
-    flags = Flags(plugin="siit", tester="embedded", preset="rfc", benchmarks=("throughput",),
-                  frame_sizes=(84, 128), modes=("forward",))  # fmt: skip
-    bound = bind(resolve(flags=flags))
-    planned = [p for p in stages(bound) if p.stage.name == "self-test"]
-    short = list(selftests(bound, 100_000.0))
-    long = list(selftests(bound, 100_000.0, at_length=True))
-    for usual, one in zip(short, long, strict=True):
-        assert one.seconds > usual.seconds + 5 * 60
-    clock = [0.0]
-    forecast = Forecast(planned, lambda: clock[0])
-    forecast.begin(planned[0].stage)
-    before_s = forecast.left_s()
-    run = bound.settings
-    sizes = bound.technology.sizes_of(84)
-    spec = capacity_spec(run, sizes, "forward", max_frame_rate_fps(run.line_rate_bps, 84))
-    forecast.longer(selftest_at_length(planned[0].stage, bound, spec))
-    during_s = forecast.left_s()
-    assert during_s > before_s + 5 * 60
-    forecast.known(long)  # the one of the next size is such a one, too
-    assert forecast.left_s() > during_s + 3 * 60
+    seconds = {}
+    for keep in (True, False):
+        procedure = {"connections": {"keep": keep}}
+        bound = bind(resolve(flags=replace(flags, procedure=procedure)))
+        (seconds[keep],) = [p.seconds for p in stages(bound) if p.stage.name == "throughput"]
+    assert seconds[False] > seconds[True] + 5
 
 
 def test_trials_are_planned_to_be_made_again_where_a_limit_is_looked_for():
-    flags = Flags(plugin="nat44", tester="embedded", modes=("forward",),
-                  benchmarks=("connection-rate", "throughput", "latency", "teardown", "capacity"))  # fmt: skip
-    again = {p.stage.name: bool(p.again_s) for p in stages(bind(resolve(flags=flags)))}
-    assert [name for name, often in again.items() if often] == [
-        name for name in again if name in ("connection-rate", "throughput", "capacity")
-    ]
+    names = ("connection-rate", "throughput", "latency", "teardown", "capacity")
+    flags = Flags(plugin="nat44", tester="embedded", modes=("forward",), benchmarks=names)
+    seconds = []
+    for retries in (0.0, 1.0):
+        bound = bind(resolve(flags=flags))
+        bound.tester.usual_retries = retries
+        seconds.append({p.stage.name: p.seconds for p in stages(bound) if p.trials})
+    again = [name for name in names if seconds[1][name] > seconds[0][name]]
+    assert again == ["connection-rate", "throughput", "capacity"]

@@ -8,10 +8,8 @@ import jsonschema
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.presentations.tcp import TcpCapacityPresentation
-from v6t.benchmarks.records.tcp import TcpCapacityRecord
 from v6t.benchmarks.registry import results_schema
-from v6t.benchmarks.tcp_point import media_cps, syn_sizes
+from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, media_cps, syn_sizes
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
@@ -87,10 +85,10 @@ def test_a_known_capacity_is_found_to_the_connection(found):
 
 def test_a_campaign_says_where_no_end_of_the_table_was_found(found):
     record = TcpCapacityRecord.model_validate(found[0]["tcp-capacity"])
-    (ended,) = TcpCapacityPresentation().headlines(record)
-    (open_,) = TcpCapacityPresentation().headlines(record.model_copy(update={"at_least": True}))
-    assert (ended.figure, open_.figure) == ("tcp-capacity", "at least")
-    assert ended.median == open_.median == 23_457
+    (ended,) = TcpCapacity().results(record)
+    (open_,) = TcpCapacity().results(record.model_copy(update={"at_least": True}))
+    assert (ended.headline, open_.headline) == ("tcp-capacity", "at least")
+    assert ended.summary.median == open_.summary.median == 23_457
 
 
 def test_what_a_full_table_does_is_told(found):

@@ -7,7 +7,7 @@ import pytest
 from v6t.analysis.record import FrameSizes
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
-from v6t.benchmarks.records.variants import FlowsRecord
+from v6t.benchmarks.flows import FlowsRecord
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
@@ -314,7 +314,7 @@ def test_variants_are_compared_one_by_one(tmp_path):
 
     def quantities(values):
         record = presentations().read(values)
-        return presentations().of(record).quantities(record)
+        return presentations().of(record).results(record)
 
     execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Silent())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
-from v6t.analysis.presentation import Clause, Headline, Quantity, clause
+from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import FPS, Figure, Number, Record, Series, head
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.common import POINT, at
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.benchmarks.presentations.common import POINT, at
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -159,15 +159,12 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             what = "Maximum receive rate by frame size and mode, with the rate that was offered."
             yield Drawing(svg(figure, "mrr"), what, what)
 
-    def quantities(self, record: MrrRecord) -> Iterator[Quantity]:
-        """What two runs are compared in."""
+    def results(self, record: MrrRecord) -> Iterator[Result]:
+        """Yield what two runs are compared in, and what a campaign's summary holds."""
         for way, found in record.directions.items():
-            yield Quantity(f"MRR {way}", "fps", found.values, True, at=f"{record.rate:,.0f} fps")
-
-    def headlines(self, record: MrrRecord) -> Iterator[Headline]:
-        """What a campaign's summary holds."""
-        for way, found in record.directions.items():
-            yield Headline(f"MRR {way}", found.median, found.p1, found.p99)
+            name = f"MRR {way}"
+            load = f"{record.rate:,.0f} fps"
+            yield Result(name, "fps", found.values, at=load, headline=name, summary=found)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """What its definition asks for, and what this run did."""

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
-from v6t.benchmarks import kinds
+from v6t.benchmarks import registry
 from v6t.core.config.plugins import names
 from v6t.core.migrate import maptperf, siitperf
 
@@ -40,7 +40,7 @@ ASSIGNED = st.one_of(
 )
 FLAGS = (
     _flag("--plugin", st.one_of(st.sampled_from(names()), TEXTS)),
-    _flag("--measure", st.one_of(st.sampled_from(kinds.names()), TEXTS)),
+    _flag("--measure", st.one_of(st.sampled_from(registry.names()), TEXTS)),
     _flag("--frame-size", st.sampled_from(NUMBERS)),
     _flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
     _flag("--duration", VALUES),

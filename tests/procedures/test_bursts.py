@@ -4,8 +4,8 @@ import json
 import math
 
 import pytest
-from v6t.benchmarks.records.bursts import burst_record, burst_rows
-from v6t.benchmarks.records.outages import recovery_record, reset_record
+from v6t.benchmarks.back_to_back import burst_record, burst_rows
+from v6t.benchmarks.outages import recovery_record, reset_record
 from v6t.procedures.back_to_back import BurstSpec, buffer_time, deviation, measure_back_to_back
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetSpec, measure_reset

@@ -3,8 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from v6t.benchmarks.presentations.loss import FrameLossPresentation
-from v6t.benchmarks.records.loss import frame_loss_record, frame_loss_rows
+from v6t.benchmarks.frame_loss import FrameLoss, frame_loss_record, frame_loss_rows
 from v6t.procedures.frame_loss import DirectionLoss, FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.tests.procedures.support import Recorded, at, limited, sim
@@ -116,7 +115,7 @@ def test_overload_is_divided_between_foreground_and_background(background, fairn
     lost = {role: summary.median for role, summary in row.by_role.items()}
     assert lost == pytest.approx({"foreground": 20.0, "background": background / 10})
     assert row.fairness == pytest.approx(fairness)
-    whole, divided = FrameLossPresentation().tables([record])
+    whole, divided = FrameLoss().tables([record])
     assert whole.title != divided.title
     assert divided.rows[0][-1] == f"{fairness:.4f}"
 
@@ -138,7 +137,7 @@ def test_one_kind_of_frames_is_not_divided():
     result = measure_frame_loss(point(rates_fps=(1000.0,)), sim(capacity_fps=500.0).measure)
     record = frame_loss_record(result, media_fps=2000.0, conditions={})
     assert (record.rates[0].by_role, record.rates[0].fairness) == ({}, None)
-    assert len(list(FrameLossPresentation().tables([record]))) == 1
+    assert len(list(FrameLoss().tables([record]))) == 1
 
 
 def test_more_received_than_sent_is_an_error():

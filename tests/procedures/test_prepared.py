@@ -4,7 +4,7 @@ import math
 
 import pytest
 from v6t.analysis.remarks import remarks
-from v6t.benchmarks.records.outages import reset_record
+from v6t.benchmarks.outages import reset_record
 from v6t.benchmarks.registry import presentations
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.phases import PhaseOneFailed, Prepared

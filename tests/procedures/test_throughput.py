@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.benchmarks.records.throughput import throughput_record
+from v6t.benchmarks.throughput import throughput_record
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import halvings
 from v6t.procedures.tester_rate import CapacitySpec, usable_fps

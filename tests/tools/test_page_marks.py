@@ -6,9 +6,9 @@ import pytest
 from v6t.analysis.record import CPS, FPS, FrameSizes
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import significant
-from v6t.benchmarks.records.connections import ConnectionRateRecord
-from v6t.benchmarks.records.throughput import ThroughputRecord
-from v6t.benchmarks.records.timing import PdvRecord
+from v6t.benchmarks.connections import ConnectionRateRecord
+from v6t.benchmarks.delay import PdvRecord
+from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import brief, differing, differing_sheet
 from v6t.tools.publish.doubts import is_queued, loses_elsewhere

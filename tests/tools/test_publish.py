@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.presentation import AT_LEAST, Headline
+from v6t.analysis.presentation import AT_LEAST, Percentiles, Result
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
@@ -527,28 +527,30 @@ RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
     "offered": (), "offered_from": "", "lowered": False,
-    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": (),
+    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": {},
 }  # fmt: skip
 
 
 UNMEASURED = {"measured": False, "not_measured": "it rains"}
 
 
+def headline(name, *percentiles):
+    return Result("", "", (), headline=name, summary=Percentiles(*percentiles))
+
+
 class Known:
     """As much of the presentations as a page asks for."""
 
     def of(self, record):
-        return SimpleNamespace(
-            shown=count, headlines=lambda r: r.figures, of_tester=lambda r: r.own
-        )
+        return SimpleNamespace(shown=count, results=lambda r: r.figures, of_tester=lambda r: r.own)
 
 
 def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
     records = {
-        "bounded": records_with({"figures": (Headline(AT_LEAST, 9000.0, 9000.0, 9000.0),)}),
-        "found": records_with({"figures": (Headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
+        "bounded": records_with({"figures": (headline(AT_LEAST, 9000.0, 9000.0, 9000.0),)}),
+        "found": records_with({"figures": (headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
         "faltered": records_with({**UNMEASURED, "invalid_trials": ("a",)}),
-        "undefined": records_with({"figures": (Headline("tcp-capacity", None, None, None),)}),
+        "undefined": records_with({"figures": (headline("tcp-capacity", None, None, None),)}),
     }
     (table,) = tables_of(records, "tcp-capacity")
     cells = {row[1]: row[3] for row in table.rows}
@@ -561,17 +563,17 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
     assert table.notes == (LATE, "not measured: it rains")
 
-    none = {"figures": (Headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
+    none = {"figures": (headline("throughput", 0.0, 0.0, 30.0),), "unit": FPS, "resolution_fps": 20}
     (table,) = tables_of({"slow": records_with(none, "throughput")}, "throughput")
     assert table.rows[0][3:7] == ("< 20", "< 20", "30", "20")
 
     # the rate at which a table is filled is looked for to within that, not the table's size
-    size = {"figures": (Headline("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
+    size = {"figures": (headline("capacity", 0.0, 0.0, 0.0),), "resolution_cps": 20}
     (table,) = tables_of({"none": records_with(size, "capacity")}, "capacity")
     assert table.rows[0][3:] == ("0", "0", "0", "1 (1, 0 invalid)")
 
     other = {
-        name: records_with({"figures": (Headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
+        name: records_with({"figures": (headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
         for name in ("one", "two")
     }
     (table,) = tables_of(other, "tcp-capacity")
@@ -579,7 +581,7 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
 
 
 def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
-    figure = {"figures": (Headline("TL forward", 0.1, 0.1, 0.1),)}
+    figure = {"figures": (headline("TL forward", 0.1, 0.1, 0.1),)}
     records = {
         "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
         "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
@@ -597,12 +599,10 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
 
 def test_delays_have_their_spread_and_stand_beside_the_testers_own():
     """Of three values the median alone hides one that is a hundred times as large."""
-    ways = [Headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
+    ways = [headline(f"TL {way}", 7.0, 6.0, 900.0) for way in ("forward", "reverse")]
     records = {
-        "slow": records_with({"unit": "ms", "figures": ways, "repetitions": 3, "own": (
-            Headline("TL forward", 2.0, 2.0, 2.0), Headline("TL reverse", 1.0, 1.0, 1.0))}, "latency"),
-        "faltered": records_with({"unit": "ms", "figures": ways, "own": (
-            Headline("TL forward", 2.0, 2.0, 2.0), Headline("TL reverse", None, None, None))}, "latency"),
+        "slow": records_with({"unit": "ms", "figures": ways, "repetitions": 3, "own": {"TL forward": 2.0, "TL reverse": 1.0}}, "latency"),
+        "faltered": records_with({"unit": "ms", "figures": ways, "own": {"TL forward": 2.0, "TL reverse": None}}, "latency"),
         "once": records_with({"unit": "ms", "figures": ways}, "latency"),
     }  # fmt: skip
     (table,) = tables_of(records, "latency")
@@ -621,9 +621,9 @@ def test_delays_have_their_spread_and_stand_beside_the_testers_own():
 
 
 def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
-    none = {"figures": (Headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
+    none = {"figures": (headline("throughput", 0.0, 0.0, 0.0),), "unit": FPS, "resolution_fps": 20}
     some = {
-        "figures": (Headline("throughput", 90.0, 80.0, 95.0),),
+        "figures": (headline("throughput", 90.0, 80.0, 95.0),),
         "unit": FPS,
         "resolution_fps": 20,
     }
@@ -633,7 +633,7 @@ def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
     assert "p: none" not in drawing.svg
     assert "(linear axis)" in drawing.svg
     assert "not drawn: 1" in drawing.caption
-    far = {"figures": (Headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
+    far = {"figures": (headline("throughput", 9000.0, 9000.0, 9000.0),), "unit": FPS}
     wide = {**records, "far": records_with(far, "throughput")}
     (drawing,) = (b for b in blocks_of(wide, "throughput") if isinstance(b, Drawing))
     assert "(logarithmic axis)" in drawing.svg
@@ -644,7 +644,7 @@ def test_a_rate_that_nothing_passed_is_not_drawn_as_nothing():
 
 def test_what_was_not_measured_stands_beside_the_others_and_says_why():
     """A record of nothing has no unit: it would be the only line of a table of its own."""
-    ms = {"unit": "ms", "figures": (Headline("PDV forward", 1.0, 1.0, 1.0),)}
+    ms = {"unit": "ms", "figures": (headline("PDV forward", 1.0, 1.0, 1.0),)}
     records = {
         "none": records_with({**UNMEASURED, "unit": None}, "pdv"),
         "slow": records_with(ms, "pdv"),

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
-from v6t.benchmarks.records.connections import ConnectionRateRecord
-from v6t.benchmarks.records.throughput import ThroughputRecord
-from v6t.benchmarks.records.timing import DelayRecord
+from v6t.benchmarks.connections import ConnectionRateRecord
+from v6t.benchmarks.delay import DelayRecord
+from v6t.benchmarks.throughput import ThroughputRecord
 
 LOST, QUEUED = "‡", "§"
 """Marks of such rates."""

@@ -10,9 +10,9 @@ from v6t.analysis.blocks import Block, Items, Text
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import number_of
-from v6t.benchmarks.presentations.common import REPETITIONS, TRIAL_S
-from v6t.benchmarks.records.connections import ConnectionRateRecord
-from v6t.benchmarks.records.throughput import ThroughputRecord
+from v6t.benchmarks.common import REPETITIONS, TRIAL_S
+from v6t.benchmarks.connections import ConnectionRateRecord
+from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tools.publish.differing import MARK, TITLE
 from v6t.tools.publish.doubts import is_queued

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import AT_LEAST, Headline, Presentations
+from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.record import CPS, FPS, Record
 from v6t.analysis.report.campaign import figures_of
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
 from v6t.analysis.sheet import INVALID
-from v6t.benchmarks.records.resolution import QPS
+from v6t.benchmarks.resolution import QPS
 from v6t.tools.publish.differing import MARK, Differing
 from v6t.tools.publish.doubts import LOST, QUEUED, is_queued, loses_elsewhere
 
@@ -173,15 +173,10 @@ def lines(
                 told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
                 why=record.not_measured or "",
                 step=_step(record),
-                own={h.figure: h.median for h in _own(record, presentations)},
+                own=presentations.of(record).of_tester(record) if record.measured else {},
                 odd=differs is not None and differs.concerns(benchmark),
                 doubt=doubt,
             )
-
-
-def _own(record: Record, presentations: Presentations) -> Iterator[Headline]:
-    if record.measured:
-        yield from presentations.of(record).of_tester(record)
 
 
 def _doubt(run: CampaignRun, record: Record) -> str:

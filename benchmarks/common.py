@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from v6t.analysis.presentation import Clause, clause
 from v6t.analysis.record import Interval, RateRecord, Record
@@ -10,6 +11,8 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, UNDEFINED, count
 
 REPETITIONS, TRIAL_S = 20, 60.0
+
+
 POINT = (SIZES, "<direction")
 """Headings of every table."""
 
@@ -71,6 +74,13 @@ def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[s
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted
+
+
+COUNTED_BY: tuple[str, Callable[[Any], str]] = (
+    "+counted\nby",
+    lambda line: getattr(line, "record", line).counted_by or "-",
+)
+"""The column that says how test frames were told from others, where testers differ."""
 
 
 def counted_column(records: Sequence[Record]) -> list[str]:

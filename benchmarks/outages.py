@@ -1,0 +1,374 @@
+"""System recovery and reset: how long frames stay away (RFC 2544 sections 26.5 and 26.6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+from v6t.analysis.marks import offered
+from v6t.analysis.presentation import Clause, Result, clause
+from v6t.analysis.record import Number, Record, Series, Summary, head
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, seconds, sheet
+from v6t.analysis.statistics import finite, summary_json
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import StrictModel
+from v6t.benchmarks.base import Benchmark, S
+from v6t.benchmarks.common import POINT, TRIAL_S, at, at_least
+from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
+from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
+from v6t.trials.device_events import RESET_HOOKS
+from v6t.trials.trial import list_directions
+
+if TYPE_CHECKING:
+    from v6t.benchmarks.context import RunContext
+
+
+class Outages(Summary, Series):
+    """How long frames of one direction were lost, repetition by repetition; null: to the end."""
+
+    average: Number | None
+    """mean; null where one repetition did not recover [s]"""
+    values: list[Number | None]
+    """each repetition's time; null: it did not recover [s]"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        return self.values
+
+
+class Recoveries(Outages):
+    """Recovery times of one direction."""
+
+    overloaded: int = 0
+    """repetitions in which frames were lost before the rate was halved"""
+
+
+class Resets(Outages):
+    """Reset times of one direction, by the number of lost frames."""
+
+    by_silence: Sequence[Number | None] = ()
+    """longest time without a frame, each repetition [s]"""
+
+
+class OutageRecord(Record):
+    """Times without forwarding, by direction."""
+
+    unit: Literal["s"]
+    """of the times"""
+    directions: Mapping[str, Outages]
+    """times of each direction"""
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        yield from ((f"{way} ", times, "s") for way, times in self.directions.items())
+
+
+class RecoveryRecord(OutageRecord):
+    """Time to recover from an overload (RFC 2544 section 26.5)."""
+
+    throughput: Number | None = None
+    """that the overload is made from [frames per second per direction]"""
+    overload: Number
+    """offered in the overload [frames per second per direction]"""
+    overload_limited: bool = False
+    """the tester or the medium allows less than 110 % of the throughput"""
+    afterwards: Number | None = None
+    """offered after it [frames per second per direction]"""
+    overload_s: Number | None = None
+    """length of the overload [s]"""
+    afterwards_s: Number | None = None
+    """length of what follows [s]"""
+    resolution_s: Number | None = None
+    """time between two frames after the overload [s]"""
+    directions: Mapping[str, Recoveries]
+    """recovery times of each direction"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.overload]
+
+
+class ResetRecord(OutageRecord):
+    """Time without forwarding in a reset (RFC 6201), frame-loss method."""
+
+    hook: str
+    """what resets the device"""
+    state_survived: list[bool] | None = None
+    """whether the connections outlived each reset; null: not asked, or stateless"""
+    rate: Number
+    """offered [frames per second per direction]"""
+    duration_s: Number | None = None
+    """length of the trials [s]"""
+    at_s: Number | None = None
+    """when the reset begins [s]"""
+    directions: Mapping[str, Resets]
+    """reset times of each direction"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
+
+
+def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) -> RecoveryRecord:
+    """The record of one system recovery point; None is "did not recover" (REC-01)."""
+    spec = result.spec
+    directions = {}
+    for way in list_directions(spec.conditions.mode):
+        times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
+        directions[way] = {
+            "average": finite(result.average_s(way)),
+            **_times(times),
+            "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
+        }
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    return RecoveryRecord(
+        **head(spec.conditions, "system-recovery", "System recovery", attempts, conditions),
+        unit="s",
+        throughput=spec.throughput_fps,
+        overload=spec.overload_fps,
+        overload_limited=spec.limited,
+        afterwards=spec.afterwards_fps,
+        overload_s=spec.overload_s,
+        afterwards_s=spec.afterwards_s,
+        resolution_s=spec.resolution_s,
+        repetitions=len(result.repetitions),
+        directions=directions,
+    )
+
+
+def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
+    """The record of one kind of reset; None is "did not come back" (RST-02)."""
+    spec = result.spec
+    at = spec.conditions
+    directions = {}
+    for way in list_directions(at.mode):
+        times = result.by_loss_s(way)
+        directions[way] = {
+            "average": finite(sum(times) / len(times)) if times else None,
+            **_times(times),
+            "by_silence": [
+                r.outages[way].by_silence_s for r in result.repetitions if way in r.outages
+            ],
+        }
+    survived = None
+    if "connections" in conditions and at.mode == "reverse":
+        # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
+        survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    title = f"Reset ({spec.hook}), frame-loss method"
+    return ResetRecord(
+        **head(at, "reset", title, attempts, conditions),
+        unit="s",
+        hook=spec.hook,
+        state_survived=survived,
+        rate=spec.rate_fps,
+        duration_s=spec.duration_s,
+        at_s=spec.at_s,
+        repetitions=len(result.repetitions),
+        directions=directions,
+    )
+
+
+def _times(times: Sequence[float]) -> dict[str, Any]:
+    return {**summary_json(times), "values": [finite(t) for t in times]}
+
+
+class ResetSettings(StrictModel):
+    """Reset (RST-01, RST-02)."""
+
+    hook: str = "software-reset"
+    """Name of the hook (`dut.options.hooks`) that resets the device."""
+    duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
+    """Length of the stream [s]."""
+    at_s: float = Field(default=20.0, gt=0, le=86_400)
+    """The reset is so long after its beginning [s]."""
+    repetitions: int = Field(default=5, ge=1, le=100_000)
+    """Resets."""
+
+
+class Outage(Benchmark[OutageRecord, S]):
+    """A benchmark that measures how long frames of each direction stay away."""
+
+    record = OutageRecord
+
+    def sheet(self, records: Sequence[OutageRecord]) -> Sheet:
+        """Average recovery time (REC-03, RST-02)."""
+        names = [
+            *(*POINT, "offered fps\nper direction", "average s"),
+            *("median", "min", "max", "repetitions"),
+        ]
+        rows = [
+            [
+                *at(record, way),
+                offered(record, record.offered[0]),
+                *(seconds(v) for v in (series.average, series.median, series.min, series.max)),
+                str(record.repetitions),
+            ]
+            for record in records
+            for way, series in record.directions.items()
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def results(self, record: OutageRecord) -> Iterator[Result]:
+        for way, series in record.directions.items():
+            name = f"recovery {way}"
+            yield Result(name, "s", series.values, False, headline=way, summary=series)
+
+    def shown(self, value: float | None) -> str:
+        return seconds(value)
+
+
+class Reset(Outage[ResetSettings]):
+    """How long a device forwards nothing while it is reset."""
+
+    name = "reset"
+    title = "Reset"
+    record = ResetRecord
+    summary = "How long nothing is forwarded while the device is reset."
+    order = 100
+    connections = "also"
+    section = "reset"
+    model = ResetSettings
+    quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
+    heeds = frozenset({"rate_from"})
+    capabilities = frozenset({"loss-times"})
+
+    def check(self, bound: RunContext) -> None:
+        """Refuse a reset that nobody can carry out, or outside the stream."""
+        r = self.own(bound)
+        if r.hook not in RESET_HOOKS:
+            raise UsageError(
+                f"unknown reset '{r.hook}'",
+                "one of " + ", ".join(RESET_HOOKS),
+                code="unknown-name",
+            )
+        if r.at_s >= r.duration_s:
+            raise UsageError(
+                f"a reset at {r.at_s:g} s is not within a stream of {r.duration_s:g} s",
+                "raise reset.duration_s",
+                code="trial-too-short",
+            )
+        if not bound.tester.simulates and r.hook not in bound.driver.hooks:
+            raise UsageError(
+                f"the device has no hook '{r.hook}'",
+                "give its command in the testbed file: dut.options.hooks",
+                code="unknown-name",
+            )
+
+    def cost(self, point: Point) -> Cost:
+        spec = self._spec(point, point.media_fps)
+        return cost_of(spec.conditions, spec.repetitions, spec.duration_s)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        throughput_fps, _ = point.throughput()
+        if not throughput_fps:
+            why = "no rate passed, so there is no rate to reset at"
+            return self.nothing(point, why, point.said)
+        result = measure_reset(self._spec(point, throughput_fps), point.measure, point.watch)
+        record = reset_record(result, conditions=point.said)
+        return Measured(record)
+
+    def _spec(self, point: Point, rate_fps: float) -> ResetSpec:
+        r = self.own(point.bound)
+        return ResetSpec(
+            conditions=point.conditions(),
+            hook=r.hook,
+            rate_fps=rate_fps,
+            duration_s=r.duration_s,
+            at_s=r.at_s,
+            repetitions=r.repetitions,
+        )
+
+    def remarks(self, record: OutageRecord) -> Iterator[str]:
+        if isinstance(record, ResetRecord) and record.state_survived:
+            survivals, resets = sum(record.state_survived), len(record.state_survived)
+            yield (
+                f"the connections survived {survivals} of {resets} resets (frames from outside alone "
+                "make none anew)"
+            )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = self.measured(data)
+        trials = [t.asked for t in data.counted(records)]
+        under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
+        hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
+        yield clause("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
+                     f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
+                     all(under) if under else None)  # fmt: skip
+        yield clause("RFC 6201 section 1.4 (RST-02)", "several trials are averaged",
+                     *at_least(2, (r.repetitions for r in records), "trials"))  # fmt: skip
+
+
+class RecoverySettings(StrictModel):
+    """System recovery (REC-01)."""
+
+    overload_s: float = Field(default=60.0, ge=0.001, le=86_400)
+    """Length of the overload [s]."""
+    afterwards_s: float = Field(default=60.0, ge=0.001, le=86_400)
+    """Length of the lower rate after it [s]."""
+    repetitions: int | None = Field(default=None, ge=1, le=100_000)
+    """None: as for throughput."""
+
+
+class SystemRecovery(Outage[RecoverySettings]):
+    """How long a device loses frames after an overload."""
+
+    name = "system-recovery"
+    title = "System recovery"
+    record = RecoveryRecord
+    summary = "How long frames are still lost after an overload has ended."
+    order = 90
+    connections = "also"
+    section = "system_recovery"
+    model = RecoverySettings
+    quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
+    heeds = frozenset({"rate_from"})
+    capabilities = frozenset({"two-rates", "loss-times"})
+    incremental = True
+
+    def cost(self, point: Point) -> Cost:
+        spec = self._spec(point, point.media_fps)
+        return cost_of(spec.conditions, spec.repetitions, spec.overload_s + spec.afterwards_s)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        throughput_fps, _ = point.throughput()
+        if not throughput_fps:
+            why = "no rate passed, so there is nothing to overload"
+            return self.nothing(point, why, point.said)
+        spec = self._spec(point, throughput_fps)
+        result = measure_recovery(spec, point.measure, point.watch)
+        record = recovery_record(result, conditions=point.said)
+        return Measured(record)
+
+    def _spec(self, point: Point, throughput_fps: float) -> RecoverySpec:
+        r, at = self.own(point.bound), point.conditions()
+        return RecoverySpec(
+            conditions=at,
+            throughput_fps=throughput_fps,
+            limit_fps=point.limit_fps,
+            overload_s=r.overload_s + at.extra_duration_s,
+            afterwards_s=r.afterwards_s,
+            repetitions=r.repetitions or point.procedure.repetitions,
+        )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]
+        trials = [t.asked for t in data.counted(records)]
+        yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
+                     *at_least(TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
+        halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
+        yield clause("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
+                     f"half in {sum(halves)} of {len(halves)} trials",
+                     all(halves) if halves else None)  # fmt: skip
+        loaded = [
+            math.isclose(t.asked["rate_fps"], 1.1 * r.throughput)
+            for r in records
+            for t in data.counted([r])
+            if r.throughput
+        ]
+        yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
+                     f"so much in {sum(loaded)} of {len(loaded)} trials",
+                     all(loaded) if loaded else None)  # fmt: skip

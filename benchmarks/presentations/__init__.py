@@ -1,1 +1,0 @@
-"""How each benchmark that comes with v6t is shown."""

@@ -1,1 +1,0 @@
-"""Records of benchmarks: the entries of results.json."""
