@@ -154,9 +154,8 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, sibling, other = h.view, h.view.customer, h.view.sibling, h.view.other
 
     def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = MUST,
-             **source: IPv4Address | IPv6Address) -> Iterator[Row]:
+             customer: Customer = me) -> Iterator[Row]:
         """Return the row of a wrong source, unless it is right with these parameters."""
-        customer = replace(me, **source)
         if 0 < port < 65536 and v.owner(customer.ipv4, port) != customer.ipv6:
             yield h.row("sources", f"source-{label}", f"a packet from {words} is dropped",
                         h.up(customer, port, protocol), level=level,
@@ -177,15 +176,18 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
                             (me.ports.psid + 1 << low_bits) - 1)
     if other is not None:
         if v.tunnels:
-            yield from drop("ipv4-other", "another customer's IPv4 address", ipv4=other.ipv4)
+            yield from drop("ipv4-other", "another customer's IPv4 address",
+                            customer=replace(me, ipv4=other.ipv4))
         yield from drop("ipv6-other", "another customer's IPv6 prefix before one's own identifier",
-                        ipv6=_join(other.ipv6, me.ipv6))
+                        customer=replace(me, ipv6=_join(other.ipv6, me.ipv6)))
     if v.tunnels:
-        yield from drop("ipv4-stranger", "an IPv4 address of nobody", ipv4=STRANGERS4[0])
-    yield from drop("ipv6-stranger", "an IPv6 address outside every rule or binding", ipv6=STRANGER6)
+        yield from drop("ipv4-stranger", "an IPv4 address of nobody",
+                        customer=replace(me, ipv4=STRANGERS4[0]))
+    yield from drop("ipv6-stranger", "an IPv6 address outside every rule or binding",
+                    customer=replace(me, ipv6=STRANGER6))
     if v.rules and other is not None:
         yield from drop("identifier", "an interface identifier that contradicts the prefix", level=MAY,
-                        ipv6=_join(me.ipv6, other.ipv6))
+                        customer=replace(me, ipv6=_join(me.ipv6, other.ipv6)))
     if v.kind != "MAP-E" and sibling is not None and v.owner(me.ipv4, sibling.port) != me.ipv6:
         yield h.row("sources", "source-told", "its sender is told: source address failed ingress policy",
                     h.up(me, sibling.port), IPv6() / ICMPv6DestUnreach(code=5),

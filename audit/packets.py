@@ -60,7 +60,9 @@ class Wire:
     def describe(self, frames: Sequence[Frame]) -> str:
         """Describe what the device sent on both links."""
         sent = [f"{side}: {summary(p)}" for side in SIDES for p in self.packets(side, frames)]
-        return "; ".join(filter(None, [*sent, self.describe_bad_lengths(frames)])) or NOTHING
+        if malformed := self.describe_bad_lengths(frames):
+            sent.append(malformed)
+        return "; ".join(sent) or NOTHING
 
     def describe_sent(self, frames: Sequence[Frame]) -> str:
         """Describe what the tester sent: the first packet, and the number of further ones."""
