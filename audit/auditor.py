@@ -405,9 +405,8 @@ def _try_once(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
                 (probe.flush if send.before == "flush" else probe.reset)()
             if send.pause_s:
                 probe.pause(send.pause_s)
-            wait_s = send.listen_s or listening.wait_s * send.patience
-            quiet_s = send.listen_s or listening.quiet_s * send.stillness
-            heard = probe.exchange(send.frames, wait_s, quiet_s)
+            wait_s = send.listen_s or listening.wait_s
+            heard = probe.exchange(send.frames, wait_s, send.listen_s or listening.quiet_s)
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:

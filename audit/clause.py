@@ -42,14 +42,11 @@ class Send:
         before: empty the device's connections, or configure it again, before sending.
         pause_s: wait before sending.
         listen_s: listen for exactly this time; 0: the usual time.
-        patience, stillness: factors for the usual time before a first frame, and after the last one.
     """
 
     frames: Sequence[Frame]
     before: Literal["", "flush", "reset"] = ""
     pause_s: float = 0.0
-    patience: float = 1.0
-    stillness: float = 1.0
     listen_s: float = 0.0
 
 

@@ -11,7 +11,7 @@ from v6t.audit.packet_device.packets import read_header
 from v6t.audit.packet_device.relays import MapTRelayDevice, TunnelDevice, TunnelRelay
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
-from v6t.tests.audit.faulty import Fault, Octets, added, header_summed, version
+from v6t.tests.audit.faulty import Fault, Octets, added, drop, header_summed, put, version
 
 IPIP, FRAGMENT, UDP, ICMP, OPTIONS = 4, 44, 17, 1, 60
 Change = Callable[[Octets], None]
@@ -44,13 +44,6 @@ def _into(at: int, change: Callable[[int], int], *, inner: bool) -> Callable[[by
     return leaving
 
 
-def _put(at: int, value: int) -> Change:
-    def change(packet: Octets) -> None:
-        packet[at] = value & 0xFF
-
-    return change
-
-
 def _owner(change: Callable[[Any, Any, Any, Any], Any]) -> tuple[Any, str, Callable[[Any], Any]]:
     """Change who owns addresses: takes the correct answer, the rules, address and port."""
 
@@ -63,10 +56,6 @@ def _owner(change: Callable[[Any, Any, Any, Any], Any]) -> tuple[Any, str, Calla
     return MapSharing, "find", make
 
 
-def _drop(when: Callable[[bytes], bool]) -> Callable[[bytes], bytes | None]:
-    return lambda p: None if when(p) else p
-
-
 # fmt: off
 def mapt() -> list[Fault]:
     """Of a MAP-T relay."""
@@ -75,11 +64,11 @@ def mapt() -> list[Fault]:
     port = Fault("source port not checked", "source-port-udp",
                  patch=(MapTRelayDevice, "is_own_port", lambda _: lambda self, packet, ce: True))
     later = Fault("later fragments dropped", "fragments-in-order",
-                  arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x1F | p[7] > 0))
+                  arriving=drop(lambda p: version(p) == 4 and p[6] & 0x1F | p[7] > 0))
     echo = Fault("ICMP echo from IPv4 dropped", "down-icmp",
-                 arriving=_drop(lambda p: version(p) == 4 and p[9] == ICMP))
+                 arriving=drop(lambda p: version(p) == 4 and p[9] == ICMP))
     edge = Fault("last port of a range dropped", "edges-up",
-                 arriving=_drop(lambda p: version(p) == 6 and p[6] == UDP and p[41] & 0x1F == 0x1F))
+                 arriving=drop(lambda p: version(p) == 6 and p[6] == UDP and p[41] & 0x1F == 0x1F))
     alone = Fault("CEs do not reach each other", "hairpin",
                   patch=(MapTRelayDevice, "emit_ipv4", lambda _: TranslatingDevice.emit_ipv4))
     named = Fault("CEs reach each other by wrong names", "hairpin", leaving=_renamed)
@@ -110,9 +99,9 @@ def relay() -> Iterator[Fault]:
     yield Fault("prefixes not checked", "source-ipv6-other",
                 patch=_where(lambda p: p[14:16] != _OWN and p[12:14] != _STRANGER))
     yield Fault("excluded ports accepted", "source-port-excluded", patch=_where(lambda p: _number(p, 60) < 1024))
-    yield Fault("CEs of the upper half lost", "last-up", arriving=_drop(lambda p: version(p) == 6 and p[14] >= 0x10))
+    yield Fault("CEs of the upper half lost", "last-up", arriving=drop(lambda p: version(p) == 6 and p[14] >= 0x10))
     yield Fault("packets to the last address lost", "last-down",
-                arriving=_drop(lambda p: version(p) == 4 and p[19] == 255))
+                arriving=drop(lambda p: version(p) == 4 and p[19] == 255))
     yield Fault("wrong sources told", "source-port-udp", patch=(TunnelRelay, "reports_sources", lambda _: True))
     yield Fault("port ranges end early", "edges-down",
                 patch=_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r))
@@ -121,12 +110,12 @@ def relay() -> Iterator[Fault]:
     yield Fault("all ports are the first customer's", "beside-down",
                 patch=_owner(lambda r, s, a, p: (s.domains[0].address(a, "00001"), r[1]) if r is not None else r))
     yield Fault("ICMP queries dropped", "down-icmp",
-                arriving=_drop(lambda p: version(p) == 4 and p[9] == ICMP and p[20] in (0, 8)))
+                arriving=drop(lambda p: version(p) == 4 and p[9] == ICMP and p[20] in (0, 8)))
     yield Fault("ICMP errors dropped", "icmp-error-3-4",
-                arriving=_drop(lambda p: version(p) == 4 and p[9] == ICMP and p[20] == 3))
+                arriving=drop(lambda p: version(p) == 4 and p[9] == ICMP and p[20] == 3))
     yield Fault("fragments dropped", "fragments-in-order",
-                arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x3F | p[7] > 0))
-    yield Fault("TCP dropped", "up-tcp", arriving=_drop(lambda p: version(p) == 6 and p[6] == IPIP and p[49] == 6))
+                arriving=drop(lambda p: version(p) == 4 and p[6] & 0x3F | p[7] > 0))
+    yield Fault("TCP dropped", "up-tcp", arriving=drop(lambda p: version(p) == 6 and p[6] == IPIP and p[49] == 6))
     yield Fault("no hairpin", "hairpin",
                 patch=(MapSharing, "has_share", lambda _: lambda self, ipv4, customer=None: False))
 # fmt: on
@@ -181,9 +170,9 @@ def _ecn(inner: int, outer: int, made: int) -> Callable[[bytes, bytes], bytes]:
 # fmt: off
 def tunnel() -> Iterator[Fault]:
     """Of a MAP-E relay, suite ``tunnel``."""
-    yield Fault("TTL kept out of the tunnel", "ttl-out", leaving=_out(lambda p: _put(8, p[8] + 1)(p)))
-    yield Fault("TTL of the outer header", "outer-hop-limit", leaving=lambda c, p: _out(_put(8, c[7] - 1))(c, p))
-    yield Fault("DF lost out of the tunnel", "df-out", leaving=_out(lambda p: _put(6, p[6] & 0xBF)(p)))
+    yield Fault("TTL kept out of the tunnel", "ttl-out", leaving=_out(lambda p: put(8, p[8] + 1)(p)))
+    yield Fault("TTL of the outer header", "outer-hop-limit", leaving=lambda c, p: _out(put(8, c[7] - 1))(c, p))
+    yield Fault("DF lost out of the tunnel", "df-out", leaving=_out(lambda p: put(6, p[6] & 0xBF)(p)))
     yield Fault("TTL kept into the tunnel", "ttl-into", leaving=_into(8, lambda v: v + 1, inner=True))
     yield Fault("DF lost into the tunnel", "df-into", leaving=_into(6, lambda v: v & 0xBF, inner=True))
     yield Fault("tunnel hop limit from the TTL", "tunnel-hop-limit",
@@ -203,9 +192,9 @@ def tunnel() -> Iterator[Fault]:
     yield Fault("last fragment lost", "no-df-too-big",
                 leaving=lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT and not p[43] & 1 else p)
     yield Fault("tunnel fragments dropped", "reassembly-in-order",
-                arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT))
+                arriving=drop(lambda p: version(p) == 6 and p[6] == FRAGMENT))
     yield Fault("tunnel packets with destination options dropped", "encapsulation-limit",
-                arriving=_drop(lambda p: version(p) == 6 and p[6] == OPTIONS))
+                arriving=drop(lambda p: version(p) == 6 and p[6] == OPTIONS))
     yield Fault("marks on Not-ECT forwarded", "ecn-0-3", arriving=_unmarked)
     for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0)):
         yield Fault(f"inner {inner}, outer {outer} becomes {made}", f"ecn-{inner}-{outer}",

@@ -11,6 +11,7 @@ from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.tests.audit.faulty import (
     Fault,
     Octets,
+    drop,
     forward,
     header_summed,
     message_summed,
@@ -94,12 +95,8 @@ def _fragmented(came: bytes, left: bytes) -> bytes:
     return head + bytes([UDP, 0, 0, 0]) + b"\0\0" + came[4:6] + left[40:]
 
 
-def _drop(when: Callable[[bytes], bool]) -> Callable[[bytes], bytes | None]:
-    return lambda p: None if when(p) else p
-
-
 def _chain(*numbers: int) -> Callable[[bytes], bytes | None]:
-    return _drop(lambda p: version(p) == 6 and p[6] in numbers)
+    return drop(lambda p: version(p) == 6 and p[6] in numbers)
 
 
 def _used(p: bytes) -> bytes:
@@ -119,19 +116,11 @@ def _unrouted(p: bytes) -> bytes:
 
 def _lifted(p: bytes) -> bytes:
     """TTL or hop limit 1 is not looked at."""
-    octets = Octets(p)
-    if version(p) == 6 and p[7] == 1:
-        octets[7] = 2
-        return bytes(octets)
-    return p
-
-
-def _lifted4(p: bytes) -> bytes:
-    octets = Octets(p)
-    if version(p) == 4 and p[8] == 1:
-        octets[8] = 2
-        return header_summed(octets)
-    return p
+    octets, at = Octets(p), 8 if version(p) == 4 else 7
+    if octets[at] != 1:
+        return p
+    octets[at] = 2
+    return header_summed(octets) if version(p) == 4 else bytes(octets)
 
 
 def _reforwarded(source: bytes, at: int, instead: bytes) -> Callable[[bytes], bytes]:
@@ -152,27 +141,27 @@ def _drops() -> Iterator[Fault]:
     yield Fault("no ICMPv6 errors of its own", "5.1-hop-limit-1", leaving=_untold(6))
     yield Fault("no ICMP errors of its own", "4.1-ttl-1", leaving=_untold(4))
     yield Fault("hop limit 1 forwarded", "5.1-hop-limit-1", arriving=_lifted)
-    yield Fault("TTL 1 forwarded", "4.1-ttl-1", arriving=_lifted4)
-    yield Fault("hop limit 2 dropped", "5.1-hop-limit-2", arriving=_drop(lambda p: version(p) == 6 and p[7] == 2))
-    yield Fault("TTL 2 dropped", "4.1-ttl-2", arriving=_drop(lambda p: version(p) == 4 and p[8] == 2))
+    yield Fault("TTL 1 forwarded", "4.1-ttl-1", arriving=_lifted)
+    yield Fault("hop limit 2 dropped", "5.1-hop-limit-2", arriving=drop(lambda p: version(p) == 6 and p[7] == 2))
+    yield Fault("TTL 2 dropped", "4.1-ttl-2", arriving=drop(lambda p: version(p) == 4 and p[8] == 2))
     yield Fault("options dropped", "4.1-option-record-route",
-                arriving=_drop(lambda p: version(p) == 4 and p[0] & 15 > 5))
+                arriving=drop(lambda p: version(p) == 4 and p[0] & 15 > 5))
     yield Fault("used source routes dropped", "4.1-option-used-source-route",
-                arriving=_drop(lambda p: version(p) == 4 and p[0] & 15 > 5 and p[20] == 131))
+                arriving=drop(lambda p: version(p) == 4 and p[0] & 15 > 5 and p[20] == 131))
     yield Fault("source routes forwarded", "4.1-source-route", arriving=_unrouted)
     yield Fault("source route failed not told", "4.1-source-route-error",
                 leaving=lambda c, p: None if version(p) == 4 and p[9] == ICMP and p[20:22] == b"\x03\x05" else p)
     yield Fault("hop-by-hop options dropped", "5.1-extension-hop-by-hop", arriving=_chain(0))
     yield Fault("destination options dropped", "5.1-extension-destination-options", arriving=_chain(60))
     yield Fault("routing headers dropped", "5.1-extension-routing-used",
-                arriving=_drop(lambda p: version(p) == 6 and p[6] == 43 and p[43] == 0))
+                arriving=drop(lambda p: version(p) == 6 and p[6] == 43 and p[43] == 0))
     yield Fault("segments left forwarded", "5.1-segments-left", arriving=_used)
     yield Fault("pointer at the routing header's start", "5.1-segments-left-error",
                 leaving=lambda c, p: message_summed(Octets(p[:44] + b"\0\0\0\x28" + p[48:]))
                 if version(p) == 6 == version(c) and p[40] == 4 else p)
     for protocol in (33, 50, 253):
         yield Fault(f"protocol {protocol} from IPv4 dropped", "4.1-protocol",
-                    arriving=_drop(lambda p, n=protocol: version(p) == 4 and p[9] == n))  # type: ignore[misc]
+                    arriving=drop(lambda p, n=protocol: version(p) == 4 and p[9] == n))  # type: ignore[misc]
         yield Fault(f"protocol {protocol} from IPv6 dropped", "5.1-protocol", arriving=_chain(protocol))
     yield Fault("packets from ::1 forwarded", "5.1-illegal-source",
                 arriving=_reforwarded(bytes(15) + b"\x01", 8, bytes.fromhex("20010002000000000000000000000002")))
@@ -224,9 +213,9 @@ def _fragments() -> Iterator[Fault]:
     yield Fault("M flag lost", "4.1-fragment-first", leaving=forward(6, lambda p: put(43, p[43] & 0xFE)(p), is6))
     yield Fault("M flag on the last", "4.1-fragment-last", leaving=forward(6, lambda p: put(43, p[43] | 1)(p), is6))
     yield Fault("fragments with DF dropped", "4.1-fragment-first-df",
-                arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x60 == 0x60))
+                arriving=drop(lambda p: version(p) == 4 and p[6] & 0x60 == 0x60))
     yield Fault("fragments from IPv4 dropped", "4.1-fragment-first",
-                arriving=_drop(lambda p: version(p) == 4 and p[6:8] not in (b"\0\0", b"\x40\0")))
+                arriving=drop(lambda p: version(p) == 4 and p[6:8] not in (b"\0\0", b"\x40\0")))
     for name, at, octets in (("identification", 4, b"\0\0"), ("fragment word", 6, b"\0\0")):
         yield Fault(f"{name} to IPv4 lost", "5.1.1-fragment-first",
                     leaving=lambda c, p, a=at, o=octets: forward(4, _set(a, o))(c, p)
@@ -237,7 +226,7 @@ def _fragments() -> Iterator[Fault]:
                 leaving=lambda c, p: forward(4, _df(True))(c, p)
                 if version(c) == 6 and c[6] == FRAGMENT and c[42:44] == b"\0\0" else p)
     yield Fault("atomic fragments dropped", "5.1.1-atomic-fragment",
-                arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT and p[42:44] == b"\0\0"))
+                arriving=drop(lambda p: version(p) == 6 and p[6] == FRAGMENT and p[42:44] == b"\0\0"))
     yield Fault("fragments that name an extension header forwarded", "5.1.1-fragment-extension",
                 patch=(TranslatingDevice, "forbidden_in_fragments", lambda _: ()))
     yield Fault("first fragments without checksum forwarded", "4.5-fragment-no-checksum",
@@ -362,7 +351,7 @@ def _inner() -> Iterator[Fault]:
     yield Fault("inner payload length wrong", "4.3-inner-checksum", leaving=_within(6, 5, 20))
     yield Fault("inner UDP checksum not updated", "4.3-inner-checksum", leaving=_within(6, 46, 1))
     yield Fault("short inner TCP dropped", "4.3-inner-tcp-short",
-                arriving=_drop(lambda p: version(p) == 4 and _error4(p) and len(p) < 60))
+                arriving=drop(lambda p: version(p) == 4 and _error4(p) and len(p) < 60))
     yield Fault("inner echo keeps its type", "4.3-inner-echo",
                 leaving=lambda c, p: message_summed(Octets(p[:88] + b"\x08" + p[89:]))
                 if version(p) == 6 and version(c) == 4 and _error6(p) and p[54] == ICMPV6 else p)
