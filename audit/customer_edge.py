@@ -14,7 +14,6 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.hosts import TranslatorHosts
 from v6t.audit.packets import (
     DATA,
     PORT,
@@ -25,6 +24,7 @@ from v6t.audit.packets import (
     ports_of,
     transport,
 )
+from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.plugins.audit_views import CustomerEdge, Ports, SideName
 

@@ -18,8 +18,7 @@ from scapy.layers.inet6 import (
 )
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import MAY, Clause, Subject, Suite
-from v6t.audit.hosts import INNER_TTL
-from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, data, header, transport
+from v6t.audit.packets import DATA, INNER_TTL, PORT, SERVER_PORT, TTL, data, header, transport
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, SideName
 

@@ -22,6 +22,8 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 NOTHING = "nothing"
 TTL = 61
 """TTL of sent packets: neither a usual default nor a value that a device could write itself."""
+INNER_TTL = 7
+"""TTL of a packet that an ICMP error quotes; translators do not decrement it."""
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443
 PROTOCOLS = {"udp": 17, "tcp": 6, "icmp": 1}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from ipaddress import IPv4Address
+from typing import Any
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_Router_Alert, IPOption_RR
 from scapy.layers.inet6 import (
@@ -18,19 +21,22 @@ from scapy.layers.inet6 import (
 )
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import MAY, SHOULD
-from v6t.audit.hosts import TranslatorHosts
 from v6t.audit.packets import (
     DATA,
+    INNER_TTL,
     TTL,
     Condition,
+    Wire,
     allow,
     checksum_error,
     data,
     difference,
     fragment_place,
     join_fragments,
+    transport,
 )
-from v6t.audit.row import Row
+from v6t.audit.row import Hosts, Opening, Row, find_public_end
+from v6t.plugins.audit_views import SideName, Translator
 
 IDENTIFICATION, IDENTIFICATION6 = 0xBEEF, 0x89ABCDEF
 LARGE = 1400
@@ -41,6 +47,75 @@ FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
 WITHOUT_MF = Condition("without MF", lambda flags: not flags.MF)
 NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknown protocol")}
 """Protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared."""
+
+
+@dataclass(frozen=True)
+class TranslatorHosts(Hosts):
+    """One host beyond each link of a translator.
+
+    ``ip4`` and ``udp4`` are headers of the IPv4 host, ``at4`` is a template of what reaches it, ``quoted4``
+    a header of the other host as IPv4 errors quote it. The names with 6 are those of IPv6.
+
+    Attributes:
+        mtu6, mtu4: MTUs of both links.
+        six4, port4: address and port of the IPv6 host as the IPv4 host sees it.
+        udp_end: address and port for UDP, if those are of another session.
+    """
+
+    view: Translator
+    mtu6: int
+    mtu4: int
+    six4: IPv4Address
+    port4: int
+    udp_end: tuple[IPv4Address, int] | None = None
+
+    def open_session(self, row: Row, wire: Wire) -> Opening:
+        v = self.view
+        outwards = row.side == v.six_side
+        if not v.stateful or (outwards and "checksum" not in row.label):
+            return self
+        end = yield from find_public_end(wire, v.six_side, self.plain6(row.flow), row.flow)
+        udp_end = None
+        if end and row.flow != "udp" and not outwards:
+            udp_end = yield from find_public_end(wire, v.six_side, self.plain6(), "udp")
+        return replace(self, six4=end[0], port4=end[1], udp_end=udp_end) if end else None
+
+    def plain(self, side: SideName) -> Packet:
+        if side == self.view.six_side:
+            return self.plain6()
+        six4, port4 = self.udp_end or (self.six4, self.port4)
+        return self.ip4(dst=str(six4)) / UDP(sport=self.view.server_port, dport=port4) / Raw(DATA)
+
+    def plain6(self, flow: str = "udp") -> Packet:
+        return self.ip6() / transport(flow, self.view.port, self.view.server_port, 6)
+
+    @property
+    def udp4(self) -> UDP:
+        return UDP(sport=self.view.server_port, dport=self.port4)
+
+    @property
+    def udp6(self) -> UDP:
+        return UDP(sport=self.view.port, dport=self.view.server_port)
+
+    def ip4(self, **fields: Any) -> IP:
+        return IP(**{"src": str(self.view.four), "dst": str(self.six4), "ttl": TTL, **fields})
+
+    def ip6(self, **fields: Any) -> IPv6:
+        ends = {"src": str(self.view.six), "dst": str(self.view.four6)}
+        return IPv6(**{**ends, "hlim": TTL, **fields})
+
+    def at6(self, **fields: Any) -> IPv6:
+        return IPv6(**{"src": str(self.view.four6), "dst": str(self.view.six), **fields})
+
+    def at4(self, **fields: Any) -> Packet:
+        sources = tuple(map(str, self.view.six4))
+        return allow(IP(dst=str(self.view.four), **fields), src=sources)
+
+    def quoted4(self, **fields: Any) -> IP:
+        return IP(**{"src": str(self.six4), "dst": str(self.view.four), "ttl": INNER_TTL, **fields})
+
+    def quoted6(self, **fields: Any) -> IPv6:
+        return self.at6(**{"hlim": INNER_TTL, **fields})
 
 
 # fmt: off

@@ -19,8 +19,8 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.hosts import TranslatorHosts
 from v6t.audit.packets import DATA, allow, data
+from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row
 
 # fmt: off

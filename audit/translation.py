@@ -13,8 +13,8 @@ from scapy.packet import Raw
 from v6t.audit import rfc7915, rfc7915_icmp
 from v6t.audit.clause import MAY, SHOULD, Clause, Subject, Suite
 from v6t.audit.customer_edge import port_rows
-from v6t.audit.hosts import TranslatorHosts
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header
+from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row, row_clauses
 from v6t.plugins.address_mappings import WELL_KNOWN, embed
 from v6t.plugins.audit_views import (
