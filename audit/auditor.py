@@ -1,4 +1,4 @@
-"""Run an audit: all clauses in the given configuration, then those of further configurations."""
+"""Run an audit: choose clauses, carry them out in the given configuration, then in further ones."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from v6t.audit.clause import (
+    MAY,
     Clause,
+    Frame,
+    Judgement,
     Probe,
+    ProbeUnable,
     Subject,
     Suite,
-    not_testable,
     subject_of,
 )
+from v6t.audit.packets import NOTHING, Wire, opposite
 from v6t.audit.record import AuditFrame, Finding
-from v6t.audit.runner import Listening, Outcome, carry_out
-from v6t.audit.wire import NOTHING, Wire, opposite
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import DutError, ExtensionError, UsageError, interrupted
 from v6t.base.log_levels import NOTICE
+from v6t.plugins.audit_views import Nat
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,6 +39,13 @@ LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 """Longest time that a clause may wait for timers, by the user's choice."""
 SAVE_INTERVAL_S = 10.0
 """Findings are saved this often, in case the process is killed."""
+TRIES = 3
+RETRIED_UP_TO_S = 20.0
+"""Clauses that wait longer for timers are tried once."""
+STILLNESS_FACTOR = 3.0
+"""Each further try listens this much longer after a frame: a busy device may be late."""
+RATE_LIMIT_PAUSE_S = 1.3
+"""Pause between tries of messages that a device may send only once a second."""
 _DESCRIBED_TURNS = 3
 """Exchanges that a finding describes; the capture has all of them."""
 _WITHOUT_AUDIT = "leave out --audit"
@@ -59,13 +69,20 @@ Device = TypeVar("Device", bound=AuditedDevice)
 
 
 @dataclass(frozen=True)
+class Listening:
+    """How long to listen for the first frame, and after the last one [s]."""
+
+    wait_s: float = 0.4
+    quiet_s: float = 0.06
+
+
+@dataclass(frozen=True)
 class AuditRequest:
     """What the user asks for.
 
     Attributes:
         clauses: parts of names of clauses; none: all.
         variants: also test further configurations.
-        listening: how long to listen.
         lasting_s: leave out clauses that wait longer for timers.
     """
 
@@ -74,34 +91,27 @@ class AuditRequest:
     listening: Listening = field(default_factory=Listening)
     lasting_s: float = LASTING_S["short"]
 
-    def select(self, clauses: Iterable[Clause]) -> list[Clause]:
-        """Return the clauses to test, plain ones first."""
-        selected = [
-            clause
-            for clause in clauses
-            if clause.lasts_s <= self.lasting_s
-            and (not self.clauses or any(part in clause.name for part in self.clauses))
-        ]
-        return sorted(selected, key=lambda clause: not clause.plain)
-
 
 @dataclass(frozen=True)
 class Selection:
-    """The clauses for a device.
+    """The suites that apply, their clauses for the audit's own configuration, and what others lack.
 
-    Attributes:
-        suites: that apply.
-        clauses: for the audit's own configuration.
-        unmet: what the parameters lack for further suites, and what to set.
+    ``unmet``: what the parameters lack for further suites, and what to set.
     """
 
     suites: tuple[Suite, ...]
     clauses: tuple[Clause, ...]
     unmet: tuple[tuple[str, str], ...] = ()
 
-    def variant_clauses(self, subject: Subject, variant: str) -> list[Clause]:
-        """Return the clauses of all suites for a further configuration."""
-        return [c for suite in self.suites for c in suite.variant_clauses(subject, variant)]
+
+@dataclass(frozen=True)
+class Outcome:
+    """A clause's judgement, with the frames sent and heard in each exchange of its last try."""
+
+    clause: Clause
+    judgement: Judgement
+    turns: Sequence[tuple[Sequence[Frame], Sequence[Frame]]] = ()
+    tries: int = 1
 
 
 def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
@@ -110,12 +120,7 @@ def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
 
 
 def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:
-    """Return the clauses of the suites that apply.
-
-    Args:
-        suites: candidates.
-        technology: of the device.
-        advice: hint if none applies.
+    """Return the clauses of the suites that apply; ``advice`` is the hint if none does.
 
     Raises:
         UsageError: none applies.
@@ -145,14 +150,8 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
 
 def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
     """Return the names of the technologies for which the suites have clauses."""
-    audited = []
-    for name, kind in kinds.items():
-        technology = kind()
-        params = type(technology.params)(**technology.audit_params())
-        subject = subject_of(kind(params))
-        if any(tuple(suite.clauses(subject)) for suite in suites):
-            audited.append(name)
-    return audited
+    subjects = {n: subject_of(k(k.params_model(**k().audit_params()))) for n, k in kinds.items()}
+    return [n for n, s in subjects.items() if any(tuple(suite.clauses(s)) for suite in suites)]
 
 
 def choose_clauses(
@@ -168,8 +167,7 @@ def choose_clauses(
     Raises:
         UsageError: a suite is unknown, or none applies.
     """
-    suites = load_suites(names)
-    preferred = device.technology.audit_params()
+    suites, preferred = load_suites(names), device.technology.audit_params()
     preferred = {name: value for name, value in preferred.items() if name not in user_params}
     try:
         better = device.with_params(preferred) if preferred else device
@@ -184,11 +182,7 @@ def choose_clauses(
 
 
 def core_clauses(technology: Technology) -> list[Clause]:
-    """Return the few clauses that a run checks before its first trial.
-
-    Raises:
-        UsageError: the technology has none.
-    """
+    """Return the few clauses that a run checks before its first trial, or raise UsageError."""
     selection = select_clauses(load_suites(), technology, _WITHOUT_AUDIT)
     ends = tuple(end for suite in selection.suites for end in suite.core)
     clauses = [clause for clause in selection.clauses if clause.name.endswith(ends)]
@@ -208,13 +202,24 @@ def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[st
 def plan_audit(
     technology: Technology, selection: Selection, request: AuditRequest
 ) -> dict[str, list[Clause]]:
-    """Return the clauses by configuration; the empty name is the audit's own."""
-    plan = {"": request.select(selection.clauses)}
+    """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
+    plan: dict[str, Iterable[Clause]] = {"": selection.clauses}
     variants = technology.audit_variants() if request.variants else {}
     for variant, params in variants.items():
         subject = _variant_subject(technology, params)
-        plan[variant] = request.select(selection.variant_clauses(subject, variant))
-    return {variant: clauses for variant, clauses in plan.items() if clauses}
+        plan[variant] = [
+            clause for suite in selection.suites for clause in suite.clauses(subject, variant)
+        ]
+
+    def is_requested(clause: Clause) -> bool:
+        is_named = not request.clauses or any(part in clause.name for part in request.clauses)
+        return is_named and clause.lasts_s <= request.lasting_s
+
+    requested = {
+        variant: sorted(filter(is_requested, clauses), key=lambda clause: not clause.plain)
+        for variant, clauses in plan.items()
+    }
+    return {variant: clauses for variant, clauses in requested.items() if clauses}
 
 
 def _variant_subject(technology: Technology, params: Mapping[str, Any]) -> Subject:
@@ -232,8 +237,9 @@ class AuditProgress:
 
     Attributes:
         planned: clauses of the audit.
-        tested: called with the number of the clause, and its name, before each clause.
+        tested: called with the number of the clause, all clauses, and its name, before each clause.
         save: called with the findings every few seconds.
+        stopped: why the audit ended early.
     """
 
     planned: int = 0
@@ -247,17 +253,12 @@ class AuditProgress:
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
         """Add the outcome of a clause."""
         clause, judgement, frames = outcome.clause, outcome.judgement, []
-        for turn in outcome.turns:
-            for sent, some in ((True, turn.sent), (False, turn.heard)):
-                for frame in some:
-                    self.frames.append(frame.octets)
-                    number, octets = len(self.frames), frame.octets.hex()
-                    frames.append(
-                        AuditFrame(side=frame.side, sent=sent, octets=octets, number=number)
-                    )
-        words = list(
-            dict.fromkeys(wire.describe_sent(turn.sent) for turn in outcome.turns if turn.sent)
-        )
+        for sent, heard in outcome.turns:
+            for number, frame in enumerate((*sent, *heard)):
+                self.frames.append(frame.octets)
+                values = {"sent": number < len(sent), "octets": frame.octets.hex()}
+                frames.append(AuditFrame(side=frame.side, number=len(self.frames), **values))
+        words = list(dict.fromkeys(wire.describe_sent(sent) for sent, _ in outcome.turns if sent))
         if len(words) > _DESCRIBED_TURNS:
             words[_DESCRIBED_TURNS - 1 : -1] = ["..."]
         finding = Finding(
@@ -279,17 +280,6 @@ class AuditProgress:
             self.save(self)
             self.saved_at = time.monotonic()
         return finding
-
-
-class NothingPasses(Exception):
-    """Not even a plain packet passes the device."""
-
-    def __init__(self, finding: Finding) -> None:
-        octets = next((frame.octets for frame in finding.frames), "")
-        super().__init__(
-            f"no plain packet passes the device: sent {finding.sent}, expected {finding.expected}, "
-            f"got {finding.got}; frame {octets}"
-        )
 
 
 def run_audit(
@@ -322,19 +312,27 @@ def run_audit(
                     raise
                 is_refusal = isinstance(exc, UsageError)
                 problem = "not with this device" if is_refusal else "the device was not configured"
-                judgement = not_testable("the device is configured", f"{problem}: {exc.message}")
+                judgement = Judgement(
+                    "not testable", "the device is configured", f"{problem}: {exc.message}"
+                )
                 for clause in clauses:
-                    progress.add(
-                        Outcome(clause, judgement, tries=0), variant, Wire(device.technology.links)
-                    )
-    except NothingPasses as exc:
-        progress.stopped = str(exc)
+                    outcome = Outcome(clause, judgement, tries=0)
+                    progress.add(outcome, variant, Wire(device.technology.links))
+            if progress.stopped:
+                break
     except (DutError, KeyboardInterrupt) as exc:
         if not progress.findings:
             raise
         progress.stopped = "interrupted" if interrupted(exc) else str(exc)
         return exc
     return None
+
+
+def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[Finding]:
+    """Test a few clauses and return those from which the device deviates."""
+    progress = AuditProgress(planned=len(clauses))
+    _test(device, clauses, "", Listening(), progress)
+    return [finding for finding in progress.findings if finding.fails]
 
 
 def _test(
@@ -344,43 +342,74 @@ def _test(
     listening: Listening,
     progress: AuditProgress,
 ) -> None:
-    """Test clauses in one configuration.
+    """Test clauses in one configuration; stop if no plain packet passes in the audit's own one.
 
     Raises:
-        NothingPasses: no plain packet passes in the audit's own configuration.
         DutError: the device lost its configuration; what it drops then proves nothing.
     """
-    wire = Wire(device.technology.links)
+    wire, views = Wire(device.technology.links), device.technology.audit_views()
+    has_session_limit = any(isinstance(view, Nat) and view.session_limit for view in views)
     plain = sum(clause.plain for clause in clauses)
     blocked: list[Finding] = []
     with device.open() as probe:
         for number, clause in enumerate(clauses, 1):
             progress.tested(len(progress.findings) + 1, progress.planned, clause.name)
+            if has_session_limit:
+                with suppress(ProbeUnable):
+                    probe.flush()
             outcome = carry_out(clause, probe, listening)
             probe.check()
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
                 _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
-            if clause.plain and not _passes(outcome, wire):
+            passes = any(s and wire.packets(opposite(s[0].side), h) for s, h in outcome.turns)
+            if clause.plain and not passes:
                 blocked.append(finding)
             if not variant and number == plain == len(blocked):
-                raise NothingPasses(blocked[0])
+                first = blocked[0]
+                octets = next((frame.octets for frame in first.frames), "")
+                progress.stopped = (
+                    f"no plain packet passes the device: sent {first.sent}, "
+                    f"expected {first.expected}, got {first.got}; frame {octets}"
+                )
+                return
             if outcome.judgement.dead:
                 probe.reset()
 
 
-def _passes(outcome: Outcome, wire: Wire) -> bool:
-    """Return whether the device forwarded any packet of a clause."""
-    return any(
-        wire.packets(opposite(turn.sent[0].side), turn.heard) for turn in outcome.turns if turn.sent
-    )
+def carry_out(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
+    """Try a clause until it conforms, a few times at most: frames may be lost, and errors rate limited."""
+    outcome = _try_once(clause, probe, listening)
+    tries = TRIES if clause.lasts_s <= RETRIED_UP_TO_S else 1
+    while outcome.judgement.verdict != "conforms" and outcome.tries < tries:
+        if clause.rate_limited:
+            probe.pause(RATE_LIMIT_PAUSE_S)
+        quiet_s = listening.quiet_s * STILLNESS_FACTOR**outcome.tries
+        again = _try_once(clause, probe, replace(listening, quiet_s=quiet_s))
+        if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "not testable"):
+            again = outcome  # the device deviated, and may be dead because of it
+        outcome = replace(again, tries=outcome.tries + 1)
+    if clause.level == MAY and outcome.judgement.verdict == "deviates":
+        information = replace(outcome.judgement, verdict="information")
+        outcome = replace(outcome, judgement=information)
+    return outcome
 
 
-def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[Finding]:
-    """Test a few clauses and return those from which the device deviates."""
-    progress = AuditProgress(planned=len(clauses))
+def _try_once(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
+    steps = clause.steps()
+    turns: list[tuple[Sequence[Frame], Sequence[Frame]]] = []
     try:
-        _test(device, clauses, "", Listening(), progress)
-    except NothingPasses as exc:
-        progress.stopped = str(exc)
-    return [finding for finding in progress.findings if finding.fails]
+        send = next(steps)
+        while True:
+            if send.before:
+                (probe.flush if send.before == "flush" else probe.reset)()
+            if send.pause_s:
+                probe.pause(send.pause_s)
+            wait_s = send.listen_s or listening.wait_s
+            heard = probe.exchange(send.frames, wait_s, send.listen_s or listening.quiet_s)
+            turns.append((tuple(send.frames), tuple(heard)))
+            send = steps.send(heard)
+    except ProbeUnable as exc:
+        return Outcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
+    except StopIteration as stop:
+        return Outcome(clause, stop.value, turns)

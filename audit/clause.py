@@ -1,9 +1,7 @@
 """Clauses of RFCs, suites of them, and what a clause needs of a device under test.
 
 A clause never sends. Its steps are a generator that yields :class:`Send` and receives the frames that the
-device sent, until it returns a :class:`Judgement`; :mod:`v6t.audit.runner` sends, listens and retries.
-
-Suites of clauses are added under the entry point group ``v6t.audits``.
+device sent, until it returns a :class:`Judgement`; :mod:`v6t.audit.auditor` sends, listens and retries.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from v6t.audit.wire import Wire
+    from v6t.audit.packets import Wire
     from v6t.plugins.audit_views import Address, AuditView, SideName
     from v6t.plugins.base import Technology
 
@@ -38,22 +36,17 @@ class Frame:
 
 @dataclass(frozen=True)
 class Send:
-    """Frames to send, and how long to listen for the device's frames.
+    """Frames to send in this order, and how long to listen for the device's frames.
 
     Attributes:
-        frames: sent in this order.
         before: empty the device's connections, or configure it again, before sending.
         pause_s: wait before sending.
-        patience: factor for the usual time to wait for a first frame.
-        stillness: factor for the usual time to wait after the last frame.
         listen_s: listen for exactly this time; 0: the usual time.
     """
 
     frames: Sequence[Frame]
     before: Literal["", "flush", "reset"] = ""
     pause_s: float = 0.0
-    patience: float = 1.0
-    stillness: float = 1.0
     listen_s: float = 0.0
 
 
@@ -79,9 +72,7 @@ class Clause:
 
     Attributes:
         rfc: for example ``RFC 7915``.
-        section: of the RFC.
         label: short and unique within the section.
-        level: of the requirement.
         title: what the device does, in one sentence.
         steps: starts a new exchange.
         rate_limited: devices may limit what they send (ICMP errors); silence is tried again after a pause.
@@ -105,29 +96,13 @@ class Clause:
         return f"{self.rfc.lower().replace(' ', '')}-{self.section}-{self.label}"
 
 
-def conforms(expected: str, got: str = "as expected") -> Judgement:
-    """Judge that the device does what the clause requires."""
-    return Judgement("conforms", expected, got)
-
-
-def deviates(expected: str, got: str, *, dead: bool = False) -> Judgement:
-    """Judge that the device does not do what the clause requires."""
-    return Judgement("deviates", expected, got, dead)
-
-
-def not_testable(expected: str, got: str) -> Judgement:
-    """Judge that the clause cannot be tested with this device."""
-    return Judgement("not testable", expected, got)
-
-
 @dataclass(frozen=True)
 class Subject:
-    """The technology that is audited, as suites see it."""
+    """The technology that is audited, as suites see it; ``neighbors`` are the tester's addresses."""
 
     wire: Wire
     views: tuple[AuditView, ...]
     neighbors: Mapping[SideName, tuple[Address, ...]]
-    """Addresses of the tester on each link."""
 
     def find(self, view: type[View]) -> View | None:
         """Return the view of a type, or None."""
@@ -136,7 +111,7 @@ class Subject:
 
 def subject_of(technology: Technology) -> Subject:
     """Return what suites know of a technology."""
-    from v6t.audit.wire import SIDES, Wire
+    from v6t.audit.packets import SIDES, Wire
 
     intent = technology.dut_intent()
     neighbors = {side: tuple(getattr(intent, side).neighbors) for side in SIDES}
@@ -149,23 +124,18 @@ class Suite(ABC):
     name: ClassVar[str]
     """On the command line."""
     title: ClassVar[str]
-    """One line."""
     core: ClassVar[tuple[str, ...]] = ()
     """Ends of the names of clauses that a run checks first (``run --audit``)."""
 
     @abstractmethod
-    def clauses(self, subject: Subject) -> Iterable[Clause]:
-        """Return the clauses for a device; empty if the suite does not apply."""
-
-    def variant_clauses(self, subject: Subject, variant: str) -> Iterable[Clause]:
-        """Return the clauses for a further configuration; empty if the suite has none for it.
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+        """Return the clauses for a device; empty if the suite does not apply.
 
         Args:
             subject: the device in this configuration.
-            variant: a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned.
+            variant: a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned; empty: the
+                audit's own configuration.
         """
-        del subject, variant
-        return ()
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Return what the parameters lack for the suite and what to set; None if nothing."""

@@ -5,33 +5,33 @@ The suite ``translation`` has the clauses of a MAP-T CE; those about its ports a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 
-from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import MUST, Clause, Subject, Suite
-from v6t.audit.hosts import (
+from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.packets import (
     DATA,
     PORT,
     PROTOCOLS,
     SERVER_PORT,
-    TranslatorHosts,
     header,
+    inner_packet,
+    ports_of,
     transport,
 )
+from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Hosts, Row, row_clauses
-from v6t.audit.wire import inner_packet, ports_of
 from v6t.plugins.audit_views import CustomerEdge, Ports, SideName
 
-_STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
-_STRANGER6 = IPv6Address("2001:db8:dead::77")
+STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
+STRANGER6 = IPv6Address("2001:db8:dead::77")
 # RFC, section of what the CE receives, and of what it sends
 SECTIONS = {"MAP-E": ("RFC 7597", "8.1", "8"), "lw4o6": ("RFC 7596", "5.2", "5.2")}
-_NUMBERS = {"udp": "port", "tcp": "port", "icmp": "identifier"}
 
 
 class CustomerEdgeSuite(Suite):
@@ -41,27 +41,26 @@ class CustomerEdgeSuite(Suite):
     title = "CEs of MAP-E and lwB4s: relay, addresses and ports of the customer"
     core = ("down-udp", "up-udp", "other-relay", "foreign-address")
 
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(CustomerEdge)
-        if view is not None and view.relay is not None:
-            yield from row_clauses(rows, CustomerHosts(view, view.relay), subject.wire)
+        if view is None or view.relay is None or variant:
+            return ()
+        return row_clauses(CustomerHosts(view, view.relay), subject.wire, rows)
 
 
 @dataclass(frozen=True)
 class CustomerHosts(Hosts):
-    """The relay's server and a host of the customer."""
+    """The relay's server, which sends ``down``, and a host of the customer, which sends ``up``."""
 
     view: CustomerEdge
     relay: IPv6Address
 
     @property
     def host(self) -> IPv4Address:
-        """Address of the customer's host."""
         return self.view.ipv4.network_address
 
     @property
     def port(self) -> int:
-        """A port that the host may use."""
         low, high = self.view.ports.ranges[-1]
         return ((low + high) // 2 or high) if self.view.ports.psid_len else PORT
 
@@ -69,111 +68,97 @@ class CustomerHosts(Hosts):
         self,
         port: int,
         protocol: str = "udp",
-        outer: IPv6Address | None = None,
+        relay: IPv6Address | None = None,
         ipv4: IPv4Address | None = None,
     ) -> Packet:
-        """Return a tunnel packet of the server for the customer."""
-        inner = header(self.view.server, ipv4 or self.host)
-        inner /= transport(protocol, SERVER_PORT, port)
-        return header(outer or self.relay, self.view.ipv6) / inner
+        inner = header(self.view.server, ipv4 or self.host) / transport(protocol, SERVER_PORT, port)
+        return header(relay or self.relay, self.view.ipv6) / inner
 
     def up(self, port: int, protocol: str = "udp") -> Packet:
-        """Return a packet of the customer's host for the server."""
         return header(self.host, self.view.server) / transport(protocol, port, SERVER_PORT)
 
     def plain(self, side: SideName) -> Packet:
         return self.down(self.port) if side == "left" else self.up(self.port)
 
+    def at_host(self, port: int, protocol: str = "udp") -> Packet:
+        return IP(dst=str(self.host)) / transport(protocol, SERVER_PORT, port)
+
+    def at_relay(self, port: int, protocol: str = "udp") -> Packet:
+        tunnel = IPv6(src=str(self.view.ipv6), dst=str(self.relay))
+        return tunnel / IP() / transport(protocol, port, SERVER_PORT)
+
 
 # fmt: off
 def rows(h: CustomerHosts) -> Iterator[Row]:
     """Return all clauses of a CE or lwB4."""
-    v = h.view
-    rfc, receiving, sending = SECTIONS[v.kind]
-    down = partial(Row, rfc, receiving, level=MUST, side="left")
-    up = partial(Row, rfc, sending, level=MUST, side="right")
-
-    def at_host(port: int, protocol: str = "udp") -> Packet:
-        return IP(dst=str(h.host)) / transport(protocol, SERVER_PORT, port)
-
-    def at_relay(port: int, protocol: str = "udp") -> Packet:
-        return IPv6(src=str(v.ipv6), dst=str(h.relay)) / IP() / transport(protocol, port, SERVER_PORT)
-
+    v, (rfc, receiving, sending) = h.view, SECTIONS[h.view.kind]
+    down, up = partial(Row, rfc, receiving), partial(Row, rfc, sending, side="right")
     for name in PROTOCOLS:
-        yield down(f"down-{name}", title=f"{name.upper()} from the relay for the customer is decapsulated",
-                   packet=h.down(h.port, name), answer=at_host(h.port, name), plain=name == "udp")
-        yield up(f"up-{name}", title=f"{name.upper()} of the customer is sent to the relay in a tunnel",
-                 packet=h.up(h.port, name), answer=at_relay(h.port, name), plain=name == "udp")
-    edges = edge_ports(v.ports)
-    yield down("edges-down", title=f"packets for the ports {list_ports(edges)} of the customer are forwarded",
-               packet=list(map(h.down, edges)), answer=list(map(at_host, edges)))
-    yield up("edges-up", title=f"packets from the ports {list_ports(edges)} of the customer are forwarded",
-             packet=list(map(h.up, edges)), answer=list(map(at_relay, edges)))
-    yield down("other-relay", title="a tunnel packet that does not come from the relay is dropped",
-               packet=h.down(h.port, outer=_STRANGER6))
-    stranger = next(address for address in _STRANGERS4 if address not in v.ipv4)
+        yield down(f"down-{name}", f"{name.upper()} from the relay for the customer is decapsulated",
+                   h.down(h.port, name), h.at_host(h.port, name), plain=name == "udp")
+        yield up(f"up-{name}", f"{name.upper()} of the customer is sent to the relay in a tunnel",
+                 h.up(h.port, name), h.at_relay(h.port, name), plain=name == "udp")
+    edges, foreign = edge_ports(v.ports), neighbor_ports(v.ports)
+    yield down("edges-down", f"packets for the ports {list_ports(edges)} of the customer are forwarded",
+               list(map(h.down, edges)), list(map(h.at_host, edges)))
+    yield up("edges-up", f"packets from the ports {list_ports(edges)} of the customer are forwarded",
+             list(map(h.up, edges)), list(map(h.at_relay, edges)))
+    yield down("other-relay", "a tunnel packet that does not come from the relay is dropped",
+               h.down(h.port, relay=STRANGER6))
+    stranger = next(address for address in STRANGERS4 if address not in v.ipv4)
     yield down("foreign-address",
-               title="a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
-               packet=h.down(h.port, ipv4=stranger))
-    foreign = neighbor_ports(v.ports)
-    if not foreign:
-        return
-    for name in PROTOCOLS if v.kind == "lw4o6" else ():
+               "a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
+               h.down(h.port, ipv4=stranger))
+    for name in PROTOCOLS if foreign and v.kind == "lw4o6" else ():
         yield down(f"foreign-port-{name}",
-                   title=f"{name.upper()} from the tunnel for {_NUMBERS[name]} {foreign[0]}, "
-                   "which the customer does not have, is dropped", packet=h.down(foreign[0], name))
-    for name in PROTOCOLS:
+                   f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, "
+                   "which the customer does not have, is dropped", h.down(foreign[0], name))
+    for name in PROTOCOLS if foreign else ():
         yield up(f"own-{name}",
-                 title=f"{name.upper()} that a host sends from {_NUMBERS[name]} {foreign[0]} leaves with "
-                 "one of the customer's, if at all",
-                 packet=h.up(foreign[0], name), answer=partial(_have_own_port, v.ports),
-                 expected="one of the customer's, or nothing")
+                 f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with "
+                 "one of the customer's, if at all", h.up(foreign[0], name), partial(_have_own_port, v.ports))
 
 
 def port_rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
     """Return the clauses about the port set of a MAP-T CE and about ports of other CEs."""
-    edges, foreign = edge_ports(ports), neighbor_ports(ports)
+    edges, foreign, v = edge_ports(ports), neighbor_ports(ports), h.view
     if not foreign:
         return
-    v = h.view
-    up = partial(Row, "RFC 7599", "8.2", level=MUST, side=v.six_side)
-    yield up("edges", title=f"packets for the ports {list_ports(edges)} of the CE are forwarded",
-             packet=[h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in edges],
-             answer=[h.at4() / UDP(dport=port) for port in edges])
-    packets: dict[str, list[Packet]] = {
-        "udp": [h.ip6() / UDP(sport=v.port, dport=port) / DATA for port in foreign],
-        "tcp": [h.ip6() / TCP(sport=v.port, dport=foreign[0])],
-        "icmp": [h.ip6() / ICMPv6EchoRequest(id=foreign[0], seq=1, data=DATA)],
-    }
-    for name, some in packets.items():
-        yield up(f"foreign-{name}",
-                 title=f"{name.upper()} for {_NUMBERS[name]} {list_ports(foreign[: len(some)])}, "
+    up = partial(Row, "RFC 7599", "8.2", side=v.six_side)
+    yield up("edges", f"packets for the ports {list_ports(edges)} of the CE are forwarded",
+             [h.ip6() / transport("udp", v.port, port) for port in edges],
+             [h.at4() / UDP(dport=port) for port in edges])
+    for name, some in {"udp": foreign, "tcp": foreign[:1], "icmp": foreign[:1]}.items():
+        yield up(f"foreign-{name}", f"{name.upper()} for {_number(name)} {list_ports(some)}, "
                  "which the CE does not have, is silently dropped",
-                 packet=some, silent=True)
-    yield Row("RFC 7599", "8.1", "own-port", MUST,
-              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, if at "
-              "all",
+                 [h.ip6() / transport(name, port if name == "icmp" else v.port, port, 6) for port in some],
+                 silent=True)
+    yield Row("RFC 7599", "8.1", "own-port",
+              f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, "
+              "if at all",
               h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA), partial(_have_own_port, ports),
-              side=v.four_side, expected="a port of the CE's, or nothing")
+              side=v.four_side)
 # fmt: on
 
 
 def edge_ports(ports: Ports) -> list[int]:
     """Return the first and last port of the first and of the last range; never 0."""
-    ranges = ports.ranges[0], ports.ranges[-1]
-    return sorted({port for low, high in ranges for port in (low, high) if port})
+    return sorted({port for ends in (ports.ranges[0], ports.ranges[-1]) for port in ends if port})
 
 
 def neighbor_ports(ports: Ports) -> list[int]:
     """Return the ports next to the first and last range that are not in the set."""
-    ranges = ports.ranges[0], ports.ranges[-1]
-    candidates = {port for low, high in ranges for port in (low - 1, low + 1, high - 1, high + 1)}
-    return sorted(p for p in candidates if 0 < p < 65536 and p not in ports)
+    edges = (*ports.ranges[0], *ports.ranges[-1])
+    return sorted({p for e in edges for p in (e - 1, e + 1) if 0 < p < 65536 and p not in ports})
 
 
-def list_ports(ports: Sequence[int]) -> str:
+def list_ports(ports: list[int]) -> str:
     """Return ports for a title."""
     return ", ".join(map(str, ports))
+
+
+def _number(protocol: str) -> str:
+    return "identifier" if protocol == "icmp" else "port"
 
 
 def _have_own_port(ports: Ports, far: list[Packet]) -> str:

@@ -12,12 +12,16 @@ from ipaddress import IPv4Address
 from v6t.audit import nat_mapping, nat_state
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatScenario
-from v6t.audit.rfc6052 import prefix_requirement
+from v6t.audit.translation import prefix_requirement
 from v6t.plugins.address_mappings import may_represent
 from v6t.plugins.audit_views import TWO_PUBLIC_ADDRESSES, Nat
 
-ROWS = (*nat_mapping.ROWS, *nat_state.ROWS)
-VARIANTS = {TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING, **nat_state.VARIANTS}
+ROWS: dict[str, Iterable[NatScenario]] = {
+    "": (*nat_mapping.ROWS, *nat_state.ROWS),
+    TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
+    **nat_state.VARIANTS,
+}
+"""By configuration; the empty name is the audit's own."""
 
 
 class NatSuite(Suite):
@@ -26,9 +30,6 @@ class NatSuite(Suite):
     name = "nat"
     title = "NATs: mapping, filtering, hairpinning, ICMP, TCP, fragments, limits and timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
-
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
-        return self._adapt(subject, ROWS)
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Refuse a single host on a side, and private servers behind the well-known prefix."""
@@ -44,17 +45,14 @@ class NatSuite(Suite):
         hidden = [s for s in servers if prefix is not None and not may_represent(prefix, s)]
         return prefix_requirement(hidden[0]) if hidden else None
 
-    def variant_clauses(self, subject: Subject, variant: str) -> Iterator[Clause]:
-        return self._adapt(subject, VARIANTS.get(variant, ()))
-
-    def _adapt(self, subject: Subject, rows: Iterable[NatScenario]) -> Iterator[Clause]:
-        """Return the clauses without those that the hosts or the port range of a NAT do not allow."""
+    def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
+        """Leave out the clauses that the hosts or the port range of a NAT do not allow."""
         view = subject.find(Nat)
         if view is None or self.requirement(subject):
             return
         h, prefix, (low, high) = NatHosts(view, subject.wire), view.prefix, view.public
         can_hairpin = prefix is None or all(may_represent(prefix, a) for a in view.pool)  # type: ignore[arg-type]
-        for row in rows:
+        for row in ROWS.get(variant, ()):
             can_preserve = not view.block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
             is_possible = can_hairpin or "hairpin" not in row.label
             if is_possible and (can_preserve or row.label != "port-preserved"):

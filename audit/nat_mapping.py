@@ -7,8 +7,6 @@ from ipaddress import ip_address
 from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
 from scapy.packet import Packet
-from v6t.audit.hosts import data
-from v6t.audit.match import checksum_error, quoted_packet
 from v6t.audit.nat_session import (
     ICMP_QUERY,
     TCP_FLOW,
@@ -24,7 +22,15 @@ from v6t.audit.nat_session import (
     build_error,
     source_of,
 )
-from v6t.audit.wire import icmp_type, is_icmp_error, join_fragments, ports_of
+from v6t.audit.packets import (
+    checksum_error,
+    data,
+    icmp_type,
+    is_icmp_error,
+    join_fragments,
+    ports_of,
+    quoted_packet,
+)
 
 MAPPINGS_PER_CLAUSE = 16
 WELL_KNOWN_PORTS = 1024

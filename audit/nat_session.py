@@ -18,10 +18,19 @@ from scapy.layers.inet6 import (
     ICMPv6TimeExceeded,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Frame, Level, Send, Steps, conforms, deviates, not_testable
-from v6t.audit.hosts import DATA, TTL, header
-from v6t.audit.match import checksum_error
-from v6t.audit.wire import Wire, is_icmp_error, parse, ports_of, protocol_of, transport_octets
+from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps
+from v6t.audit.packets import (
+    DATA,
+    TTL,
+    Wire,
+    checksum_error,
+    header,
+    is_icmp_error,
+    parse,
+    ports_of,
+    protocol_of,
+    transport_octets,
+)
 from v6t.plugins.address_mappings import embed
 from v6t.plugins.audit_views import Address, Nat, SideName
 
@@ -291,11 +300,11 @@ class NatScenario:
         try:
             result = yield from self.exchange(h, *self.args)
         except NotTestable as exc:
-            return not_testable(self.expected, str(exc))
+            return Judgement("not testable", self.expected, str(exc))
         except DeviceDead as exc:
-            return deviates(self.expected, str(exc), dead=True)
+            return Judgement("deviates", self.expected, str(exc), dead=True)
         is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
-        return (conforms if is_right else deviates)(self.expected, seen)
+        return Judgement("conforms" if is_right else "deviates", self.expected, seen)
 
 
 def build_packet(

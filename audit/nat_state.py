@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from v6t.audit.clause import Send
-from v6t.audit.hosts import DATA
 from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
 from v6t.audit.nat_session import (
     ICMP_QUERY,
@@ -20,7 +19,7 @@ from v6t.audit.nat_session import (
     Result,
     Talk,
 )
-from v6t.audit.wire import icmp_type, is_icmp_error
+from v6t.audit.packets import DATA, icmp_type, is_icmp_error
 from v6t.plugins.audit_views import (
     FEW_PORTS,
     FEW_PUBLIC_PORTS,

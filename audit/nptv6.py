@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv6Address
+from struct import pack, unpack
 
 from scapy.layers.inet import TCP, UDP
 from scapy.layers.inet6 import (
@@ -16,8 +17,8 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import MAY, MUST, Clause, Subject, Suite
-from v6t.audit.hosts import DATA, INNER_TTL, PORT, SERVER_PORT, TTL, data, header, transport
+from v6t.audit.clause import MAY, Clause, Subject, Suite
+from v6t.audit.packets import DATA, INNER_TTL, PORT, SERVER_PORT, TTL, data, header, transport
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, SideName
 
@@ -29,10 +30,9 @@ class PrefixSuite(Suite):
     title = "NPTv6: prefixes, checksum neutrality, ICMPv6 errors"
     core = ("outbound", "inbound", "checksum-neutral")
 
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(PrefixTranslator)
-        if view is not None:
-            yield from row_clauses(rows, PrefixHosts(view), subject.wire)
+        return row_clauses(PrefixHosts(view), subject.wire, rows) if view and not variant else ()
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,10 @@ class PrefixHosts(Hosts):
     view: PrefixTranslator
 
     def outbound(self, host: IPv6Address | None = None, **fields: int) -> Packet:
-        """Return a packet of an inside host."""
         ip = header(host or self.view.host, self.view.server, **fields)
         return ip / transport("udp", PORT, SERVER_PORT)
 
     def inbound(self, **fields: int) -> Packet:
-        """Return a packet of the server for the inside host."""
         ip = header(self.view.server, external_address(self.view, self.view.host), **fields)
         return ip / transport("udp", SERVER_PORT, PORT)
 
@@ -57,67 +55,63 @@ class PrefixHosts(Hosts):
 
 def external_address(view: PrefixTranslator, host: IPv6Address) -> IPv6Address:
     """Return the external address of an inside host, by the algorithm of RFC 6296, section 3.1."""
-    inside, outside = _words(view.internal.network_address), _words(view.external.network_address)
-    length, words = max(view.internal.prefixlen, view.external.prefixlen), _words(host)
+    inside, outside, words = (
+        unpack("!8H", address.packed)
+        for address in (view.internal.network_address, view.external.network_address, host)
+    )
+    length = max(view.internal.prefixlen, view.external.prefixlen)
     adjusted = 3 if length <= 48 else next(n for n in range(4, 8) if words[n] != 0xFFFF)
     prefix = int(view.external.network_address)
-    result = _words(IPv6Address(prefix | int(host) & int(view.external.hostmask)))
+    result = list(
+        unpack("!8H", IPv6Address(prefix | int(host) & int(view.external.hostmask)).packed)
+    )
     result[adjusted] = (words[adjusted] + sum(inside) - sum(outside)) % 0xFFFF
-    return IPv6Address(b"".join(word.to_bytes(2, "big") for word in result))
-
-
-def _words(address: IPv6Address) -> list[int]:
-    packed = address.packed
-    return [int.from_bytes(packed[at : at + 2], "big") for at in range(0, 16, 2)]
+    return IPv6Address(pack("!8H", *result))
 
 
 # fmt: off
 def rows(h: PrefixHosts) -> Iterator[Row]:
     """Return all clauses."""
     v = h.view
-    out, into = (partial(Row, "RFC 6296", level=MUST, side=side) for side in ("left", "right"))
+    out, into = (partial(Row, "RFC 6296", side=side) for side in ("left", "right"))
     host, external, server = str(v.host), str(external_address(v, v.host)), str(v.server)
-    ip, to_inside = header(host, server), IPv6(src=server, dst=host)
-    from_outside = IPv6(src=external, dst=server)
+    ip, to_inside, outside = header(host, server), IPv6(src=server, dst=host), IPv6(src=external, dst=server)
 
-    yield out("3.2", "outbound", title=f"the source {host} becomes {external} on the way out",
-              packet=h.outbound(), answer=from_outside / transport("udp", PORT, SERVER_PORT), plain=True)
-    yield into("3.3", "inbound", title=f"the destination {external} becomes {host} on the way in",
-               packet=h.inbound(), answer=to_inside / transport("udp", SERVER_PORT, PORT), plain=True)
-    yield out("3.1", "checksum-neutral", title="the UDP checksum is not changed, and is right all the same",
-              packet=h.outbound(), answer=from_outside / UDP(chksum=UDP(bytes(h.outbound())[40:]).chksum))
+    yield out("3.2", "outbound", f"the source {host} becomes {external} on the way out",
+              h.outbound(), outside / transport("udp", PORT, SERVER_PORT), plain=True)
+    yield into("3.3", "inbound", f"the destination {external} becomes {host} on the way in",
+               h.inbound(), to_inside / transport("udp", SERVER_PORT, PORT), plain=True)
+    yield out("3.1", "checksum-neutral", "the UDP checksum is not changed, and is right all the same",
+              h.outbound(), outside / UDP(chksum=UDP(bytes(h.outbound())[40:]).chksum))
     for subnet in (1, 0xFFFE):
         other = IPv6Address(int(v.host) | subnet << 64)
-        mapped = external_address(v, other)
+        mapped = str(external_address(v, other))
         yield out("3.4", f"subnet-{subnet:x}",
-                  title=f"subnet {subnet:x} is mapped to one subnet: {other} becomes {mapped}",
-                  packet=h.outbound(other), answer=IPv6(src=str(mapped), dst=server) / UDP())
+                  f"subnet {subnet:x} is mapped to one subnet: {other} becomes {mapped}",
+                  h.outbound(other), IPv6(src=mapped, dst=server) / UDP())
     identifier = IPv6Address(int(v.host) | 0xFEDC << 48)
-    yield out("3.4", "identifier", title="the interface identifier is not changed",
-              packet=h.outbound(identifier),
-              answer=IPv6(src=str(external_address(v, identifier)), dst=server) / UDP())
-    yield out("3.1", "tcp", title="a TCP segment leaves with its checksum unchanged and right",
-              packet=ip / TCP(sport=PORT, dport=SERVER_PORT), answer=from_outside / TCP())
+    yield out("3.4", "identifier", "the interface identifier is not changed", h.outbound(identifier),
+              IPv6(src=str(external_address(v, identifier)), dst=server) / UDP())
+    yield out("3.1", "tcp", "a TCP segment leaves with its checksum unchanged and right",
+              ip / TCP(sport=PORT, dport=SERVER_PORT), outside / TCP())
     echo = ICMPv6EchoRequest(id=7, seq=9, data=DATA)
-    yield out("3.1", "icmp-echo", title="an ICMPv6 echo request leaves with a right checksum",
-              packet=ip / echo, answer=from_outside / echo)
-    yield out("3.1", "unknown-protocol", title="a packet of an unknown protocol (253) is translated, too",
-              packet=header(host, server, nh=253) / Raw(data(40)),
-              answer=IPv6(src=external, dst=server, nh=253) / Raw(data(40)))
+    yield out("3.1", "icmp-echo", "an ICMPv6 echo request leaves with a right checksum", ip / echo,
+              outside / echo)
+    yield out("3.1", "unknown-protocol", "a packet of an unknown protocol (253) is translated, too",
+              header(host, server, nh=253) / Raw(data(40)),
+              IPv6(src=external, dst=server, nh=253) / Raw(data(40)))
     part = IPv6ExtHdrFragment(nh=17, offset=25, id=0x89ABCDEF) / Raw(data(100))
-    yield out("3.1", "fragment", title="a later fragment is translated, too",
-              packet=ip / part, answer=from_outside / part)
+    yield out("3.1", "fragment", "a later fragment is translated, too", ip / part, outside / part)
     about = header(external, server, ttl=INNER_TTL) / transport("udp", PORT, SERVER_PORT)
-    yield Row("RFC 6296", "3.3", "icmp-error", MAY,
-              "an ICMPv6 error from outside arrives about the host's own packet",
-              header(server, external) / ICMPv6DestUnreach(code=4) / about,
-              to_inside / ICMPv6DestUnreach(code=4) / IPv6(src=host, dst=server), side="right")
-    for name, make, sender in (("out", h.outbound, host), ("in", h.inbound, server)):
-        row = partial(Row, side="left" if name == "out" else "right", level=MUST)
-        yield row("RFC 8200", "3", f"hop-limit-{name}", title="the hop limit is one less",
-                  packet=make(), answer=IPv6(hlim=TTL - 1))
-        yield row("RFC 8200", "3", f"hop-limit-1-{name}", title="a packet with hop limit 1 is discarded",
-                  packet=make(ttl=1))
-        yield row("RFC 4443", "3.3", f"time-exceeded-{name}", title="its sender is told: time exceeded",
-                  packet=make(ttl=1), answer=IPv6(dst=sender) / ICMPv6TimeExceeded(code=0), error=True)
+    yield into("3.3", "icmp-error", "an ICMPv6 error from outside arrives about the host's own packet",
+               header(server, external) / ICMPv6DestUnreach(code=4) / about,
+               to_inside / ICMPv6DestUnreach(code=4) / IPv6(src=host, dst=server), MAY)
+    for name, side, make, sender in (("out", "left", h.outbound, host), ("in", "right", h.inbound, server)):
+        row = partial(Row, side=side)
+        yield row("RFC 8200", "3", f"hop-limit-{name}", "the hop limit is one less", make(),
+                  IPv6(hlim=TTL - 1))
+        yield row("RFC 8200", "3", f"hop-limit-1-{name}", "a packet with hop limit 1 is discarded",
+                  make(ttl=1))
+        yield row("RFC 4443", "3.3", f"time-exceeded-{name}", "its sender is told: time exceeded",
+                  make(ttl=1), IPv6(dst=sender) / ICMPv6TimeExceeded(code=0), error=True)
 # fmt: on

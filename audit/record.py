@@ -1,19 +1,31 @@
-"""The record of an audit: each clause with its verdict, and the frames on which the verdict rests."""
+"""The record of an audit, its report and JUnit XML, and the comparison of several."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, get_args
+from xml.etree import ElementTree
 
 from pydantic import Field, ValidationError
+from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.record import Model
+from v6t.analysis.sheet import number_of, sheet
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
 SCHEMA = "v6t-audit/2"
 VERDICTS = get_args(Verdict)
 LEVELS = get_args(Level)
+ABSENT = "not tested"
+_HEADS = ("<clause", "<section", "<level", "<sent", "<expected", "<got", "<verdict")
+_SECTIONS = (
+    ("Deviations", "deviates", "Clauses from which the device deviates"),
+    ("Not testable", "not testable", "Clauses that could not be tested"),
+    ("Information", "information", "Clauses of level MAY that the device does not follow"),
+)
 
 
 class AuditFrame(Model):
@@ -120,11 +132,7 @@ class AuditRecord(Model):
 
 
 def audit_from(values: Any, place: str) -> AuditRecord:
-    """Return the record that a file holds.
-
-    Raises:
-        UsageError: the file holds no audit of this version.
-    """
+    """Return the record that a file holds; raise UsageError if it holds no audit of this version."""
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
         problem = f"{place} is not an audit of this version of v6t"
         raise UsageError(problem, "repeat the audit with `v6t audit`", code="invalid-audit")
@@ -134,3 +142,223 @@ def audit_from(values: Any, place: str) -> AuditRecord:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
         problem = f"{place} is damaged: {where}: {exc.errors()[0]['msg']}"
         raise UsageError(problem, code="invalid-audit") from exc
+
+
+def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
+    """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
+    counts = {
+        (rfc, level): some
+        for rfc in dict.fromkeys(f.rfc for f in audit.findings)
+        for level in LEVELS
+        if (some := audit.counts(rfc, level))
+    }
+    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items()]
+    facts = [
+        ("Technology", audit.plugin),
+        ("Device", f"{audit.device} (driver {audit.driver})"),
+        ("Suites", ", ".join(audit.suites)),
+        ("Made", f"{audit.made}, {audit.seconds:.0f} s"),
+        ("v6t", f"{audit.version}, commit {audit.source_commit or 'unknown'}"),
+    ]
+    summary: list[Block] = [
+        Text(summary_sentence(audit), "bad" if audit.fails else "good"),
+        Facts(facts),
+        sheet("Clauses by RFC and level", ("<RFC", "<level", *VERDICTS), rows),
+    ]
+    sections = [Section("Summary", "summary", summary)]
+    for title, verdict, words in _SECTIONS:
+        if findings := audit.select(verdict):
+            blocks = [_table(words, findings), *map(_frames, findings)]
+            sections.append(Section(title, title.lower().replace(" ", "-"), blocks))
+    if every:
+        table = _table("All clauses tested", audit.findings)
+        sections.append(Section("All clauses", "clauses", [table]))
+    title = f"Audit: {audit.plugin} by {audit.device}"
+    return Document(title, f"v6t {audit.version}, {audit.made}", sections)
+
+
+def summary_sentence(audit: AuditRecord) -> str:
+    """Return the result in one sentence."""
+    failed, counts = audit.select("deviates"), audit.counts()
+    tested = f"{len(audit.findings)} of {number_of(audit.planned, 'clause')} tested"
+    further = [f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v]]
+    parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
+    noun = "clause" if len(failed) == 1 else "clauses"
+    deviations = f"deviates from {' and '.join(parts)} {noun}"
+    if audit.stopped:
+        result = f"the device {deviations}" if failed else "none deviates"
+        return f"Stopped: {', '.join([tested, *further])}; {result}. Reason: {audit.stopped}."
+    sentence = deviations if failed else "deviates from no MUST or SHOULD"
+    return f"The device {sentence}. {', '.join([tested, *further])}."
+
+
+def _table(title: str, findings: Sequence[Finding]) -> Block:
+    rows = [
+        [f.full_title, f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
+        for f in findings
+    ]
+    return replace(sheet(title, _HEADS, rows), cards=True)
+
+
+def _frames(finding: Finding) -> Block:
+    numbers = [frame.number for frame in finding.frames]
+    where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
+    tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"
+    items = [f"expected: {finding.expected}", f"got: {finding.got}", f"{tries}; {where}"]
+    blocks = [Items(items), Listing("\n\n".join(map(_dump, finding.frames)))]
+    return Collapsible(f"{finding.clause}: {finding.title}", blocks)
+
+
+def _dump(frame: AuditFrame) -> str:
+    octets = bytes.fromhex(frame.octets)
+    action = "sent" if frame.sent else "received"
+    lines = [f"{frame.number}: {action} on the {frame.side} link, {len(octets)} octets"]
+    for at in range(0, len(octets), 16):
+        row = octets[at : at + 16]
+        text = "".join(chr(c) if 32 <= c < 127 else "." for c in row)
+        lines.append(f"{at:04x}  {row.hex(' '):<47}  {text}")
+    return "\n".join(lines)
+
+
+def to_junit(audit: AuditRecord) -> str:
+    """Return a test case for each clause: deviations fail, clauses that are not testable are skipped."""
+    counts = {
+        "tests": str(len(audit.findings)),
+        "failures": str(len(audit.select("deviates"))),
+        "errors": "0",
+        "skipped": str(len(audit.select("not testable"))),
+    }
+    root = ElementTree.Element("testsuites", counts)
+    name = _printable(f"audit of {audit.plugin} by {audit.device}")
+    suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=audit.made, **counts)
+    for f in audit.findings:
+        names = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        message = {"message": _printable(f"expected {f.expected}; got {f.got}")}
+        if f.verdict == "deviates":
+            failure = ElementTree.SubElement(case, "failure", message)
+            failure.text = _printable("\n\n".join(map(_dump, f.frames)))
+        elif f.verdict == "not testable":
+            ElementTree.SubElement(case, "skipped", message)
+        elif f.verdict == "information":
+            ElementTree.SubElement(case, "system-out").text = _printable(f.got)
+    ElementTree.indent(root, " ")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def _printable(text: str) -> str:
+    """Replace control characters, which XML cannot represent."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+class VerdictDifference(NamedTuple):
+    """A clause that at least two audits tested with different verdicts.
+
+    ``verdicts`` and ``got`` of each audit are :data:`ABSENT` and empty if it did not test the clause.
+    """
+
+    clause: Finding
+    verdicts: tuple[str, ...]
+    got: tuple[str, ...]
+
+
+def differences(audits: Sequence[AuditRecord]) -> list[VerdictDifference]:
+    """Return the differences, in the order of the clauses."""
+    return [
+        VerdictDifference(
+            next(filter(None, each)),
+            tuple(f.verdict if f else ABSENT for f in each),
+            tuple(f.got if f else "" for f in each),
+        )
+        for each in _by_clause(audits)
+        if len({f.verdict for f in each if f}) > 1
+    ]
+
+
+def count_tested_once(audits: Sequence[AuditRecord]) -> list[int]:
+    """Count the clauses that only one audit tested, for each audit."""
+    alone = [each for each in _by_clause(audits) if each.count(None) == len(audits) - 1]
+    return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
+
+
+def different_params(audits: Sequence[AuditRecord]) -> dict[str, list[Any]]:
+    """Return the parameters that differ, with the value of each audit; None if it has none."""
+    names = dict.fromkeys(name for audit in audits for name in audit.params)
+    values = {name: [audit.params.get(name) for audit in audits] for name in names}
+    return {name: each for name, each in values.items() if any(v != each[0] for v in each)}
+
+
+def _by_clause(audits: Sequence[AuditRecord]) -> Iterator[list[Finding | None]]:
+    """Return each clause as each audit tested it."""
+    by_audit = [{(f.clause, f.variant): f for f in audit.findings} for audit in audits]
+    for key in dict.fromkeys(key for findings in by_audit for key in findings):
+        yield [findings.get(key) for findings in by_audit]
+
+
+def comparison_to_json(audits: Sequence[AuditRecord]) -> dict[str, Any]:
+    """Return the comparison for programs."""
+    return {
+        "schema": "v6t-audit-comparison/2",
+        "audits": [
+            {"plugin": a.plugin, "device": a.device, "made": a.made, **dict(a.counts())}
+            for a in audits
+        ],
+        "differences": [
+            {
+                **d.clause.model_dump(include={"clause", "level", "variant"}),
+                "verdicts": list(d.verdicts),
+                "got": list(d.got),
+            }
+            for d in differences(audits)
+        ],
+        "tested_once": count_tested_once(audits),
+        "parameters": different_params(audits),
+    }
+
+
+def comparison_document(audits: Sequence[AuditRecord]) -> Document:
+    """Return the comparison as a report."""
+    heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
+    rows = [
+        [head, audit.made, *(str(audit.counts()[v]) for v in VERDICTS)]
+        for head, audit in zip(heads, audits, strict=True)
+    ]
+    different = []
+    for finding, verdicts, got in differences(audits):
+        pairs = zip(verdicts, got, strict=True)
+        words = [verdict if verdict == ABSENT else f"{verdict}: {seen}" for verdict, seen in pairs]
+        different.append([finding.full_title, finding.level, *words])
+    blocks = [
+        *_lead(audits, len(different)),
+        Facts([("Audits", "; ".join(heads))]),
+        sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
+    ]
+    if different:
+        names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
+        table = sheet("Clauses with different verdicts", names, different)
+        blocks.append(replace(table, cards=True))
+    return Document("Comparison of audits", "; ".join(heads), [Section("Audits", "audits", blocks)])
+
+
+def _lead(audits: Sequence[AuditRecord], different: int) -> Iterator[Block]:
+    """Summarize the comparison of the audits."""
+    if params := different_params(audits):
+        words = "; ".join(
+            f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
+            for name, values in params.items()
+        )
+        yield Text(f"The audits have different parameters: {words}.", "warning")
+    alone = count_tested_once(audits)
+    if different:
+        yield Text(f"{different} clause{'s have' if different > 1 else ' has'} different verdicts.")
+    elif not any(alone):
+        yield Text("All verdicts are equal.", "good")
+    elif sum(alone) == sum(len(audit.findings) for audit in audits):
+        yield Text("No clause was tested in two of the audits.", "warning")
+    else:
+        yield Text("All verdicts of clauses that more than one audit tested are equal.", "good")
+    if any(alone):
+        parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
+        yield Text(f"Tested in one audit only: {', '.join(parts)}.")

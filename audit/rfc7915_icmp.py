@@ -19,9 +19,8 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import MUST
-from v6t.audit.hosts import DATA, TranslatorHosts, data
-from v6t.audit.match import allow
+from v6t.audit.packets import DATA, allow, data
+from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row
 
 # fmt: off
@@ -49,7 +48,7 @@ DROPPED6 = {(1, 7): "an unknown code of destination unreachable", (4, 2): "an un
 def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of sections 4.2 to 4.4."""
     v, ip, six = h.view, h.ip4, h.at6()
-    down = partial(Row, "RFC 7915", level=MUST, side=v.four_side)
+    down, into = (partial(Row, "RFC 7915", section, side=v.four_side) for section in ("4.2", "4.3"))
     ports, ports6 = {"sport": h.port4, "dport": v.server_port}, {"sport": v.port, "dport": v.server_port}
     about = h.quoted4() / UDP(**ports) / Raw(data(64))
 
@@ -57,74 +56,71 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
         return ip() / ICMP(type=kind, code=code, **fields) / inner
 
     for kind, reply, name in ((8, ICMPv6EchoRequest, "echo-request"), (0, ICMPv6EchoReply, "echo-reply")):
-        if v.stateful and kind == 8:
-            continue  # no session inside is open to requests from outside
-        yield down("4.2", name, title=f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply().type}",
-                   packet=ip() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
-                   answer=six / reply(id=v.port, seq=9, data=DATA), flow="icmp")
+        if not v.stateful or kind == 0:  # no session inside is open to requests from outside
+            yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply().type}",
+                       ip() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
+                       six / reply(id=v.port, seq=9, data=DATA),
+                       flow="icmp")
     for kind, words in QUERIES.items():
         query = ICMP(type=kind, id=h.port4, seq=1)  # scapy gives some types further fields
-        yield down("4.2", f"query-{kind}", title=f"{words} (ICMP type {kind}) is silently dropped",
-                   packet=ip() / query / Raw(bytes(20 - len(query))), silent=True)
+        yield down(f"query-{kind}", f"{words} (ICMP type {kind}) is silently dropped",
+                   ip() / query / Raw(bytes(20 - len(query))), silent=True)
     if v.uses_ports and not v.stateful:
         return  # RFC 7599, section 9: errors are mapped without a port, so they belong to no CE
     for code, code6 in UNREACHABLE.items():
-        yield down("4.2", f"unreachable-{code}",
-                   title=f"ICMP destination unreachable, code {code}, becomes ICMPv6 1/{code6}",
-                   packet=error(3, code), answer=six / ICMPv6DestUnreach(code=code6))
-    yield down("4.2", "protocol-unreachable",
-               title="ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
-               packet=error(3, 2), answer=six / ICMPv6ParamProblem(code=1, ptr=6))
+        yield down(f"unreachable-{code}",
+                   f"ICMP destination unreachable, code {code}, becomes ICMPv6 1/{code6}",
+                   error(3, code), six / ICMPv6DestUnreach(code=code6))
+    yield down("protocol-unreachable",
+               "ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
+               error(3, 2), six / ICMPv6ParamProblem(code=1, ptr=6))
     for mtu, mtu6 in ((1300, 1320), (600, 1280), (1500, min(1520, h.mtu6, h.mtu4 + 20))):
-        yield down("4.2", f"fragmentation-needed-{mtu}",
-                   title=f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {mtu6}",
-                   packet=error(3, 4, nexthopmtu=mtu), answer=six / ICMPv6PacketTooBig(code=0, mtu=mtu6))
+        yield down(f"fragmentation-needed-{mtu}",
+                   f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {mtu6}",
+                   error(3, 4, nexthopmtu=mtu), six / ICMPv6PacketTooBig(code=0, mtu=mtu6))
     plateaus = (PLATEAU, max(1280, min(PLATEAU + 20, h.mtu6, h.mtu4 + 20)))
     large = h.quoted4(len=2000) / UDP(**ports, len=1980) / Raw(data(64))
-    yield down("4.2", "fragmentation-needed-0",
-               title="ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
-               packet=error(3, 4, large, nexthopmtu=0),
-               answer=six / allow(ICMPv6PacketTooBig(code=0), mtu=plateaus))
+    yield down("fragmentation-needed-0",
+               "ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
+               error(3, 4, large, nexthopmtu=0), six / allow(ICMPv6PacketTooBig(code=0), mtu=plateaus))
     for code in (0, 1):
-        yield down("4.2", f"time-exceeded-{code}",
-                   title=f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
-                   packet=error(11, code), answer=six / ICMPv6TimeExceeded(code=code))
+        yield down(f"time-exceeded-{code}", f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
+                   error(11, code), six / ICMPv6TimeExceeded(code=code))
     for at, at6 in POINTERS.items():
-        yield down("4.2", f"pointer-{at}",
-                   title=f"ICMP parameter problem at octet {at} points at octet {at6} of IPv6",
-                   packet=error(12, 0, ptr=at), answer=six / ICMPv6ParamProblem(code=0, ptr=at6))
-    yield down("4.2", "bad-length", title="ICMP parameter problem, bad length, becomes ICMPv6 4/0",
-               packet=error(12, 2, ptr=2), answer=six / ICMPv6ParamProblem(code=0, ptr=4))
+        yield down(f"pointer-{at}", f"ICMP parameter problem at octet {at} points at octet {at6} of IPv6",
+                   error(12, 0, ptr=at), six / ICMPv6ParamProblem(code=0, ptr=at6))
+    yield down("bad-length", "ICMP parameter problem, bad length, becomes ICMPv6 4/0",
+               error(12, 2, ptr=2), six / ICMPv6ParamProblem(code=0, ptr=4))
     for at in NO_POINTER:
-        yield down("4.2", f"no-pointer-{at}",
-                   title=f"ICMP parameter problem at octet {at}, which IPv6 has not, is silently dropped",
-                   packet=error(12, 0, ptr=at), silent=True)
+        yield down(f"no-pointer-{at}",
+                   f"ICMP parameter problem at octet {at}, which IPv6 has not, is silently dropped",
+                   error(12, 0, ptr=at), silent=True)
     for (kind, code), words in DROPPED.items():
-        yield down("4.2", f"dropped-{kind}-{code}", title=f"{words} (ICMP {kind}/{code}) is silently dropped",
-                   packet=error(kind, code), silent=True)
-    yield down("4.4", "no-error-about-error", title="no ICMP error is sent about an ICMP error",
-               packet=ip(ttl=1) / ICMP(type=3, code=1) / about, silent=True, only_reply=True)
+        yield down(f"dropped-{kind}-{code}", f"{words} (ICMP {kind}/{code}) is silently dropped",
+                   error(kind, code), silent=True)
+    yield Row("RFC 7915", "4.4", "no-error-about-error", "no ICMP error is sent about an ICMP error",
+              ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.four_side, silent=True, only_reply=True)
 
     unreachable = six / ICMPv6DestUnreach(code=4)
     about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
-    yield down("4.3", "inner", title="the packet within an ICMP error is translated, its TTL kept",
-               packet=error(3, 3), answer=unreachable / about6(nh=17))
-    yield down("4.3", "inner-checksum", title="length, ports and checksum of the inner UDP are translated",
-               packet=error(3, 3), answer=unreachable / IPv6(plen=72) / UDP(**ports6), quoted=True)
+    yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
+               error(3, 3), unreachable / about6(nh=17))
+    yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",
+               error(3, 3), unreachable / IPv6(plen=72) / UDP(**ports6), quoted=True)
     short = bytes(h.quoted4() / TCP(**ports, flags="A") / data(64))[:28]
-    yield down("4.3", "inner-tcp-short", title="an ICMP error with only 8 octets of TCP in it is translated",
-               packet=error(3, 3, Raw(short)), answer=unreachable / about6(nh=6), flow="tcp")
-    yield down("4.3", "inner-echo", title="an ICMP error about an echo request has an ICMPv6 one in it",
-               packet=error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
-               answer=unreachable / about6() / ICMPv6EchoRequest(), flow="icmp")
-    yield down("4.3", "nested", title="an ICMP error about an ICMP error is dropped",
-               packet=error(3, 1, h.quoted4(ttl=61) / ICMP(type=3, code=3) / ip() / h.udp4 / DATA))
+    yield into("inner-tcp-short", "an ICMP error with only 8 octets of TCP in it is translated",
+               error(3, 3, Raw(short)), unreachable / about6(nh=6), flow="tcp")
+    yield into("inner-echo", "an ICMP error about an echo request has an ICMPv6 one in it",
+               error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
+               unreachable / about6() / ICMPv6EchoRequest(), flow="icmp")
+    yield into("nested", "an ICMP error about an ICMP error is dropped",
+               error(3, 1, h.quoted4(ttl=61) / ICMP(type=3, code=3) / ip() / h.udp4 / DATA))
 
 
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of sections 5.2 to 5.4."""
     v, ip, four = h.view, h.ip6, h.at4()
-    up = partial(Row, "RFC 7915", level=MUST, side=v.six_side)
+    up, into = (partial(Row, "RFC 7915", section, side=v.six_side) for section in ("5.2", "5.3"))
     ports = {"sport": v.server_port, "dport": v.port}
     about = h.quoted6() / UDP(**ports) / Raw(data(64))
 
@@ -132,64 +128,59 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
         return ip() / message / inner
 
     for request, kind, name in ((ICMPv6EchoRequest, 8, "echo-request"), (ICMPv6EchoReply, 0, "echo-reply")):
-        if v.stateful and kind == 0:
-            continue
-        fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
-        yield up("5.2", name, title=f"ICMPv6 {name.replace('-', ' ')} becomes ICMP type {kind}",
-                 packet=ip() / request(id=v.port, seq=9, data=DATA),
-                 answer=four / ICMP(type=kind, code=0, **fields) / Raw(DATA))
+        if not v.stateful or kind == 8:
+            fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
+            yield up(name, f"ICMPv6 {name.replace('-', ' ')} becomes ICMP type {kind}",
+                     ip() / request(id=v.port, seq=9, data=DATA),
+                     four / ICMP(type=kind, code=0, **fields) / Raw(DATA))
     for kind, words in SINGLE_HOP.items():
         body = (v.port << 16 | 1).to_bytes(4, "big") + bytes(16)
-        yield up("5.2", f"single-hop-{kind}", title=f"{words} (ICMPv6 type {kind}) is silently dropped",
-                 packet=ip() / ICMPv6Unknown(type=kind, code=0, msgbody=body))
+        yield up(f"single-hop-{kind}", f"{words} (ICMPv6 type {kind}) is silently dropped",
+                 ip() / ICMPv6Unknown(type=kind, code=0, msgbody=body))
     if v.stateful:
         return  # errors need a session opened from outside, or are about one: see RFC 6146
     for code, code4 in UNREACHABLE6.items():
-        yield up("5.2", f"unreachable-{code}",
-                 title=f"ICMPv6 destination unreachable, code {code}, becomes ICMP 3/{code4}",
-                 packet=error(ICMPv6DestUnreach(code=code)), answer=four / ICMP(type=3, code=code4))
+        yield up(f"unreachable-{code}",
+                 f"ICMPv6 destination unreachable, code {code}, becomes ICMP 3/{code4}",
+                 error(ICMPv6DestUnreach(code=code)), four / ICMP(type=3, code=code4))
     for mtu in (1400, 1280, 9000):
         mtu4 = min(mtu - 20, h.mtu4, h.mtu6 - 20)
-        title = (f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"
-                 if mtu < 9000
-                 else f"the MTU of a translated packet too big is at most {mtu4}, what both links carry")
-        yield up("5.2", f"too-big-{mtu}", title=title, packet=error(ICMPv6PacketTooBig(mtu=mtu)),
-                 answer=four / ICMP(type=3, code=4, nexthopmtu=mtu4))
+        title = f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"
+        if mtu == 9000:
+            title = f"the MTU of a translated packet too big is at most {mtu4}, what both links carry"
+        yield up(f"too-big-{mtu}", title, error(ICMPv6PacketTooBig(mtu=mtu)),
+                 four / ICMP(type=3, code=4, nexthopmtu=mtu4))
     for code in (0, 1):
-        yield up("5.2", f"time-exceeded-{code}",
-                 title=f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
-                 packet=error(ICMPv6TimeExceeded(code=code)), answer=four / ICMP(type=11, code=code))
+        yield up(f"time-exceeded-{code}", f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
+                 error(ICMPv6TimeExceeded(code=code)), four / ICMP(type=11, code=code))
     for at6, at in POINTERS6.items():
-        yield up("5.2", f"pointer-{at6}",
-                 title=f"ICMPv6 parameter problem at octet {at6} points at octet {at} of IPv4",
-                 packet=error(ICMPv6ParamProblem(code=0, ptr=at6)),
-                 answer=four / ICMP(type=12, code=0, ptr=at))
+        yield up(f"pointer-{at6}", f"ICMPv6 parameter problem at octet {at6} points at octet {at} of IPv4",
+                 error(ICMPv6ParamProblem(code=0, ptr=at6)), four / ICMP(type=12, code=0, ptr=at))
     for at6 in NO_POINTER6:
-        yield up("5.2", f"no-pointer-{at6}",
-                 title=f"ICMPv6 parameter problem at octet {at6}, which IPv4 has not, is silently dropped",
-                 packet=error(ICMPv6ParamProblem(code=0, ptr=at6)), silent=True)
-    yield up("5.2", "next-header", title="ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
-             packet=error(ICMPv6ParamProblem(code=1, ptr=6)), answer=four / ICMP(type=3, code=2))
+        yield up(f"no-pointer-{at6}",
+                 f"ICMPv6 parameter problem at octet {at6}, which IPv4 has not, is silently dropped",
+                 error(ICMPv6ParamProblem(code=0, ptr=at6)), silent=True)
+    yield up("next-header", "ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
+             error(ICMPv6ParamProblem(code=1, ptr=6)), four / ICMP(type=3, code=2))
     for (kind, code), words in DROPPED6.items():
         message = ICMPv6Unknown(type=kind, code=code, msgbody=bytes(4) + bytes(about))
-        yield up("5.2", f"dropped-{kind}-{code}", title=f"{words} (ICMPv6 {kind}/{code}) is silently dropped",
-                 packet=ip() / message, silent=True)
-    yield up("5.4", "no-error-about-error", title="no ICMPv6 error is sent about an ICMPv6 error",
-             packet=ip(hlim=1) / ICMPv6DestUnreach(code=0) / about, silent=True, only_reply=True)
+        yield up(f"dropped-{kind}-{code}", f"{words} (ICMPv6 {kind}/{code}) is silently dropped",
+                 ip() / message, silent=True)
+    yield Row("RFC 7915", "5.4", "no-error-about-error", "no ICMPv6 error is sent about an ICMPv6 error",
+              ip(hlim=1) / ICMPv6DestUnreach(code=0) / about, side=v.six_side, silent=True, only_reply=True)
 
     message, unreachable = ICMPv6DestUnreach(code=4), four / ICMP(type=3, code=3)
     about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
-    yield up("5.3", "inner", title="the packet within an ICMPv6 error is translated, its hop limit kept",
-             packet=error(message), answer=unreachable / about4(proto=17))
-    yield up("5.3", "inner-checksum", title="length, ports and checksum of the inner UDP are translated",
-             packet=error(message), answer=unreachable / IP(len=92) / UDP(**ports), quoted=True)
-    yield up("5.3", "inner-echo", title="an ICMPv6 error about an echo reply has an ICMP one in it",
-             packet=error(message, h.quoted6() / ICMPv6EchoReply(id=v.port, seq=1, data=data(64))),
-             answer=unreachable / about4(proto=1) / ICMP(type=0))
+    yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",
+               error(message), unreachable / about4(proto=17))
+    yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",
+               error(message), unreachable / IP(len=92) / UDP(**ports), quoted=True)
+    yield into("inner-echo", "an ICMPv6 error about an echo reply has an ICMP one in it",
+               error(message, h.quoted6() / ICMPv6EchoReply(id=v.port, seq=1, data=data(64))),
+               unreachable / about4(proto=1) / ICMP(type=0))
     fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF) / UDP(**ports) / data(64)
-    yield up("5.3", "inner-fragment", title="an ICMPv6 error about a fragment has an IPv4 fragment in it",
-             packet=error(message, h.quoted6() / fragment),
-             answer=unreachable / about4(proto=17, id=0xCDEF, flags="MF"))
-    yield up("5.3", "nested", title="an ICMPv6 error about an ICMPv6 error is dropped",
-             packet=error(ICMPv6DestUnreach(code=0), h.quoted6(hlim=61) / message / ip() / h.udp6 / DATA))
+    yield into("inner-fragment", "an ICMPv6 error about a fragment has an IPv4 fragment in it",
+               error(message, h.quoted6() / fragment), unreachable / about4(proto=17, id=0xCDEF, flags="MF"))
+    yield into("nested", "an ICMPv6 error about an ICMPv6 error is dropped",
+               error(ICMPv6DestUnreach(code=0), h.quoted6(hlim=61) / message / ip() / h.udp6 / DATA))
 # fmt: on

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from ipaddress import IPv4Address
+from typing import Any, TypeAlias
 
+from scapy.layers.inet import IP
 from scapy.packet import Packet
 from v6t.audit.clause import (
+    MUST,
     Clause,
     Frame,
     Judgement,
     Level,
     Send,
     Steps,
-    conforms,
-    deviates,
-    not_testable,
 )
-from v6t.audit.match import checksum_error, describe_template, difference
-from v6t.audit.wire import NOTHING, Wire, inner_packet, is_icmp_error, opposite, summary
+from v6t.audit.packets import (
+    NOTHING,
+    PROTOCOLS,
+    Wire,
+    checksum_error,
+    describe_template,
+    difference,
+    inner_packet,
+    is_icmp_error,
+    opposite,
+    ports_of,
+    protocol_of,
+    summary,
+)
 from v6t.plugins.audit_views import SideName
 
 Check: TypeAlias = Callable[[list[Packet]], str]
 """Describes the first fault of the packets that arrived; empty if there is none."""
-Answer: TypeAlias = Packet | Sequence[Packet] | Check | None
-H = TypeVar("H", bound="Hosts")
-Opening: TypeAlias = Generator[Send, Sequence[Frame], H | None]
+Opening: TypeAlias = Generator[Send, Sequence[Frame], "Hosts | None"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +45,11 @@ class Row:
     """Send packets, expect an answer.
 
     Attributes:
-        rfc, section, label, level, title: see :class:`v6t.audit.clause.Clause`.
+        rfc, section, label, title, level: see :class:`v6t.audit.clause.Clause`.
         packet: one packet, or several.
         answer: template of the packet expected, templates of several in any order, a check of all packets
             that arrive, or None if nothing may pass.
         side: link on which the packets are sent.
-        expected: describes the answer; by default the template's fields.
         near: the answer leaves on the link of the packet (hairpinning).
         error: the answer is an ICMP error to the sender, and nothing passes.
         silent: nothing may pass, and no ICMP error may come back.
@@ -48,18 +57,17 @@ class Row:
         quoted: checksums of a quoted packet must be correct, too.
         plain: the packet is as simple as possible; no other packet proves that the device works.
         flow: protocol of the session that a stateful device needs.
-        rate_limited: devices may limit the answer; None: if it is an ICMP error.
+        rate_limited: devices may limit the answer, as they limit ICMP errors.
     """
 
     rfc: str
     section: str
     label: str
-    level: Level
     title: str
     packet: Packet | Sequence[Packet]
-    answer: Answer = None
+    answer: Packet | Sequence[Packet] | Check | None = None
+    level: Level = MUST
     side: SideName = "left"
-    expected: str = ""
     near: bool = False
     error: bool = False
     silent: bool = False
@@ -67,7 +75,7 @@ class Row:
     quoted: bool = False
     plain: bool = False
     flow: str = "udp"
-    rate_limited: bool | None = None
+    rate_limited: bool = False
 
     @property
     def templates(self) -> list[Packet]:
@@ -78,11 +86,10 @@ class Row:
 
     def describe_answer(self) -> str:
         """Describe the answer that is expected."""
-        if self.expected:
-            return self.expected
         if self.answer is None:
             return "nothing" if self.silent else "the packet is dropped"
-        return "; ".join(dict.fromkeys(map(describe_template, self.templates))) or self.title
+        words = dict.fromkeys(map(describe_template, self.templates))
+        return "; ".join(words) or self.title
 
 
 class Hosts:
@@ -92,7 +99,7 @@ class Hosts:
         """Return the simplest packet of the host on a link."""
         raise NotImplementedError
 
-    def open_session(self: H, row: Row, wire: Wire) -> Opening[H]:
+    def open_session(self, row: Row, wire: Wire) -> Opening:
         """Open the session that a row needs in a stateful device.
 
         Returns:
@@ -103,76 +110,69 @@ class Hosts:
         yield Send(())  # this makes the method a generator
 
 
+def find_public_end(
+    wire: Wire, side: SideName, packet: Packet, protocol: str
+) -> Generator[Send, Sequence[Frame], tuple[IPv4Address, int] | None]:
+    """Send a packet to a NAT; return the address and port with which it leaves, or None."""
+    frames = yield Send([wire.frame(side, packet)])
+    for sent in wire.packets(opposite(side), frames):
+        if isinstance(sent, IP) and protocol_of(sent) == PROTOCOLS[protocol]:
+            return IPv4Address(sent.src), ports_of(sent)[0]
+    return None
+
+
 def row_clauses(
-    rows: Callable[[H], Iterable[Row]], hosts: H, wire: Wire
-) -> Generator[Clause, None, None]:
+    hosts: Hosts, wire: Wire, *sources: Callable[[Any], Iterable[Row]]
+) -> Iterator[Clause]:
     """Return the clauses of rows.
 
     Args:
-        rows: returns the rows for hosts; called again once a session shows them otherwise.
         hosts: before any session is open.
         wire: links of the device.
+        sources: return the rows for hosts; called again once a session shows them otherwise.
     """
-    for row in rows(hosts):
-        limited = row.error if row.rate_limited is None else row.rate_limited
-        steps = partial(_open_and_judge, rows, hosts, wire, row)
-        texts = row.rfc, row.section, row.label, row.level, row.title
-        yield Clause(*texts, steps, limited, plain=row.plain)
+    for source in sources:
+        for row in source(hosts):
+            texts = row.rfc, row.section, row.label, row.level, row.title
+            limited = row.error or row.rate_limited
+            yield Clause(
+                *texts, partial(_exchange, source, hosts, wire, row), limited, plain=row.plain
+            )
 
 
-def _open_and_judge(rows: Callable[[H], Iterable[Row]], hosts: H, wire: Wire, row: Row) -> Steps:
+def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
+    """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
     opened = yield from hosts.open_session(row, wire)
     if opened is None:
         problem = "no packet from inside passes, so no session is open"
-        return not_testable(row.describe_answer(), problem)
+        return Judgement("not testable", row.describe_answer(), problem)
     if opened is not hosts:
-        row = next(r for r in rows(opened) if (r.section, r.label) == (row.section, row.label))
-    return (yield from row_steps(row, wire, None if row.plain else opened.plain(row.side)))
-
-
-def row_steps(row: Row, wire: Wire, control: Packet | None) -> Steps:
-    """Send a row's packets and judge the answer.
-
-    Args:
-        row: of an audit.
-        wire: links of the device.
-        control: a plain packet; if it does not pass either, a missing answer proves nothing.
-    """
+        row = next(r for r in source(opened) if (r.section, r.label) == (row.section, row.label))
     packets = [row.packet] if isinstance(row.packet, Packet) else row.packet
     frames = yield Send([wire.frame(row.side, packet) for packet in packets])
-    judgement = judge_row(row, wire, frames)
+    judgement = _judge(row, wire, frames)
     target = row.side if row.near else opposite(row.side)
-    if row.answer is None:
-        needs_control = judgement.verdict == "conforms"
-    else:
-        arrived = wire.packets(target, frames) or wire.describe_bad_lengths(frames)
-        needs_control = judgement.verdict != "conforms" and not arrived
-    if control is None or not needs_control:
+    arrived = wire.packets(target, frames) or wire.describe_bad_lengths(frames)
+    needs_control = (judgement.verdict == "conforms") == (row.answer is None) and not arrived
+    if row.plain or not needs_control:
         return judgement
-    after = yield Send([wire.frame(row.side, control)])
+    after = yield Send([wire.frame(row.side, opened.plain(row.side))])
     if wire.packets(opposite(row.side), after):
         return judgement
-    return not_testable(judgement.expected, f"{judgement.got}, but a plain packet does not pass")
+    got = f"{judgement.got}, but a plain packet does not pass"
+    return replace(judgement, verdict="not testable", got=got)
 
 
-def judge_row(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
-    """Judge what a device sent for a row's packets."""
+def _judge(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
     back = wire.packets(row.side, frames)
     far = back if row.near else wire.packets(opposite(row.side), frames)
     seen, expected = wire.describe(frames), row.describe_answer()
-    if row.answer is not None:
-        wrong = _find_problem(row, far, back)
-        if wrong and wrong != seen:
-            wrong = f"{wrong} ({seen})"
-        return deviates(expected, wrong) if wrong else conforms(expected, seen)
-    passed = [p for p in far if not (row.near and is_icmp_error(p))]
-    malformed = wire.describe_bad_lengths(frames)
-    if passed or malformed:
-        words = f"the packet passed: {summary(passed[0]) if passed else malformed}"
-        return (not_testable if passed and row.only_reply else deviates)(expected, words)
-    if row.silent and back:
-        return deviates(expected, f"an answer: {summary(back[0])}")
-    return conforms(expected, seen)
+    malformed = "" if row.answer is not None else wire.describe_bad_lengths(frames)
+    wrong = f"the packet passed: {malformed}" if malformed else _find_problem(row, far, back)
+    if not wrong:
+        return Judgement("conforms", expected, seen)
+    words = wrong if wrong == seen else f"{wrong} ({seen})"
+    return Judgement("not testable" if far and row.only_reply else "deviates", expected, words)
 
 
 def _find_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
@@ -180,9 +180,11 @@ def _find_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
     if callable(row.answer):
         return row.answer(far)
     templates = row.templates
+    if far and (row.error or row.answer is None):
+        return f"the packet passed: {summary(far[0])}"
+    if row.answer is None:
+        return f"an answer: {summary(back[0])}" if row.silent and back else ""
     if row.error:
-        if far:
-            return f"the packet passed: {summary(far[0])}"
         far = [p for p in back if isinstance(p, type(templates[0])) and is_icmp_error(p)][:1]
         if not far:
             return "no ICMP error"

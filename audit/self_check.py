@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any, get_args
 
 from v6t.analysis.sheet import number_of
@@ -15,7 +15,6 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-    from pydantic.fields import FieldInfo
     from v6t.plugins.base import Technology
 
 EXAMPLES = 5
@@ -68,11 +67,7 @@ class InProcessDevice:
 
 
 def find_accusations(technology: Technology) -> list[str]:
-    """Audit the model in all configurations; describe each deviation.
-
-    Raises:
-        UsageError: no clause applies.
-    """
+    """Audit the model in all configurations; describe each deviation, or raise UsageError."""
     user_params = technology.params.model_dump(exclude_unset=True)
     device, selection = choose_clauses(InProcessDevice(technology), (), user_params)
     progress = AuditProgress()
@@ -131,44 +126,33 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
 
 
 def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:
-    """Return a strategy of parameters: one to three of a technology's, near their defaults."""
+    """Return a strategy of parameters: one to three of a technology's, each valid with the defaults."""
     from hypothesis import strategies as st
 
-    # a NAT whose table is full forwards no packet of the clauses that open no session themselves
-    fields = {
-        name: _draw(field)
-        for name, field in kind.params_model.model_fields.items()
-        if not name.endswith("_limit")
-    }
-    drawn = {name: values for name, values in fields.items() if values is not None}
+    def is_valid(name: str, value: Any) -> bool:
+        try:
+            kind.params_model(**{name: value})
+        except (UsageError, ValueError):
+            return False
+        return True
+
+    drawn = {}
+    for name, field in kind.params_model.model_fields.items():
+        near = _values_near(field.get_default(call_default_factory=True), field.annotation)
+        if values := [value for value in near if is_valid(name, value)]:
+            drawn[name] = st.sampled_from(values)
     if not drawn:
         return st.just({})
     names = st.lists(st.sampled_from(sorted(drawn)), min_size=1, max_size=3, unique=True)
     return names.flatmap(lambda some: st.fixed_dictionaries({name: drawn[name] for name in some}))
 
 
-def _draw(field: FieldInfo) -> SearchStrategy[Any] | None:
-    """Return a strategy of a parameter's values; None if only its default is known to be valid."""
-    from hypothesis import strategies as st
-
-    default = field.get_default(call_default_factory=True)
+def _values_near(default: Any, annotation: Any) -> Sequence[Any]:
+    """Return candidates for a parameter; none if only its default is known to be valid."""
     if isinstance(default, bool):
-        return st.booleans()
+        return [False, True]
     if isinstance(default, int):
-        low = max([default - NEIGHBORHOOD, *_limits(field, ge=0, gt=1)])
-        high = min([default + NEIGHBORHOOD, *_limits(field, le=0, lt=-1)])
-        return st.integers(low, high) if low <= high else None
+        return range(default - NEIGHBORHOOD, default + NEIGHBORHOOD + 1)
     if isinstance(default, IPv4Address | IPv6Address):
-        near = st.integers(0, NEIGHBORHOOD)
-        return near.map(lambda offset: str(ip_address(int(default) + offset)))
-    choices = [value for value in get_args(field.annotation) if isinstance(value, str | int)]
-    return st.sampled_from(choices) if choices else None
-
-
-def _limits(field: FieldInfo, **distances: int) -> Iterator[int]:
-    """Return the limits of an integer, each with the distance that makes it inclusive."""
-    for name, distance in distances.items():
-        for constraint in field.metadata:
-            limit = getattr(constraint, name, None)
-            if limit is not None:
-                yield limit + distance
+        return [str(default + offset) for offset in range(NEIGHBORHOOD + 1)]
+    return [value for value in get_args(annotation) if isinstance(value, str | int)]

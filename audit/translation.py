@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
-from v6t.audit import rfc6052, rfc7915_icmp, rfc7915_ipv4, rfc7915_ipv6
-from v6t.audit.clause import Clause, Subject, Suite
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
+from scapy.packet import Raw
+from v6t.audit import rfc7915, rfc7915_icmp
+from v6t.audit.clause import MAY, SHOULD, Clause, Subject, Suite
 from v6t.audit.customer_edge import port_rows
-from v6t.audit.hosts import TranslatorHosts
+from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header
+from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row, row_clauses
+from v6t.plugins.address_mappings import WELL_KNOWN, embed
 from v6t.plugins.audit_views import (
     MAPPED_HOST,
     OVERLAPPING_MAPPINGS,
@@ -37,56 +42,120 @@ class TranslationSuite(Suite):
     title = "RFC 7915 both ways, prefixes of RFC 6052, address tables of RFC 7757"
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
-        h = _hosts(subject)
-        if h is None or rfc6052.hidden_address(h):
-            return
-        sources: list[Callable[[TranslatorHosts], Iterable[Row]]] = [
-            rfc7915_ipv6.rows,
-            rfc7915_ipv4.rows,
-            rfc7915_ipv4.size_rows,
-            rfc7915_icmp.rows_from_ipv4,
-            rfc7915_icmp.rows_from_ipv6,
-        ]
-        edge = subject.find(CustomerEdge)
-        if edge is not None:
-            sources.append(partial(port_rows, ports=edge.ports))
-        for rows in sources:
-            yield from row_clauses(rows, h, h.wire)
-
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
-        """Refuse hosts without global addresses behind the well-known prefix."""
-        h = _hosts(subject)
-        hidden = None if h is None else rfc6052.hidden_address(h)
-        return None if hidden is None else rfc6052.prefix_requirement(hidden)
-
-    def variant_clauses(self, subject: Subject, variant: str) -> Iterable[Clause]:
-        """Return a packet each way for each prefix and table, and what the well-known prefix refuses."""
-        h = _hosts(subject)
-        if h is None or (variant != WELL_KNOWN_PREFIX and rfc6052.hidden_address(h)):
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+        """Return RFC 7915; in a variant, a packet each way or what the well-known prefix refuses."""
+        h = _find_hosts(subject)
+        if h is None or (variant != WELL_KNOWN_PREFIX and _hidden_address(h)):
             return ()
-        rows: Callable[[TranslatorHosts], Iterable[Row]]
-        if variant == RAISED_MTU:
+        table, edge, sources = h.view.table, subject.find(CustomerEdge), []
+        if not variant:
+            icmp = rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6
+            sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4, *icmp]
+            if edge is not None:
+                sources.append(partial(port_rows, ports=edge.ports))
+        elif variant == RAISED_MTU:
             h = replace(h, view=replace(h.view, lowest_ipv6_mtu=1400))
-            rows = partial(rfc7915_ipv4.rows_without_df, suffix="-1400")
+            sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
         elif variant == WELL_KNOWN_PREFIX:
             neighbors = subject.neighbors[h.view.four_side]
             local = next(a for a in neighbors if isinstance(a, IPv4Address))
-            rows = partial(rfc6052.well_known_rows, local=local)
-        elif variant == PREFIX_BESIDE_MAPPINGS and h.view.table and h.view.table.prefix:
-            rows = partial(rfc6052.hairpin_rows, prefix=h.view.table.prefix)
+            sources = [partial(well_known_rows, local=local)]
+        elif variant == PREFIX_BESIDE_MAPPINGS and table and table.prefix:
+            sources = [partial(hairpin_rows, prefix=table.prefix)]
         elif variant in _MAPPED_TO:
             view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
-            h = TranslatorHosts.from_view(view, h.wire)
-            rows = partial(rfc6052.table_rows, longest=variant == OVERLAPPING_MAPPINGS)
+            h = replace(h, view=view, six4=MAPPED_HOST)
+            sources = [partial(table_rows, longest=variant == OVERLAPPING_MAPPINGS)]
         elif is_prefix_variant(variant):
-            length = int(variant.rpartition("/")[2])
-            rows = partial(rfc6052.prefix_rows, length=length)
-        else:
-            return ()
-        return row_clauses(rows, h, h.wire)
+            sources = [partial(prefix_rows, length=int(variant.rpartition("/")[2]))]
+        return row_clauses(h, subject.wire, *sources)
+
+    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+        """Refuse hosts without global addresses behind the well-known prefix."""
+        h = _find_hosts(subject)
+        hidden = None if h is None else _hidden_address(h)
+        return None if hidden is None else prefix_requirement(hidden)
 
 
-def _hosts(subject: Subject) -> TranslatorHosts | None:
+# fmt: off
+def prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
+    """Return the clauses of RFC 6052 about a prefix of some length."""
+    v, row = h.view, partial(Row, "RFC 6052", "2.2", plain=True)
+    yield row(f"up-{length}", f"an IPv4 address is found behind a prefix of /{length}",
+              h.plain(v.six_side), h.at4() / UDP(), side=v.six_side)
+    yield row(f"down-{length}",
+              f"an IPv4 address is embedded behind a prefix of /{length}, bits 64 to 71 zero",
+              h.plain(v.four_side), h.at6() / UDP(), side=v.four_side)
+
+
+def well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
+    """Return the clauses about the well-known prefix.
+
+    Args:
+        h: hosts, of which the one behind the prefix has a global address.
+        local: an address on the IPv4 link, which is not global.
+    """
+    v, row = h.view, partial(Row, "RFC 6052", "3.1")
+    address = v.four if v.four.is_global else v.six4[0]
+    yield row("global", f"{address}, which is global, may stand behind the prefix",
+              h.plain(v.six_side), h.at4() / UDP(), MAY, side=v.six_side, plain=True)
+    end, words = ("src", "from") if v.prefix_side == "six" else ("dst", "for")
+    yield row("not-global", f"a packet {words} {local}, which is not global, behind the prefix is dropped",
+              h.ip6(**{end: str(embed(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.six_side)
+    if not v.stateful and end == "dst":
+        yield row("not-represented", f"the well-known prefix does not represent {local}, which is not global",
+                  h.ip4(src=str(local)) / h.udp4 / Raw(DATA), side=v.four_side)
+
+
+def table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
+    """Return the clauses of RFC 7757 about a mapped address: overlapping or of unlike lengths."""
+    v, row, name = h.view, partial(Row, "RFC 7757", plain=True), "longest" if longest else "padded"
+    yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.six}: "
+              + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
+              h.plain(v.four_side), h.at6() / UDP(), side=v.four_side)
+    source = v.six if longest else v.six + 7
+    yield row("3.3.2", name, f"{source} becomes {MAPPED_HOST}: "
+              + ("the longest IPv6 prefix tells" if longest else "bits behind the suffix are discarded"),
+              h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.six_side)
+
+
+def hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
+    """Return the clauses of RFC 7757 about two neighbors with mappings, which the prefix names, too."""
+    near = partial(Row, "RFC 7757", "4.2", level=SHOULD, side=h.view.six_side, near=True)
+    one, two = h.view.six, h.view.six + 1
+    name1, name2 = (str(embed(prefix, h.view.six4[0] + n)) for n in (0, 1))
+    request, reply = UDP(sport=PORT, dport=SERVER_PORT), UDP(sport=SERVER_PORT, dport=PORT)
+    yield near("hairpin",
+               "a host with a mapping reaches another one by the prefix, and is named by the prefix itself",
+               header(one, name2) / request / DATA, IPv6(src=name1, dst=str(two)) / UDP())
+    yield near("hairpin-answer", "the answer comes back from the address that was asked",
+               header(two, name1) / reply / DATA, IPv6(src=name2, dst=str(one)) / UDP())
+    about = header(name1, two) / request / Raw(data(40))
+    yield near("hairpin-error", "an ICMPv6 error about the datagram comes back about what its sender sent",
+               header(two, name1) / ICMPv6DestUnreach(code=4) / about,
+               IPv6(src=name2, dst=str(one)) / ICMPv6DestUnreach() / IPv6(src=str(one), dst=name2),
+               rate_limited=True)
+# fmt: on
+
+
+def prefix_requirement(address: IPv4Address) -> tuple[str, str]:
+    """Return why clauses cannot be tested behind the well-known prefix, and what to set."""
+    return (
+        f"{address} is not a global address, and correct devices drop what the well-known prefix makes "
+        "of it (RFC 6052, section 3.1)",
+        f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses",
+    )
+
+
+def _find_hosts(subject: Subject) -> TranslatorHosts | None:
     view = subject.find(Translator)
-    return None if view is None else TranslatorHosts.from_view(view, subject.wire)
+    if view is None:
+        return None
+    mtu6, mtu4 = subject.wire.mtu(view.six_side), subject.wire.mtu(view.four_side)
+    return TranslatorHosts(view, mtu6, mtu4, view.six4[0], view.port)
+
+
+def _hidden_address(h: TranslatorHosts) -> IPv4Address | None:
+    """Return a host's address that the well-known prefix must not represent, or None."""
+    hosts = ((h.view.six, h.view.six4[0]), (h.view.four6, h.view.four))
+    return next((four for six, four in hosts if six in WELL_KNOWN and not four.is_global), None)

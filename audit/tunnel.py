@@ -5,40 +5,66 @@ RFC 2473 for IPv4 in IPv6, RFC 4213 for IPv6 in IPv4, RFC 6040 for ECN and RFC 6
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from ipaddress import IPv4Address
 from typing import Any
 
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import MAY, MUST, Clause, Subject, Suite
-from v6t.audit.hosts import DATA, TTL, data, find_public_end, header
-from v6t.audit.match import Condition, allow
-from v6t.audit.row import Hosts, Opening, Row, row_clauses
-from v6t.audit.wire import Wire, inner_packet, join_fragments, parse, transport_octets
+from v6t.audit.clause import MAY, Clause, Subject, Suite
+from v6t.audit.packets import (
+    DATA,
+    TTL,
+    Condition,
+    Wire,
+    allow,
+    data,
+    header,
+    inner_packet,
+    ip,
+    join_fragments,
+    parse,
+    transport_octets,
+)
+from v6t.audit.row import Hosts, Opening, Row, find_public_end, row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
 
 CODEPOINTS = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
-ECN_OUT = {
-    (0, 0): 0, (0, 1): 0, (0, 2): 0, (0, 3): None,
-    (2, 0): 2, (2, 1): 1, (2, 2): 2, (2, 3): 3,
-    (1, 0): 1, (1, 1): 1, (1, 2): 1, (1, 3): 3,
-    (3, 0): 3, (3, 1): 3, (3, 2): 3, (3, 3): 3,
-}  # fmt: skip
-"""RFC 6040, figure 4, by inner and outer codepoint; None: dropped."""
+ECN_OUT = {0: (0, 0, 0, None), 2: (2, 1, 2, 3), 1: (1, 1, 1, 3), 3: (3, 3, 3, 3)}
+"""RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped."""
 EF = Condition("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
+
+
+class TunnelSuite(Suite):
+    """For devices in which tunnels end."""
+
+    name = "tunnel"
+    title = "Tunnels: TTL, DSCP, ECN, sizes, fragments, malformed packets"
+    core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
+
+    def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
+        view = subject.find(TunnelEnd)
+        if view is None or variant:
+            return ()
+        has_nat = subject.find(Nat) is not None
+        h = TunnelHosts(view, subject.wire.mtu(view.side), view.outer or view.inner, has_nat)
+        if view.inner[0].version == 6:
+            return row_clauses(h, subject.wire, six_in_four_rows, ecn_rows)
+        sources = out_rows, into_rows, ecn_rows, size_rows, malformed_rows
+        return row_clauses(h, subject.wire, *sources)
 
 
 @dataclass(frozen=True)
 class TunnelHosts(Hosts):
     """Both hosts of a tunnel.
 
+    ``up`` makes tunnel packets, ``outer / inner``, and ``down`` packets for the host behind the tunnel.
+    ``at_host`` and ``at_remote`` are templates of what the device sends.
+
     Attributes:
-        view: the tunnel.
-        mtu: of its link.
+        mtu: of the tunnel's link.
         outer_host: the host behind the tunnel as the other host sees it.
         nat: a NAT is behind the tunnel's end (DS-Lite).
     """
@@ -48,7 +74,7 @@ class TunnelHosts(Hosts):
     outer_host: tuple[Address, int]
     nat: bool = False
 
-    def open_session(self, row: Row, wire: Wire) -> Opening[TunnelHosts]:
+    def open_session(self, row: Row, wire: Wire) -> Opening:
         """Open a session if a NAT chooses how the host appears."""
         if row.side == self.view.side or self.view.outer is not None:
             return self
@@ -59,194 +85,157 @@ class TunnelHosts(Hosts):
         return self.up() if side == self.view.side else self.down()
 
     def inner(self, payload: bytes = DATA, **fields: Any) -> Packet:
-        """Return a packet of the host behind the tunnel."""
-        (source, sport), (destination, dport) = self.view.inner, self.view.host
-        return header(source, destination, **fields) / UDP(sport=sport, dport=dport) / payload
+        return _datagram(self.view.inner, self.view.host, payload, **fields)
 
     def outer(self, **fields: Any) -> Packet:
-        """Return the header of a tunnel packet for the device."""
         return header(self.view.remote, self.view.local, **fields)
 
     def up(self, inner: Packet | None = None, **fields: Any) -> Packet:
-        """Return a tunnel packet for the device."""
         return self.outer(**fields) / (self.inner() if inner is None else inner)
 
     def down(self, payload: bytes = DATA, **fields: Any) -> Packet:
-        """Return a packet for the host behind the tunnel."""
-        (source, sport), (destination, dport) = self.view.host, self.outer_host
-        return header(source, destination, **fields) / UDP(sport=sport, dport=dport) / payload
+        return _datagram(self.view.host, self.outer_host, payload, **fields)
 
-    def at_host(self, **fields: Any) -> Packet:
-        """Return a template of what leaves the tunnel."""
-        return type(self.inner())(dst=str(self.view.host[0]), **fields)
+    def at_host(self) -> Packet:
+        return ip(self.view.host[0].version, dst=str(self.view.host[0])) / UDP()
 
     def at_remote(self, **fields: Any) -> Packet:
-        """Return a template of the device's tunnel packets."""
-        return type(self.outer())(src=str(self.view.local), dst=str(self.view.remote), **fields)
-
-
-class TunnelSuite(Suite):
-    """For devices in which tunnels end."""
-
-    name = "tunnel"
-    title = "Tunnels: TTL, DSCP, ECN, sizes, fragments, malformed packets"
-    core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
-
-    def clauses(self, subject: Subject) -> Iterator[Clause]:
-        view = subject.find(TunnelEnd)
-        if view is None:
-            return
-        has_nat = subject.find(Nat) is not None
-        h = TunnelHosts(view, subject.wire.mtu(view.side), view.outer or view.inner, has_nat)
-        sources = (out_rows, into_rows, ecn_rows, size_rows, malformed_rows)
-        if not isinstance(view.inner[0], IPv4Address):
-            sources = (six_in_four_rows, ecn_rows)
-        for rows in sources:
-            yield from row_clauses(rows, h, subject.wire)
+        ends = {"src": str(self.view.local), "dst": str(self.view.remote)}
+        return ip(self.view.local.version, **ends, **fields)
 
 
 # fmt: off
 def out_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about what leaves the tunnel."""
-    out = partial(Row, "RFC 2473", "3.3", side=h.view.side)
-    whole = h.at_host() / UDP() / Raw(DATA)
+    out, whole = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.at_host() / Raw(DATA)
     # RFC 8200, sections 4 and 4.2: a destination processes options, and skips those of type 4
     limit = IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=4, optlen=1, optdata=b"\4")])
-    yield out("decapsulated", MUST,
-              "the packet in a tunnel leaves it unchanged in data, with right checksums",
+    yield out("decapsulated", "the packet in a tunnel leaves it unchanged in data, with right checksums",
               h.up(), whole, plain=True)
-    yield out("encapsulation-limit", MUST,
-              "a tunnel packet with an encapsulation limit option is decapsulated",
+    yield out("encapsulation-limit", "a tunnel packet with an encapsulation limit option is decapsulated",
               h.outer() / limit / h.inner(), whole)
-    yield out("ttl-out", MAY,
-              "the inner TTL is one less when a router has forwarded the packet from a tunnel",
-              h.up(), IP(ttl=TTL - 1))
-    yield out("outer-hop-limit", MUST, "the hop limit of the tunnel has no part in the inner TTL",
+    yield out("ttl-out", "the inner TTL is one less when a router has forwarded the packet from a tunnel",
+              h.up(), IP(ttl=TTL - 1), MAY)
+    yield out("outer-hop-limit", "the hop limit of the tunnel has no part in the inner TTL",
               h.up(ttl=3), allow(IP(), ttl=Condition("not 2 or 3", lambda ttl: ttl not in (2, 3))))
-    yield out("df-out", MUST, "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
+    yield out("df-out", "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
 
 
 def into_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about what enters the tunnel."""
-    into, dscp = partial(Row, "RFC 2473", side=h.view.far_side), partial(Row, "RFC 6333", "7.1", level=MUST)
-    tunnel = h.at_remote()
-    yield into("3.1", "encapsulated", MUST, "a packet for a customer is put into the customer's tunnel",
+    into, tunnel = partial(Row, "RFC 2473", side=h.view.far_side), h.at_remote()
+    yield into("3.1", "encapsulated", "a packet for a customer is put into the customer's tunnel",
                h.down(), tunnel / IP(dst=str(h.view.inner[0])) / UDP() / Raw(DATA), plain=True)
-    yield into("3.1", "ttl-into", MUST, "the inner TTL is one less when a router has put it into a tunnel",
+    yield into("3.1", "ttl-into", "the inner TTL is one less when a router has put it into a tunnel",
                h.down(), tunnel / IP(ttl=TTL - 1))
-    yield into("6.3", "tunnel-hop-limit", MUST,
-               "the hop limit of the tunnel is set independently of the inner TTL",
+    yield into("6.3", "tunnel-hop-limit", "the hop limit of the tunnel is set independently of the inner TTL",
                h.down(ttl=2), allow(tunnel, hlim=Condition("above 2", lambda hlim: hlim > 2)) / IP())
-    yield into("3.1", "ttl-1", MUST, "a packet with TTL 1 for a tunnel is discarded and its sender told",
+    yield into("3.1", "ttl-1", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                h.down(ttl=1), IP() / ICMP(type=11, code=0), error=True)
-    yield into("3.1", "df-into", MUST, "DF of the inner packet stays", h.down(flags="DF"),
-               tunnel / IP(flags="DF"))
-    yield dscp("dscp-into", title="the DSCP of IPv4 is carried over to the tunnel's header",
-               packet=h.down(tos=0xB8), answer=allow(tunnel, tc=EF) / IP(), side=h.view.far_side)
+    yield into("3.1", "df-into", "DF of the inner packet stays", h.down(flags="DF"), tunnel / IP(flags="DF"))
+    dscp = partial(Row, "RFC 6333", "7.1")
+    yield dscp("dscp-into", "the DSCP of IPv4 is carried over to the tunnel's header",
+               h.down(tos=0xB8), allow(tunnel, tc=EF) / IP(), side=h.view.far_side)
     if h.view.copies_dscp:
-        yield dscp("dscp-out", title="the DSCP of the tunnel's header is carried over to IPv4",
-                   packet=h.up(h.inner(tos=0x28), tos=0xB8), answer=allow(IP(), tos=EF), side=h.view.side)
+        yield dscp("dscp-out", "the DSCP of the tunnel's header is carried over to IPv4",
+                   h.up(h.inner(tos=0x28), tos=0xB8), allow(IP(), tos=EF), side=h.view.side)
 
 
 def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses of RFC 6040."""
     def ecn(template: Packet, codepoint: int) -> Packet:
-        field = "tos" if isinstance(template, IP) else "tc"
-        return allow(template,
-                     **{field: Condition(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)})
+        condition = Condition(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)
+        return allow(template, **{"tos" if isinstance(template, IP) else "tc": condition})
 
-    anything = type(h.inner())()
-    for (inner, outer), codepoint in ECN_OUT.items():
-        result = "dropped" if codepoint is None else f"{CODEPOINTS[codepoint]} leaves the tunnel"
-        yield Row("RFC 6040", "4.2", f"ecn-{inner}-{outer}", MUST,
-                  f"inner {CODEPOINTS[inner]}, outer {CODEPOINTS[outer]}: {result}",
-                  h.up(h.inner(tos=inner), tos=outer),
-                  None if codepoint is None else ecn(anything, codepoint),
-                  side=h.view.side)
+    anything = ip(h.view.inner[0].version)
+    for inner, results in ECN_OUT.items():
+        for outer, codepoint in enumerate(results):
+            result = "dropped" if codepoint is None else f"{CODEPOINTS[codepoint]} leaves the tunnel"
+            yield Row("RFC 6040", "4.2", f"ecn-{inner}-{outer}",
+                      f"inner {CODEPOINTS[inner]}, outer {CODEPOINTS[outer]}: {result}",
+                      h.up(h.inner(tos=inner), tos=outer),
+                      None if codepoint is None else ecn(anything, codepoint), side=h.view.side)
     for codepoint in (1, 2, 3):
-        yield Row("RFC 6040", "4.1", f"ecn-into-{codepoint}", MUST,
-                  f"{CODEPOINTS[codepoint]} is copied to the tunnel's header",
-                  h.down(tos=codepoint), ecn(h.at_remote(), codepoint) / ecn(anything, codepoint),
-                  side=h.view.far_side)
+        yield Row("RFC 6040", "4.1", f"ecn-into-{codepoint}",
+                  f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.down(tos=codepoint),
+                  ecn(h.at_remote(), codepoint) / ecn(anything, codepoint), side=h.view.far_side)
 
 
 def size_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about packets that do not fit, and about fragments."""
-    rfc6333 = partial(Row, "RFC 6333", "6.3", level=MUST)
-    too_big = rfc6333 if h.nat else partial(Row, "RFC 2473", "7.2", level=MUST)
-    reassembly = rfc6333 if h.nat else partial(Row, "RFC 2473", "3.3", level=MUST)
-    largest, payload = data(h.mtu - 28), data(600)
-    yield Row("RFC 2473", "7.2", "df-too-big", MUST,
+    largest, payload, octets = data(h.mtu - 28), data(600), bytes(h.inner(data(600)))
+    yield Row("RFC 2473", "7.2", "df-too-big",
               "a packet with DF that does not fit the tunnel is discarded and its sender told",
               h.down(largest, flags="DF"), IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu - 40), error=True,
               side=h.view.far_side)
-    yield too_big("no-df-too-big",
-                  title="a packet without DF that does not fit is encapsulated, then fragmented",
-                  packet=h.down(largest), answer=partial(_fragmented_outside, h, largest),
-                  side=h.view.far_side,
-                  expected=f"IPv6 fragments of at most {h.mtu} octets")
-    octets = bytes(h.inner(payload))
+    yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "7.2")), "no-df-too-big",
+              "a packet without DF that does not fit is encapsulated, then fragmented",
+              h.down(largest), partial(_check_fragments, h, largest), side=h.view.far_side)
     for name, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
         part = partial(IPv6ExtHdrFragment, nh=4, id=0x51000000 + order)
         parts = [h.outer() / part(m=1) / Raw(octets[:400]), h.outer() / part(offset=50) / Raw(octets[400:])]
-        yield reassembly(f"reassembly-{name}", title=f"a fragmented tunnel packet is reassembled ({words})",
-                         packet=parts[::order], answer=IP() / UDP() / Raw(payload), side=h.view.side)
+        yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "3.3")), f"reassembly-{name}",
+                  f"a fragmented tunnel packet is reassembled ({words})",
+                  parts[::order], IP() / UDP() / Raw(payload), side=h.view.side)
 
 
 def malformed_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses about tunnel packets that must be dropped."""
     drop = partial(Row, "RFC 2473", "3.3", side=h.view.side)
     native = IPv6(src=str(h.view.remote), dst="2001:db8:7::2") / UDP(sport=1, dport=2) / DATA
-    yield drop("wrong-version", MUST, "IPv6 behind the next header of IPv4 is dropped",
-               h.outer(nh=4) / native)
-    yield drop("short", MUST, "a tunnel packet with less than an IPv4 header in it is dropped",
+    yield drop("wrong-version", "IPv6 behind the next header of IPv4 is dropped", h.outer(nh=4) / native)
+    yield drop("short", "a tunnel packet with less than an IPv4 header in it is dropped",
                h.outer(nh=4) / Raw(bytes(h.inner())[:12]))
-    yield drop("inner-length", MUST, "an inner packet longer than the tunnel packet is dropped",
+    yield drop("inner-length", "an inner packet longer than the tunnel packet is dropped",
                h.up(h.inner(len=900)))
     wrong = int.from_bytes(bytes(h.inner())[10:12], "big") ^ 0xFF00
-    yield Row("RFC 1812", "5.2.2", "inner-checksum", MUST,
+    yield Row("RFC 1812", "5.2.2", "inner-checksum",
               "an inner packet with a wrong header checksum is dropped",
               h.up(h.inner(chksum=wrong)), side=h.view.side)
     if h.view.shared and not h.nat:
-        yield drop("nested", MAY,
-                   "IPv4 in IPv4 in IPv6 has no port, and is dropped where addresses are shared",
-                   h.outer() / header(h.view.inner[0], h.view.host[0]) / h.inner())
+        yield drop("nested", "IPv4 in IPv4 in IPv6 has no port, and is dropped where addresses are shared",
+                   h.outer() / header(h.view.inner[0], h.view.host[0]) / h.inner(), level=MAY)
 
 
 def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     """Return the clauses of RFC 4213 about IPv6 in IPv4."""
     out, into = (partial(Row, "RFC 4213", side=side) for side in (h.view.side, h.view.far_side))
     tunnel = h.at_remote(proto=41)
-    yield out("3.6", "decapsulated", MUST, "the packet in a tunnel leaves it unchanged in data",
-              h.up(), h.at_host() / UDP() / Raw(DATA), plain=True)
-    yield out("3.6", "outer-ttl", MUST, "the TTL of the tunnel has no part in the inner hop limit",
+    yield out("3.6", "decapsulated", "the packet in a tunnel leaves it unchanged in data",
+              h.up(), h.at_host() / Raw(DATA), plain=True)
+    yield out("3.6", "outer-ttl", "the TTL of the tunnel has no part in the inner hop limit",
               h.up(ttl=3), IPv6(hlim=TTL - 1))
-    yield out("3.3", "hop-limit-1", MUST,
-              "a packet whose hop limit ends in the device does not leave the tunnel",
+    yield out("3.3", "hop-limit-1", "a packet whose hop limit ends in the device does not leave the tunnel",
               h.up(h.inner(ttl=1)))
-    yield out("3.6", "wrong-version", MUST, "IPv4 behind the protocol of IPv6 is dropped",
+    yield out("3.6", "wrong-version", "IPv4 behind the protocol of IPv6 is dropped",
               h.outer(proto=41) / Raw(bytes(header(h.view.remote, h.view.local))))
-    yield out("3.6", "short", MUST, "a tunnel packet with less than an IPv6 header in it is dropped",
+    yield out("3.6", "short", "a tunnel packet with less than an IPv6 header in it is dropped",
               h.outer(proto=41) / Raw(bytes(h.inner())[:32]))
-    yield out("3.6", "inner-length", MUST, "an inner packet longer than the tunnel packet is dropped",
+    yield out("3.6", "inner-length", "an inner packet longer than the tunnel packet is dropped",
               h.up(h.inner(plen=900)))
     for name, source in (("multicast", "ff02::1"), ("loopback", "::1"), ("unspecified", "::")):
-        yield out("3.6", f"source-{name}", MUST, f"a packet in a tunnel from {source} is dropped",
+        yield out("3.6", f"source-{name}", f"a packet in a tunnel from {source} is dropped",
                   h.up(h.inner(src=source)))
-    yield into("3.5", "encapsulated", MUST, "a packet for a customer is put into the customer's tunnel",
+    yield into("3.5", "encapsulated", "a packet for a customer is put into the customer's tunnel",
                h.down(), tunnel / IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA),
                plain=True)
-    yield into("3.3", "tunnel-ttl", MUST, "the TTL of the tunnel is set independently of the inner hop limit",
+    yield into("3.3", "tunnel-ttl", "the TTL of the tunnel is set independently of the inner hop limit",
                h.down(ttl=2), allow(tunnel, ttl=Condition("above 2", lambda ttl: ttl > 2)))
 # fmt: on
 
 
-def _fragmented_outside(h: TunnelHosts, payload: bytes, far: list[Packet]) -> str:
+def _datagram(
+    source: tuple[Address, int], target: tuple[Address, int], payload: bytes, **fields: Any
+) -> Packet:
+    return header(source[0], target[0], **fields) / UDP(sport=source[1], dport=target[1]) / payload
+
+
+def _check_fragments(h: TunnelHosts, payload: bytes, far: list[Packet]) -> str:
     """Check the fragments of a packet that did not fit the tunnel."""
     if any(len(bytes(p)) > h.mtu for p in far):
         return "a packet that is longer than the link's MTU"
-    if any(p.haslayer(IPv6ExtHdrFragment) for p in far):
-        inner = parse(join_fragments(p for p in far if p.haslayer(IPv6ExtHdrFragment)))
+    if parts := [p for p in far if p.haslayer(IPv6ExtHdrFragment)]:
+        inner = parse(join_fragments(parts))
         complete = inner is not None and transport_octets(inner)[8:] == payload
         return "" if complete else "the fragments do not make up the packet"
     inners = list(filter(None, map(inner_packet, far)))

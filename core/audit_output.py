@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from v6t.analysis.report.render import to_html, to_markdown
-from v6t.audit.document import audit_document, to_junit
-from v6t.audit.record import AuditRecord
+from v6t.audit.record import AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
 from v6t.base.storage import write_atomically
 from v6t.core.runs.rundir import AUDIT, CONFIG

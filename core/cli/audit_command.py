@@ -135,9 +135,9 @@ def command(
         LASTING_S,
         AuditProgress,
         AuditRequest,
+        Listening,
         run_audit,
     )
-    from v6t.audit.runner import Listening
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import of_device, signals
@@ -275,7 +275,7 @@ def _show(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(record.to_json(), indent=1))
         return
-    from v6t.audit.document import audit_document
+    from v6t.audit.record import audit_document
     from v6t.core.cli.document_view import print_document
 
     print_document(audit_document(record, every=every))

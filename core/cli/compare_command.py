@@ -92,8 +92,7 @@ def _give(found: Comparison, output: Path | None, as_json: bool) -> None:
 def _compare_audits(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
-    from v6t.audit.document import comparison_document, comparison_to_json
-    from v6t.audit.record import audit_from
+    from v6t.audit.record import audit_from, comparison_document, comparison_to_json
     from v6t.base.files import read_json
     from v6t.core.cli.document_view import give
     from v6t.core.runs.rundir import AUDIT

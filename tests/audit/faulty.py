@@ -120,7 +120,7 @@ def forward(
 
 def put(at: int, value: int) -> Callable[[Octets], None]:
     def change(packet: Octets) -> None:
-        packet[at] = value
+        packet[at] = value & 0xFF
 
     return change
 
@@ -135,3 +135,7 @@ def plus(at: int, difference: int) -> Callable[[Octets], None]:
 def without_errors(came: bytes, left: bytes) -> bytes | None:
     """The device never sends an ICMP error of its own."""
     return None if version(came) == version(left) else left
+
+
+def drop(when: Callable[[bytes], bool]) -> Callable[[bytes], bytes | None]:
+    return lambda p: None if when(p) else p

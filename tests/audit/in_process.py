@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from v6t.audit.auditor import Listening, Outcome, carry_out
 from v6t.audit.clause import Clause, Subject, subject_of
-from v6t.audit.runner import Listening, Outcome, carry_out
 from v6t.audit.self_check import DeviceProbe
 from v6t.plugins.base import Technology
 

@@ -1,27 +1,31 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from v6t.audit import auditor
 from v6t.audit.auditor import (
+    TRIES,
     AuditProgress,
     AuditRequest,
+    Listening,
+    carry_out,
     check_core,
     choose_clauses,
     core_clauses,
     find_uncovered_rfcs,
     run_audit,
 )
-from v6t.audit.clause import Frame
+from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send, Steps, Verdict
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.self_check import DeviceProbe
 from v6t.base.errors import DutError, UsageError
 from v6t.plugins.base import Technology
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat64 import Nat64
 from v6t.plugins.siit import Clat, Siit
 from v6t.tests.audit.in_process import with_params
 
@@ -206,3 +210,85 @@ def test_core_of_silent_device_deviates() -> None:
 def test_rfcs_without_clauses_are_listed() -> None:
     _, selection = choose_clauses(Device(Nat44()), (), ())
     assert find_uncovered_rfcs(Nat44(), selection) == ["RFC 3022"]
+
+
+def test_nat_with_session_limit_is_emptied_before_each_clause() -> None:
+    device = Device(with_params(Nat64(), session_limit=2))
+    progress, _ = audit(device, variants=False, clauses=["rfc7915-4."])
+    assert len(progress.findings) > 10
+    assert {f.verdict for f in progress.findings} == {"conforms"}
+
+
+class Recorder(DeviceProbe):
+    """A device that answers its third exchange only, and cannot be flushed."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.quiet: list[float] = []
+
+    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+        self.quiet.append(quiet_s)
+        return [Frame("left", b"")] if len(self.quiet) == TRIES else []
+
+    def flush(self) -> None:
+        raise ProbeUnable("no way")
+
+
+def clause_with(verdicts: Iterable[Verdict], level: str = "MUST", lasts_s: float = 0.0) -> Clause:
+    answers = iter(verdicts)
+
+    def steps() -> Steps:
+        yield Send(())
+        return Judgement(next(answers), "", "")
+
+    return Clause("RFC 1", "1", "c", level, "it does", steps, lasts_s=lasts_s)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "tries", "verdict"),
+    [
+        (["conforms"], 1, "conforms"),
+        (["deviates", "conforms"], 2, "conforms"),
+        (["deviates"] * 3, 3, "deviates"),
+        (["not testable", "deviates", "deviates"], 3, "deviates"),
+        (["deviates", "not testable", "not testable"], 3, "deviates"),
+        (["deviates", "not testable", "conforms"], 3, "conforms"),
+    ],
+)
+def test_clause_that_does_not_conform_is_repeated(
+    verdicts: list[Verdict], tries: int, verdict: str
+) -> None:
+    outcome = carry_out(clause_with(verdicts), Recorder(), Listening())
+    assert (outcome.tries, outcome.judgement.verdict) == (tries, verdict)
+
+
+def test_clause_that_lasts_long_is_tried_once() -> None:
+    outcome = carry_out(clause_with(["deviates"], lasts_s=60), Recorder(), Listening())
+    assert outcome.tries == 1
+
+
+def test_may_that_is_not_followed_is_information() -> None:
+    outcome = carry_out(clause_with(["deviates"] * 3, "MAY"), Recorder(), Listening())
+    assert outcome.judgement.verdict == "information"
+
+
+def test_each_try_listens_longer_after_a_frame() -> None:
+    def steps() -> Steps:
+        heard = yield Send(())
+        return Judgement("conforms" if heard else "deviates", "a frame", "nothing")
+
+    probe = Recorder()
+    clause = Clause("RFC 1", "1", "late", "MUST", "it comes late", steps)
+    assert carry_out(clause, probe, Listening(1, 1)).judgement.verdict == "conforms"
+    assert probe.quiet == [1, 3, 9]
+
+
+def test_probe_that_cannot_flush_makes_clause_untestable() -> None:
+    def steps() -> Steps:
+        yield Send((), before="flush")
+        return Judgement("conforms", "", "")
+
+    outcome = carry_out(
+        Clause("RFC 1", "1", "c", "MUST", "it does", steps), Recorder(), Listening()
+    )
+    assert (outcome.judgement.verdict, outcome.judgement.got) == ("not testable", "no way")

@@ -27,7 +27,7 @@ def clauses_of(technology: Technology) -> Iterator[tuple[Technology, list[Clause
     """Return the clauses in each configuration of a technology."""
     for variant, configured, subject in configurations(technology):
         if variant:
-            yield configured, list(SUITE.variant_clauses(subject, variant))
+            yield configured, list(SUITE.clauses(subject, variant))
         else:
             yield configured, list(SUITE.clauses(subject))
 

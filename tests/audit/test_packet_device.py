@@ -25,7 +25,7 @@ from v6t.audit.packet_device.maps import MapDomain, PrefixMap, TableMap, find_ps
 from v6t.audit.packet_device.packets import Drop, Reassembly, port, read_packet
 from v6t.audit.packet_device.relays import decapsulated_ecn
 from v6t.audit.packet_device.translator import translate_prefix
-from v6t.audit.wire import Wire, parse
+from v6t.audit.packets import Wire, parse
 from v6t.base.errors import UsageError
 from v6t.plugins.audit_views import AddressTable, SideName
 from v6t.plugins.base import Technology

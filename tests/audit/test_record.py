@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 from v6t.analysis.report.render import to_html
-from v6t.audit.document import (
+from v6t.audit.record import (
+    AuditRecord,
     audit_document,
+    audit_from,
     count_tested_once,
     differences,
     different_params,
     summary_sentence,
     to_junit,
 )
-from v6t.audit.record import AuditRecord, audit_from
 from v6t.base.errors import UsageError
 
 

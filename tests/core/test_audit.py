@@ -56,17 +56,17 @@ threading.Thread(target=dut.idle, args=(there,), daemon=True).start()
 main.main(["audit", "--plugin", "siit", "--interfaces", "one,two", "--no-variants", *sys.argv[1:]])
 """
 FOREIGN = """
-from v6t.audit.clause import Clause, Suite, conforms
+from v6t.audit.clause import Clause, Judgement, Suite
 
 def _steps():
     yield from ()
-    return conforms("nothing", "nothing")
+    return Judgement("conforms", "nothing", "nothing")
 
 class Mine(Suite):
     name = "mine"
     title = "a suite of another distribution"
 
-    def clauses(self, subject):
+    def clauses(self, subject, variant=""):
         return [Clause("RFC 1", "1", "mine", "MAY", "it is there", _steps)]
 """
 

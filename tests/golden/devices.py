@@ -212,7 +212,7 @@ def audit_models(technology: str) -> Parts:
     for variant, configured, subject in configurations(kind()):
         if variant:
             chosen = auditor.load_suites(())
-            clauses = [c for suite in chosen for c in suite.variant_clauses(subject, variant)]
+            clauses = [c for suite in chosen for c in suite.clauses(subject, variant)]
             found = outcomes(build_device(configured), clauses)
             parts.setdefault("variants", []).extend(_verdicts(found))
             continue
@@ -231,7 +231,7 @@ def audit_models(technology: str) -> Parts:
 
 def _verdicts(found: Iterable[Any]) -> Iterator[str]:
     for outcome in found:
-        heard = "".join(str(len(turn.heard)) for turn in outcome.turns)
+        heard = "".join(str(len(heard)) for _, heard in outcome.turns)
         letter = LETTERS.get(outcome.judgement.verdict, "c")
         yield f"{letter}{outcome.tries}/{heard[:8]}"
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
-from v6t.audit.runner import Listening
+from v6t.audit.auditor import AuditProgress, AuditRequest, Listening, choose_clauses, run_audit
 from v6t.core.audit_device import BoundDevice
 from v6t.core.audit_output import write_audit
 from v6t.core.cli.audit_command import make_record

@@ -20,7 +20,7 @@ from scapy.layers.inet6 import (
 from scapy.packet import Raw
 from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.wire import Wire
+from v6t.audit.packets import Wire
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import Link, Links
 from v6t.plugins.address_mappings import mappings_from_text

@@ -3,8 +3,7 @@ from __future__ import annotations
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.match import allow, checksum_error, difference
-from v6t.audit.wire import parse
+from v6t.audit.packets import allow, checksum_error, difference, parse
 
 
 def built(packet: Packet) -> Packet:

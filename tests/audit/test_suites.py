@@ -1,0 +1,217 @@
+"""Suites of rows on correct devices, and on devices with one planted fault each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import pytest
+from v6t.audit.clause import Clause, Suite, subject_of
+from v6t.audit.customer_edge import CustomerEdgeSuite
+from v6t.audit.map_relay import RelaySuite
+from v6t.audit.packet_device.build import build_device
+from v6t.audit.packet_device.maps import MapSharing
+from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
+from v6t.audit.translation import TranslationSuite
+from v6t.audit.tunnel import TunnelSuite
+from v6t.plugins.audit_views import (
+    OVERLAPPING_MAPPINGS,
+    PREFIX_BESIDE_MAPPINGS,
+    UNLIKE_MAPPINGS,
+    prefix_variant,
+)
+from v6t.plugins.base import Technology
+from v6t.plugins.dslite import DsLiteAftr
+from v6t.plugins.lwaftr import LightweightAftr
+from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat64 import Nat64
+from v6t.plugins.siit import Clat, Siit, SiitParams
+from v6t.tests.audit import relay_faults, translation_faults
+from v6t.tests.audit.faulty import Fault, FaultyDevice
+from v6t.tests.audit.in_process import configurations, outcomes, with_params
+
+TRANSLATION, RELAY, TUNNEL, EDGE = (
+    TranslationSuite(),
+    RelaySuite(),
+    TunnelSuite(),
+    CustomerEdgeSuite(),
+)
+HAIRPINS = ["hairpin", "hairpin-answer", "hairpin-error"]
+PLANTED = [
+    *((TRANSLATION, Siit, fault) for fault in translation_faults.faults()),
+    *((RELAY, MapEBorderRelay, fault) for fault in relay_faults.relay()),
+    *((TUNNEL, MapEBorderRelay, fault) for fault in relay_faults.tunnel()),
+    *((RELAY, MapTBorderRelay, fault) for fault in relay_faults.mapt()),
+]
+
+
+def deviations(device: object, clauses: Iterable[Clause]) -> list[str]:
+    found = outcomes(device, list(clauses))
+    return [o.clause.label for o in found if o.judgement.verdict == "deviates"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "technology", "count"),
+    [
+        (TRANSLATION, Siit(), 174),
+        (TRANSLATION, Clat(), 166),
+        (TRANSLATION, MapTCe(), 164),
+        (TRANSLATION, MapTBorderRelay(), 104),
+        (TRANSLATION, Nat64(), 116),
+        (RELAY, MapEBorderRelay(), 85),
+        (RELAY, MapTBorderRelay(), 79),
+        (RELAY, LightweightAftr(), 57),
+        (TUNNEL, MapEBorderRelay(), 39),
+        (TUNNEL, LightweightAftr(), 39),
+        (TUNNEL, DsLiteAftr(), 39),
+        (TUNNEL, MapECe(), 39),
+        (TUNNEL, LwB4(), 39),
+        (EDGE, MapECe(), 13),
+        (EDGE, LwB4(), 16),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_correct_device_in_all_configurations_conforms(
+    suite: Suite, technology: Technology, count: int
+) -> None:
+    tested = 0
+    for variant, configured, subject in configurations(technology):
+        found = outcomes(build_device(configured), list(suite.clauses(subject, variant)))
+        assert [o for o in found if o.judgement.verdict != "conforms"] == [], variant
+        tested += len(found)
+    assert tested == count
+
+
+@cache
+def clauses_of(suite: Suite, kind: type[Technology]) -> list[Clause]:
+    return list(suite.clauses(subject_of(kind())))
+
+
+@pytest.mark.parametrize(("suite", "kind", "fault"), PLANTED, ids=lambda x: x.name)
+def test_planted_fault_is_found(
+    suite: Suite, kind: type[Technology], fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clauses = [c for c in clauses_of(suite, kind) if fault.clause in c.name]
+    if fault.patch is not None:
+        owner, name, make = fault.patch
+        monkeypatch.setattr(owner, name, make(getattr(owner, name)))
+    found = outcomes(FaultyDevice(build_device(kind()), fault), clauses)
+    assert {o.judgement.verdict for o in found} & {"deviates", "information"}
+
+
+def test_translator_with_ipv4_on_the_left_conforms() -> None:
+    technology = with_params(
+        Siit(),
+        orientation="nat46",
+        ipv6_hosts={"first": "198.19.0.2"},
+        ipv4_hosts={"first": "198.18.0.2"},
+    )
+    found = outcomes(build_device(technology), TRANSLATION.clauses(subject_of(technology)))
+    assert {o.judgement.verdict for o in found} == {"conforms"}
+
+
+def test_wrong_prefix_length_is_found() -> None:
+    subject = subject_of(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
+    device = build_device(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64")))
+    clauses = list(TRANSLATION.clauses(subject, prefix_variant(56)))
+    assert deviations(device, clauses) == ["up-56", "down-56"]
+
+
+@pytest.mark.parametrize(
+    ("variant", "wrong"),
+    [(OVERLAPPING_MAPPINGS, "2001:2::/120"), (UNLIKE_MAPPINGS, "2001:2:0:64::/120")],
+)
+def test_wrong_address_table_is_found(variant: str, wrong: str) -> None:
+    params = Siit().audit_variants()[variant]
+    servers = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1::/120"}
+    table = [{"ipv4": "198.18.0.0/24", "ipv6": wrong}, servers]
+    device = build_device(with_params(Siit(), **{**params, "eam": table}))
+    subject = subject_of(with_params(Siit(), **params))
+    assert len(deviations(device, TRANSLATION.clauses(subject, variant))) == 2
+
+
+def test_ce_that_ignores_its_port_set_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("v6t.audit.packet_device.relays.has_port", lambda ports, number: True)
+    technology = with_params(MapTCe(), ea_len=13)
+    device = build_device(technology)
+    assert isinstance(device, MapTCustomerEdge)
+    found = deviations(device, TRANSLATION.clauses(subject_of(technology)))
+    assert sorted(found) == ["foreign-icmp", "foreign-tcp", "foreign-udp", "own-port"]
+
+
+@pytest.mark.parametrize("fault", ["none", "by the mapping", "errors"])
+def test_wrong_hairpin_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = StatelessTranslatingDevice.emit_ipv4
+
+    def by_the_mapping(self, arrived, packet):
+        return [(self.six_side, p) for p in self.to_ipv6(packet, self.table)]
+
+    def without_errors(self, arrived, packet):
+        return [] if arrived.proto == 58 else correct(self, arrived, packet)
+
+    wrong = {
+        "none": TranslatingDevice.emit_ipv4,
+        "by the mapping": by_the_mapping,
+        "errors": without_errors,
+    }
+    monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
+    technology = with_params(Siit(), **Siit().audit_variants()[PREFIX_BESIDE_MAPPINGS])
+    clauses = list(TRANSLATION.clauses(subject_of(technology), PREFIX_BESIDE_MAPPINGS))
+    expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS
+    assert deviations(build_device(technology), clauses) == expected
+
+
+def test_dead_device_conforms_to_nothing() -> None:
+    dead = Fault("dead", "", arriving=lambda _: None)
+    clauses = list(TRANSLATION.clauses(subject_of(Siit())))
+    found = outcomes(FaultyDevice(build_device(Siit()), dead), clauses)
+    verdicts = {o.clause.name: o.judgement.verdict for o in found}
+    assert verdicts["rfc7915-5.1-udp"] == verdicts["rfc7915-4.1-udp"] == "deviates"
+    assert verdicts["rfc7915-4.2-igmp"] == verdicts["rfc7915-5.1-tos"] == "not testable"
+    assert "conforms" not in {v for n, v in verdicts.items() if "no-checksum" not in n}
+
+
+def test_well_known_prefix_with_private_hosts_is_refused() -> None:
+    subject = subject_of(with_params(Clat(), plat_prefix="64:ff9b::/96"))
+    assert list(TRANSLATION.clauses(subject)) == []
+    assert TRANSLATION.requirement(subject) is not None
+
+
+@pytest.mark.parametrize("wrong", relay_faults.RULES, ids=lambda row: row[0])
+def test_relay_with_wrong_rules_is_found(
+    wrong: tuple[str, str, str, dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, variant, clause, params = wrong
+    technology = with_params(MapEBorderRelay(), **MapEBorderRelay().audit_variants()[variant])
+    if not params:
+        monkeypatch.setattr(MapSharing, "find", relay_faults.confuse_neighbors(MapSharing.find))
+    device = build_device(relay_faults.with_wrong_rules(technology, params))
+    found = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
+    assert [o.judgement.verdict for o in found if o.clause.label == clause] == ["deviates"]
+
+
+@pytest.mark.parametrize(
+    ("technology", "method", "clauses"),
+    [
+        (LwB4(), "is_own", {"foreign-address", "foreign-port-udp", "own-udp"}),
+        (MapECe(), "is_own", {"foreign-address", "own-tcp"}),
+        (MapECe(), "check_source", {"other-relay", "foreign-address"}),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_customer_edge_without_checks_is_found(
+    technology: Technology, method: str, clauses: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TunnelCustomerEdge, method, lambda self, *args: True)
+    found = outcomes(build_device(technology), EDGE.clauses(subject_of(technology)))
+    assert clauses <= {o.clause.label for o in found if o.judgement.verdict == "deviates"}
+
+
+@pytest.mark.parametrize("technology", [Siit(), Nat44()], ids=lambda value: value.name)
+def test_suites_without_view_have_no_clauses(technology: Technology) -> None:
+    suites = (RELAY, TUNNEL, EDGE) if technology.name == "siit" else (TRANSLATION, RELAY, EDGE)
+    assert [list(suite.clauses(subject_of(technology))) for suite in suites] == [[], [], []]
