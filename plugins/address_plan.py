@@ -12,8 +12,10 @@ from dataclasses import replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
+    IPv4Network,
     IPv6Address,
     IPv6Interface,
+    IPv6Network,
     ip_network,
     summarize_address_range,
 )
@@ -136,9 +138,11 @@ def _conflicts(
         for other in others:
             if other.version != net.version:
                 continue
-            is_net = hasattr(other, "network_address")
-            low, high = (other[0], other[-1]) if is_net else (other, other)
-            if first <= int(high) and int(low) <= last:
+            if isinstance(other, IPv4Network | IPv6Network):
+                low, high = int(other[0]), int(other[-1])
+            else:
+                low = high = int(other)
+            if first <= high and low <= last:
                 yield net, other
 
 

@@ -224,15 +224,17 @@ def has_forwardable_address(addresses: U8) -> Mask:
 def is_forwardable(packets: U8, version: int) -> Mask:
     """Select the rows of ``(n, length)`` packets, at least a header long, that a device may forward."""
     length, header = packets.shape[1], view(packets, IP[version])
-    good = has_forwardable_address(header["src_octets"])
+    good: Mask = has_forwardable_address(header["src_octets"])
     good &= has_forwardable_address(header["dst_octets"])
     if version == 6:
-        return good & (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
+        good &= (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
+        return good
     first, total = header["ver_ihl"], header["len"].astype(np.uint16)
     good &= (total >= 20) & (total <= length)
     plain = first == 0x45
     if plain.all():
-        return good & has_valid_sum(packets[:, :20])
+        good &= has_valid_sum(packets[:, :20])
+        return good
     good &= plain | (first > 0x45) & (first < 0x50)
     for octets in sort_unique(4 * (first[good] & 15).astype(int)):
         rows = np.flatnonzero(good & (first == 0x40 | octets // 4))

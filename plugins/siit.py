@@ -124,9 +124,8 @@ class TranslatorParams(LinkParams):
 
     def find_unmapped(self, address: Address) -> Address | None:
         """Return an address without a mapping that differs from this one in one bit of its network."""
-        lowest, find = 0, self.mappings.of_ipv4
-        if address.version == 6:
-            lowest, find = 64, self.mappings.of_ipv6
+        find: Any = self.mappings.of_ipv4 if address.version == 4 else self.mappings.of_ipv6
+        lowest = 0 if address.version == 4 else 64
         bits = range(address.max_prefixlen - 1, lowest - 1, -1)
         near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
         return next((each for each in near if find(each) is None), None)
@@ -242,7 +241,7 @@ class StatelessTranslator(StatelessTechnology):
             [p.tester_ipv4, via],
             {**to_four, p.bg_ipv4_side: via},
         )
-        table = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": side6}
+        table: dict[str, Any] = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": side6}
         configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
@@ -255,7 +254,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = p.describe_hosts(seed=1)
         return (
             views.Translator(
-                six_side=self._order("left", "right")[0],
+                six_side="left" if self.ipv6_is_left else "right",
                 six=six.ipv6,
                 six4=(six.ipv4,),
                 port=40123,

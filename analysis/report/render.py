@@ -96,7 +96,7 @@ def _tables(blocks: Any) -> Iterator[Sheet]:
 
 
 def _measure(sheet: Sheet) -> dict[str, Any]:
-    """How a table is set: its classes, and whether its rows become lists in narrow windows."""
+    """Decide how a table is set: its classes, and whether rows become lists in narrow windows."""
     compact = _width(sheet) > COMPACT
     width = _width(sheet, compact=compact)
     rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS  # long tables scroll instead
@@ -119,7 +119,7 @@ def _measure(sheet: Sheet) -> dict[str, Any]:
 
 
 def _width(sheet: Sheet, *, compact: bool = False) -> int:
-    """The narrowest window a table surely fits [rem]."""
+    """Return the narrowest window a table surely fits [rem]."""
     columns = (
         max(
             *(len(word) for word in column.name.split() or [""]),
@@ -132,5 +132,5 @@ def _width(sheet: Sheet, *, compact: bool = False) -> int:
 
 
 def _escape_markdown(text: str) -> str:
-    """Text in which nothing is markup and nothing starts a line."""
+    """Escape text so that nothing is markup and nothing starts a line."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split())).translate(_ENTITIES)
