@@ -65,7 +65,7 @@ _LOG_G = np.log(
 
 
 def _on_grid(table: F64, t: F64) -> F64:
-    """What stands in a table of the places ``_T``, between them on straight lines."""
+    """Interpolate a table of the places ``_T`` linearly."""
     place = np.clip((t - _LOWEST) / _STEP, 0.0, len(table) - 1.000001)
     index = place.astype(np.intp)
     value = table[index]
@@ -118,7 +118,7 @@ class Inference:
     def __call__(
         self, trials: Sequence[OfferedLoad], target: float, most_fps: float
     ) -> LoadEstimate:
-        """The critical load after some trials.
+        """Estimate the critical load after some trials.
 
         Args:
             trials: what was offered and lost: those of the call before, and further ones.
@@ -220,7 +220,7 @@ def _weights(logarithms: F64) -> F64:
 
 
 def _further(base: F64, log_likelihoods: F64, power: float) -> float:
-    """The largest share of what trials say at which enough points count; no less than before."""
+    """Find the largest share of what trials say at which enough points count; no less than before."""
 
     def enough(share: float) -> bool:
         return bool(1 / (_weights(base + share * log_likelihoods) ** 2).sum() >= ENOUGH * POINTS)
@@ -237,7 +237,7 @@ def _further(base: F64, log_likelihoods: F64, power: float) -> float:
 
 
 def _critical(shape: Shape, m: F64, a: F64, target: float) -> F64:
-    """Loads at which each loss function is the target share of the load."""
+    """Find the loads at which each loss function is the target share of the load."""
     low, high = np.zeros(len(m)), m / (1 - target) + 60 * a
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(HALVINGS):

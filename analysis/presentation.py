@@ -115,7 +115,7 @@ class Clause:
 
 
 def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
-    """A clause with its verdict; ``follows`` is None where the run does not tell."""
+    """Make a clause with its verdict; ``follows`` is None where the run does not tell."""
     return Clause(
         source, asked, done, OPEN if follows is None else FOLLOWS if follows else DEVIATES
     )
@@ -153,7 +153,7 @@ class Presentation(Generic[R]):
     """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
 
     def sheet(self, records: Sequence[R]) -> Sheet:
-        """The table, in the form of its RFC; here every single value, as it stands there."""
+        """Make the table, in the form of its RFC; here of every single value of the record."""
         plain = [_single(r) for r in records]
         keys = list(dict.fromkeys(k for values in plain for k in values))
         rows = [
@@ -205,7 +205,7 @@ class Presentation(Generic[R]):
             yield Drawing(points_figure(rates, unit, f"{name}-points"), caption, caption)
 
     def definition(self, records: Sequence[R]) -> str:
-        """What the quantity is, in a sentence below the figures; empty where its name says it."""
+        """Define the quantity in a sentence below the figures; empty where its name says it."""
         del records
         return ""
 
@@ -228,12 +228,12 @@ class Presentation(Generic[R]):
         return count(value)
 
     def remarks(self, record: R) -> Iterator[str]:
-        """What must be said beside the numbers, one sentence each."""
+        """Yield what must be said beside the numbers, one sentence each."""
         del record
         yield from ()
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
-        """What RFCs ask for, and what this run did."""
+        """Yield what RFCs ask for, and what this run did."""
         del data
         yield from ()
 
@@ -253,7 +253,7 @@ class Unknown(Presentation[Record]):
     title = "Unknown benchmark"
 
     def remarks(self, record: Record) -> Iterator[str]:
-        """That nobody here knows what the values are."""
+        """Say that nobody here knows what the values are."""
         yield (
             f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
             "here are all single values of the record, settings and offered rates among them"
@@ -278,19 +278,19 @@ class Presentations:
         return self.of(record) is not self._unknown
 
     def of(self, record: Record) -> Presentation[Any]:
-        """The presentation of a record."""
+        """Return the presentation of a record."""
         presentation = self.known.get(record.benchmark, self._unknown)
         return presentation if presentation.knows(record) or not record.measured else self._unknown
 
     def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Records of each benchmark, in the order of their first one, also those without a number."""
+        """Yield the records of each benchmark in the order of their first one, also those without a number."""
         groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
         for record in records:
             groups.setdefault((record.benchmark, self.of(record)), []).append(record)
         yield from ((presentation, group) for (_, presentation), group in groups.items())
 
     def measured(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Records of each benchmark that have numbers; none of a benchmark without."""
+        """Yield the records of each benchmark that have numbers; none of a benchmark without."""
         groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
@@ -299,7 +299,7 @@ class Presentations:
         return [table for p, group in self.measured(records) for table in p.tables(group)]
 
     def read(self, values: Mapping[str, Any]) -> Record:
-        """A record of ``results.json``, whichever version wrote it.
+        """Read a record of ``results.json``, whichever version wrote it.
 
         Raises:
             ValidationError: not even the head that all records share is there.
@@ -340,7 +340,7 @@ def _guarded(
 
 
 def _single(record: Record) -> dict[str, str | float]:
-    """What a record holds beyond its head, lists and groups left out."""
+    """Return what a record holds beyond its head, lists and groups left out."""
     return {
         k: v
         for k, v in record.to_json().items()

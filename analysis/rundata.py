@@ -125,12 +125,12 @@ class RunData:
         return {way: dict(sorted(seen.items())) for way, seen in by_direction.items() if seen}
 
     def of(self, record: Record) -> Iterator[RunTrial]:
-        """The trials behind a record that the journal still holds, invalid ones too."""
+        """Return the trials behind a record that the journal still holds, invalid ones too."""
         by_key = self._by_key
         return (by_key[key] for key in record.trials if key in by_key)
 
     def counted(self, records: Sequence[Record]) -> list[RunTrial]:
-        """The trials behind records in which the tester did its part."""
+        """Return the trials behind records in which the tester did its part."""
         trials = []
         for record in records:
             invalid = {t.key for t in record.invalid_trials}

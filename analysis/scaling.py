@@ -61,7 +61,7 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
 
 
 def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
-    """Performance degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse (SC-04).
+    """Compute the degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse (SC-04).
 
     Args:
         with_n: result with n network flows.

@@ -69,7 +69,7 @@ class Sheet:
 def sheet(
     title: str, names: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
 ) -> Sheet:
-    """A table; headings of text begin with ``<``, those for wide media only with ``+``."""
+    """Make a table; headings of text begin with ``<``, those for wide media only with ``+``."""
     columns = [Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names]
     cells = [list(row) for row in rows]
     for place, column in enumerate(columns):
@@ -108,25 +108,25 @@ def _is_one_size(label: str) -> bool:
 
 
 def medium_fps(record: Record, line_rate_bps: float) -> float:
-    """What the medium carries of the larger of both frames [fps]."""
+    """Return what the medium carries of the larger of both frames [fps]."""
     sizes = record.frame_sizes
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
 def count(value: float | None) -> str:
-    """A rate or a number of frames, whole."""
+    """Write a rate or a number of frames, whole."""
     return UNDEFINED if value is None else f"{value:,.0f}"
 
 
 def number_of(many: int, noun: str) -> str:
-    """A number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
+    """Write a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
     if many == 1:
         return f"1 {noun}"
     return f"{many:,} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
 
 
 def milliseconds(value: float | None) -> str:
-    """A delay."""
+    """Write a delay."""
     if value is None:
         return UNDEFINED
     digits = 4 if abs(value) < 10 else 2
@@ -135,7 +135,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def significant(value: float | None) -> str:
-    """A measured number in three digits, as many as few repetitions know; whole from 100 on."""
+    """Write a measured number in three digits, as many as few repetitions know; whole from 100 on."""
     if value is None:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value
@@ -145,10 +145,10 @@ def significant(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time of recovery."""
+    """Write a time of recovery."""
     return UNDEFINED if value is None else f"{value:,.4f}"
 
 
 def percent(value: float | None) -> str:
-    """A dispersion or share that is in per cent already."""
+    """Write a dispersion or share that is in per cent already."""
     return UNDEFINED if value is None else f"{value:.2f}"

@@ -42,5 +42,5 @@ def summary_json(values: Sequence[float]) -> dict[str, Any]:
 
 
 def finite(value: float | None) -> float | None:
-    """The value, or None where it is infinite or unknown: JSON has no infinity."""
+    """Return the value, or None where it is infinite or unknown: JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None

@@ -80,7 +80,7 @@ COMMON = {
 
 
 def legend(headings: Iterable[str]) -> list[tuple[str, str]]:
-    """The terms that occur as words of headings.
+    """Find the terms that occur as words of headings.
 
     Args:
         headings: of a table's columns, or its title.

@@ -241,7 +241,7 @@ def _chance(series: NDArray[np.float64]) -> float:
 
 
 def _cut(values: NDArray[np.float64]) -> int:
-    """The place with the runs on either side closest to their median: one bad day moves none."""
+    """Find the place with the runs on either side closest to their median: one bad day moves none."""
     import numpy as np
 
     def away(some: NDArray[np.float64]) -> float:

@@ -107,7 +107,7 @@ class BurstRecord(Series, Record):
 def burst_record(
     result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
 ) -> BurstRecord:
-    """The record of one back-to-back point (B2B-01, B2B-02, B2B-04).
+    """Make the record of one back-to-back point (B2B-01, B2B-02, B2B-04).
 
     Args:
         result: the repetitions; none if the benchmark does not apply or was refused.
@@ -204,7 +204,7 @@ class BurstSettings(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _of_earlier_versions(cls, values: Any) -> Any:
-        """Searches of earlier versions began with short bursts, and their run files said so."""
+        """Take the settings of earlier versions, whose searches began with short bursts."""
         if isinstance(values, dict):
             return {k: v for k, v in values.items() if k != "first_frames"}
         return values

@@ -116,7 +116,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return {**own, **cls.further}
 
     def lacks(self) -> tuple[str, str] | None:
-        """What it needs of this machine and does not find, with a hint; None: nothing."""
+        """Return what it needs of this machine and does not find, with a hint; None: nothing."""
         return None
 
     def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
@@ -130,11 +130,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return settings
 
     def shared(self, bound: RunContext, key: str) -> Any:
-        """Settings below a key of ``procedure`` in a run."""
+        """Return the settings below a key of ``procedure`` in a run."""
         return getattr(bound.settings.procedure, key)
 
     def needs(self, bound: RunContext) -> frozenset[Capability]:
-        """What the tester must be able to do in this run."""
+        """Return what the tester must be able to do in this run."""
         del bound
         return self.capabilities
 
@@ -144,11 +144,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return ()
 
     def most_connections(self, bound: RunContext) -> int:
-        """Connections of its largest trial, where there are any."""
+        """Return the connections of its largest trial, where there are any."""
         return bound.settings.procedure.connections.count if self.fills_table else 0
 
     def least_connections(self, bound: RunContext) -> int:
-        """Connections that the device must hold for this benchmark to give a result."""
+        """Return the connections that the device must hold for this benchmark to give a result."""
         return self.most_connections(bound)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
@@ -169,25 +169,25 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        """What must be said beside its numbers: where the run is not what the RFC asks for."""
+        """Yield what must be said beside its numbers: where the run is not what the RFC asks for."""
         del bound
         yield from ()
 
     def cautions(self, bound: RunContext) -> Iterator[str]:
-        """What is allowed and yet probably not meant."""
+        """Yield what is allowed and yet probably not meant."""
         del bound
         yield from ()
 
     @abstractmethod
     def cost(self, point: Point) -> Cost:
-        """What it takes at a point, before anything is known of the device."""
+        """Estimate what it takes at a point, before anything is known of the device."""
 
     @abstractmethod
     def run(self, point: MeasurementPoint) -> Measured:
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
     def nothing(self, point: Point, why: str, conditions: Mapping[str, Any]) -> Measured:
-        """A record that says why there is no number.
+        """Make a record that says why there is no number.
 
         Args:
             point: where.

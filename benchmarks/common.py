@@ -23,19 +23,19 @@ def at(record: Record, way: str | None = None) -> tuple[str, str]:
 
 
 def interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
-    """The confidence interval of a median, or that there are too few values for one."""
+    """Write the confidence interval of a median, or a dash if there are too few values for one."""
     if bounds is None or bounds.low is None or bounds.high is None:
         return "-"
     return f"{show(bounds.low)} to {show(bounds.high)}"
 
 
 def share(value: float | None) -> str:
-    """A share in per cent."""
+    """Write a share in per cent."""
     return UNDEFINED if value is None else f"{value:.2%}"
 
 
 def matched(value: float | None) -> str:
-    """The share of compared frames that were as they must be; a dash where none was compared."""
+    """Write the share of compared frames that were as they must be; a dash where none was compared."""
     return "-" if value is None else share(value)
 
 
@@ -69,7 +69,7 @@ def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
 
 
 def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
-    """The smallest of what was found, and whether it is as much as wanted."""
+    """Return the smallest of what was found in words, and whether it is as much as wanted."""
     least = min(values, default=None)
     if least is None:
         return "no trial is kept", None

@@ -185,7 +185,7 @@ def connection_rate_values(
 
 
 def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
-    """Counts of the last trial that passed, those of both sides apart (ST-15)."""
+    """Return the counts of the last trial that passed, those of both sides apart (ST-15)."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
     phase_one = find(passed[-1]).connections if passed else None
     if phase_one is None:
@@ -366,7 +366,7 @@ def upper_bound(point: Point) -> tuple[float, str]:
 
 
 def assumed_most(point: Point) -> float:
-    """The device's highest rate before anything is known of it: half of what is likely offered."""
+    """Guess the device's highest rate before anything is known of it: half of what is likely offered."""
     return min(upper_bound(point)[0], point.likely_cps) / 2
 
 
@@ -385,7 +385,7 @@ def rate(point: MeasurementPoint) -> tuple[float, str]:
 def share_of(
     point: MeasurementPoint, benchmark: str, words: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
-    """A rate that is given, or a share of P1 of one that was found; and where it comes from.
+    """Return a rate that is given, or a share of P1 of one that was found; and where it comes from.
 
     Args:
         point: where it was found.
@@ -404,7 +404,7 @@ def share_of(
 def rate_search(
     point: Point, phase_one: PhaseOneSettings, benchmark: str = CONNECTION_RATE
 ) -> ConnectionRateSpec:
-    """The search for the highest rate at which connections come about."""
+    """Specify the search for the highest rate at which connections come about."""
     p, c = point.procedure, point.procedure.connections
     upper, reason = upper_bound(point)
     return ConnectionRateSpec(
@@ -420,7 +420,7 @@ def rate_search(
 
 
 def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPoint | None:
-    """The point at which every trial gets its connections first; None: no connection rate passed.
+    """Return the point at which every trial gets its connections first; None: no rate passed.
 
     Args:
         point: as it is without.
@@ -447,7 +447,7 @@ def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPo
 
 
 def with_phase_one(point: Point, cost: Cost) -> Cost:
-    """The cost of trials that get connections first; kept ones are made once."""
+    """Add the cost of connections to trials that get them first; kept ones are made once."""
     c = point.procedure.connections
     settings = replace(phase_one_settings(point.procedure), alpha=None)
     connections = settings.connections(c.count, assumed_rate(point))
@@ -462,7 +462,7 @@ def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections
 
 
 def emptying_s(point: Point, connections: int) -> float:
-    """What it takes to empty the device's table, and the tester's own, of so many [s]."""
+    """Estimate what it takes to empty the device's table, and the tester's own, of so many [s]."""
     return 0.0 if point.bound.tester.simulates else _EMPTYING_S * connections
 
 
@@ -515,7 +515,7 @@ class CapacitySearch(OfConnections[C, S]):
         return there if most is None else min(there, most)
 
     def least_connections(self, bound: RunContext) -> int:
-        """The search begins with so many; where the table ends is its result."""
+        """Return what the search begins with; where the table ends is its result."""
         settings: Any = self.own(bound)
         return int(settings.first)
 

@@ -348,7 +348,7 @@ class DelaySettings(StrictModel):
     """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
 
     def given_fps(self, longest: float) -> float | None:
-        """The rate that was given, for frames of so many octets on the link where they are larger."""
+        """Return the rate that was given, for frames of so many octets on the link where they are larger."""
         if self.rate_bps is None:
             return self.rate_fps
         return frame_rate_fps(self.rate_bps, longest)
@@ -402,7 +402,7 @@ class Delay(Benchmark[DelayRecord, D]):
 
     @abstractmethod
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """What is asked of the procedure.
+        """Specify the streams.
 
         Raises:
             ValueError: that cannot be at this rate.
@@ -448,7 +448,7 @@ class Delay(Benchmark[DelayRecord, D]):
         return cost_of(spec.conditions, spec.repetitions + alone, spec.duration_s)
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """A stream per repetition at the given rate, or at the throughput (LAT-01)."""
+        """Send a stream per repetition at the given rate, or at the throughput (LAT-01)."""
         rate_fps, source = point.throughput()
         fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
         if fixed_fps is not None:
@@ -519,13 +519,13 @@ class Delay(Benchmark[DelayRecord, D]):
                 yield Drawing(figure, caption, caption)
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
-        """What a trial holds to be drawn, by class."""
+        """Return what a trial holds to be drawn, by class."""
         return counted.delays
 
     def drawn(
         self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
     ) -> tuple[str, str]:
-        """A figure and its caption."""
+        """Draw a figure and write its caption."""
         return delays.delay_figure(distributions, name), (
             f"One-way delays, {where}, all repetitions together: histogram, and share of frames "
             f"that take longer. Timed frames: {frames}. Lost frames count as infinitely late."
@@ -554,7 +554,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 )
 
     def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
-        """The first of them, of the trial in loopback at the same rate (LAT-09)."""
+        """Return the first of them, of the trial in loopback at the same rate (LAT-09)."""
         first = next(s for s in self.shown_figures if s.headline)
         loopback = record.loopback or {}
         return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
@@ -758,7 +758,7 @@ class Ipdv(DelayVariation):
     )
 
     def reported(self, record: DelayRecord) -> Iterator[Result]:
-        """The three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
+        """Yield the three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
         for way, direction in record.directions.items():
             for s in self.shown_figures:
                 values = direction.figures[s.key].values
@@ -810,5 +810,5 @@ def _figure_columns(s: Shown) -> Iterator[tuple[str, Callable[[_Line], str]]]:
 
 
 def _total(numbers: Sequence[int]) -> int | None:
-    """The sum; without a valid trial nothing is known, not even that nothing was lost."""
+    """Add up; without a valid trial nothing is known, not even that nothing was lost."""
     return sum(numbers) if numbers else None

@@ -193,7 +193,7 @@ class ProbeRecord(VariantsRecord):
 def probe_record(
     by_case: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
 ) -> ProbeRecord:
-    """The record of one probe.
+    """Make the record of one probe.
 
     Args:
         by_case: throughput records by case.
@@ -307,7 +307,7 @@ def _head(
 
 
 def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
-    """What of a throughput record stands in that of a variant."""
+    """Return what of a throughput record stands in that of a variant."""
     return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
 
 
@@ -489,7 +489,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         return prepared(point, each.flows) or point
 
     def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
-        """What is measured beside the throughput.
+        """Measure what goes beside the throughput.
 
         Frames left out because their flow has not begun would be gaps in a burst: nothing back to back.
         """
@@ -514,7 +514,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         return flow_spec(spec, each, self.own(point.bound).interval_s)
 
     def sheet(self, records: Sequence[FlowsRecord]) -> Sheet:
-        """A row for each number of flows (SC-04)."""
+        """Make a row for each number of flows (SC-04)."""
         names = [
             *(*POINT, "flows", "<start", "median fps\nper direction", "P1", "P99", "Xpd %"),
             *("+tester's own\ncapacity", "frames\nmatched"),
@@ -619,7 +619,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         return Measured(probe_record(by_case, advice, conditions=at.said), rows)
 
     def sheet(self, records: Sequence[ProbeRecord]) -> Sheet:
-        """A row for each case (GEN-12)."""
+        """Make a row for each case (GEN-12)."""
         names = [
             *(*POINT, "<case", "median fps\nper direction", "P1", "P99"),
             *("+tester's own\ncapacity", "frames\nmatched", "<use"),

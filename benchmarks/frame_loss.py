@@ -131,7 +131,7 @@ class FrameLossRecord(Record):
 def frame_loss_record(
     result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
 ) -> FrameLossRecord:
-    """The record of one frame loss point (FLR-01).
+    """Make the record of one frame loss point (FLR-01).
 
     Args:
         result: all trials.
@@ -304,7 +304,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         return (each * len(spec.rates)).or_only(each * min(FREE_OF_LOSS, len(spec.rates)))
 
     def run(self, point: MeasurementPoint) -> Measured:
-        """The RFC's descent from what medium and tester carry, or the papers' list of rates."""
+        """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
         result = measure_frame_loss(self._spec(point), point.measure, point.watch)
         record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
         return Measured(record, frame_loss_rows(result))

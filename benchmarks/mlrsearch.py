@@ -164,7 +164,7 @@ def mlr_record(
     selftest_margin: float,
     conditions: Mapping[str, Any],
 ) -> MlrRecord:
-    """The record of one point.
+    """Make the record of one point.
 
     Args:
         result: the repetitions.
@@ -369,7 +369,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 )
 
     def cost(self, point: Point) -> Cost:
-        """What a search for each goal usually needs; later goals use the trials of the first ones."""
+        """Add up what a search for each goal usually needs; later goals use the trials of the first ones."""
         spec = self._spec(point)
         each = Cost(0, 0.0)
         for goal in spec.goals:
@@ -505,7 +505,7 @@ def regularity(figures: GoalFigures) -> str:
 
 
 def said_of(figures: GoalFigures) -> Iterator[str]:
-    """The goal in a sentence, and what is irregular."""
+    """Describe the goal in a sentence, and what is irregular."""
     yield f"goal {attributes_in_words(figures.goal)}"
     if figures.marked:
         yield f"goal {figures.goal.name}: {regularity(figures)}"

@@ -113,7 +113,7 @@ class ResetRecord(OutageRecord):
 
 
 def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) -> RecoveryRecord:
-    """The record of one system recovery point; None is "did not recover" (REC-01)."""
+    """Make the record of one system recovery point; None is "did not recover" (REC-01)."""
     spec = result.spec
     directions = {}
     for way in list_directions(spec.conditions.mode):
@@ -140,7 +140,7 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
 
 
 def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
-    """The record of one kind of reset; None is "did not come back" (RST-02)."""
+    """Make the record of one kind of reset; None is "did not come back" (RST-02)."""
     spec = result.spec
     at = spec.conditions
     directions = {}

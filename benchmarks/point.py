@@ -59,7 +59,7 @@ class Cost:
         return self.least or (self.trials, self.seconds)
 
     def or_only(self, least: Cost) -> Cost:
-        """The same, or just that much if the device carries the highest rate at once."""
+        """Return the same, or just that much if the device carries the highest rate at once."""
         return replace(self, least=(least.trials, least.seconds))
 
     def with_each(self, seconds: float) -> Cost:
@@ -122,7 +122,7 @@ class Point:
         return None if a is None else Adaptive(a.fewest, a.most, a.width, a.confidence)
 
     def conditions(self, **changes: Any) -> Conditions:
-        """What holds for every trial of the point, and what one benchmark changes of it."""
+        """Return what holds for every trial of the point, and what one benchmark changes of it."""
         p = self.procedure
         conditions = Conditions(
             ipv6_frame_size=self.sizes.ipv6,
@@ -204,7 +204,7 @@ class MeasurementPoint(Point):
         return {**self.describe(*self.capacity()), **self.also}
 
     def throughput(self) -> tuple[float, str]:
-        """The throughput measured here, and which figure of it; 0.0 if no rate passed."""
+        """Return the throughput measured here, and which figure of it; 0.0 if no rate passed."""
         rates = self.found.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"

@@ -79,7 +79,7 @@ class ReconfigurationRecord(Record):
 def reconfiguration_record(
     result: ReconfigurationResult, *, what: str, conditions: Mapping[str, Any]
 ) -> ReconfigurationRecord:
-    """The record of one point."""
+    """Make the record of one point."""
     spec = result.spec
     changes: dict[str, dict[str, Any]] = {}
     for change in CONFIGURATION_CHANGES:
@@ -114,7 +114,7 @@ def reconfiguration_record(
 
 
 def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
-    """A row for each stream and direction."""
+    """Make a row for each stream and direction."""
     at = result.spec.conditions
     return [
         {"No": s.number, "Size": at.size_label, "Dir": at.mode[0], "change": s.change,

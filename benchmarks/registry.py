@@ -29,7 +29,7 @@ names = BENCHMARKS.names
 
 
 def load(name: str) -> Benchmark[Any, Any]:
-    """A benchmark.
+    """Load a benchmark.
 
     Raises:
         UsageError: there is none of this name.
@@ -70,12 +70,12 @@ def installed() -> list[Benchmark[Any, Any]]:
 
 
 def sections() -> dict[str, type[StrictModel]]:
-    """Settings of the installed benchmarks by their key below ``procedure``."""
+    """Return the settings of the installed benchmarks by their key below ``procedure``."""
     return {key: model for b in installed() for key, model in b.sections().items()}
 
 
 def flags() -> dict[str, list[str]]:
-    """Flags of the command line that benchmarks ask for, with the settings each stands for."""
+    """Return the command line flags that benchmarks ask for, with the settings each stands for."""
     from v6t.benchmarks.settings import flags_in
 
     by_flag: dict[str, list[str]] = {}
@@ -91,7 +91,7 @@ def of_section(key: str) -> list[str]:
 
 
 def quick() -> dict[str, Any]:
-    """What the preset ``quick`` makes of them."""
+    """Return what the preset ``quick`` makes of them."""
     return {
         b.section: b.quick.model_dump(exclude_unset=True)
         for b in installed()
@@ -111,7 +111,7 @@ ALL = "all"
 def everything(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What ``all`` means for a technology on this machine, and what it leaves out, in sentences.
+    """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences.
 
     Args:
         plugin: of the technology.
@@ -132,7 +132,7 @@ def everything(
 
 
 def wanted(bound: RunContext) -> list[Benchmark[Any, Any]]:
-    """A run's benchmarks in order, with those that others need."""
+    """Return a run's benchmarks in order, with those that others need."""
     names = list(bound.settings.benchmarks)
     for name in names:  # grows while it is walked
         names += [other for other in load(name).follows(bound) if other not in names]
@@ -147,7 +147,7 @@ def presentations() -> Presentations:
 
 
 def results_schema() -> dict[str, Any]:
-    """The JSON schema of ``results.json``, with the records of every installed benchmark."""
+    """Return the JSON schema of ``results.json``, with the records of every installed benchmark."""
     from v6t.analysis import results_schema as results
 
     return results.results_schema({b.name: b.record for b in installed()})

@@ -142,7 +142,7 @@ def resolution_record(
     upstream: Literal[4, 6],
     conditions: Mapping[str, Any],
 ) -> ResolutionRecord:
-    """The record of all combinations.
+    """Make the record of all combinations.
 
     Args:
         searched: the first is the required one.
@@ -500,7 +500,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
 
 def alone(bound: RunContext) -> Queries:
-    """What the self-test asks (section 9.2.1)."""
+    """Return what the self-test asks (section 9.2.1)."""
     timeout_s: float = bound.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 

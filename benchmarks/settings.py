@@ -16,7 +16,7 @@ MOST_CONNECTIONS = 1 << 28
 
 
 def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
-    """Flags that a model's fields ask for, each with the setting's name."""
+    """Yield the flags that a model's fields ask for, each with the setting's name."""
     for name, field in model.model_fields.items():
         for mark in field.metadata:
             if isinstance(mark, Flag):

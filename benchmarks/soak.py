@@ -166,7 +166,7 @@ class CriticalLoadRecord(Record):
 
 
 def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
-    """The record of a soak test."""
+    """Make the record of a soak test."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     good = [s for s in result.stretches if s.intervals]
@@ -213,7 +213,7 @@ def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
 
 
 def soak_rows(result: SoakResult) -> list[Row]:
-    """A row for each interval and direction, and one for each stretch that says nothing."""
+    """Make a row for each interval and direction, and one for each stretch that says nothing."""
     rows: list[Row] = []
     at = result.spec.conditions
     for stretch in result.stretches:
@@ -241,7 +241,7 @@ def critical_load_record(
     capacity_fps: float,
     conditions: Mapping[str, Any],
 ) -> CriticalLoadRecord | None:
-    """The record of a search; None: too few of its trials were valid."""
+    """Make the record of a search; None: too few of its trials were valid."""
     if len(result.steps) < 2:
         return None
     estimate = result.estimate
@@ -272,7 +272,7 @@ def critical_load_record(
 
 
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
-    """A row for each valid trial, with what was known after it."""
+    """Make a row for each valid trial, with what was known after it."""
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(

@@ -274,7 +274,7 @@ def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
 
 
 def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
-    """Connections a second for whose opening, and for whose objects, the medium has room."""
+    """Return the connections a second for whose opening and objects the medium has room."""
     opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
     octets = sum(each + len(part) for part in in_segments(response(object_octets)))
@@ -282,7 +282,7 @@ def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int
 
 
 def syn_medium(bound: RunContext) -> tuple[FramePair, int]:
-    """The size of a run's SYNs, and what its medium carries [connections per second]."""
+    """Return the size of a run's SYNs, and what its medium carries [connections per second]."""
     sizes = syn_sizes(bound.technology)
     settings: Any = bound.settings.procedure
     return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
@@ -385,7 +385,7 @@ class OfTcp(OfConnections[R, S]):
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
     def _on_tester(self, bound: RunContext) -> Iterator[str]:
-        """What the tester has to say of such connections; an error if it cannot make them."""
+        """Yield what the tester has to say of such connections; an error if it cannot make them."""
         return bound.tester.conversations(
             bound.technology,
             self.most_connections(bound),
@@ -506,7 +506,7 @@ class TcpCapacity(
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """The establishment rate, unless the attempt rate is given."""
+        """Return the establishment rate, unless the attempt rate is given."""
         return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
 
     def cost(self, point: Point) -> Cost:
@@ -629,7 +629,7 @@ def _attempted_cps(record: TcpCapacityRecord) -> float:
 
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
-    """A row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    """Make a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     columns: Sequence[tuple[str, Callable[[Iteration], str]]] = [
         ("attempted\nper second", lambda o: count(o.rate_cps)),
         ("attempted", lambda o: count(o.attempted)),

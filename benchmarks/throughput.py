@@ -184,7 +184,7 @@ def throughput_record(
     conditions: Mapping[str, Any],
     compared: bool = True,
 ) -> ThroughputRecord:
-    """The record of one throughput point.
+    """Make the record of one throughput point.
 
     Args:
         result: the repetitions.
@@ -244,7 +244,7 @@ def throughput_record(
 
 
 def _title(result: ThroughputResult) -> str:
-    """What the number is; a search or rule other than the RFC's is part of its name."""
+    """Name the number; a search or rule other than the RFC's is part of its name."""
     spec = result.spec
     title = "Throughput"
     if spec.benchmark != "throughput":
@@ -277,7 +277,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
 
 
 def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
-    """The search gave up with a wider bracket than asked for."""
+    """Tell whether the search gave up with a wider bracket than asked for."""
     high = repetition.search.first_failed_fps
     if high is None:
         return False
@@ -323,12 +323,12 @@ class Deadline(Benchmark[Any, Any]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
     def deadline_ms(self, bound: RunContext) -> float | None:
-        """The deadline, if one is given."""
+        """Return the deadline, if one is given."""
         settings: FrameTimeoutSettings = self.shared(bound, "frame_timeout")
         return settings.deadline_ms
 
     def timeout_s(self, bound: RunContext) -> float:
-        """The deadline [s]."""
+        """Return the deadline [s]."""
         return (self.deadline_ms(bound) or 0.0) / 1000
 
     def trial_s(self, bound: RunContext) -> float:
@@ -554,7 +554,7 @@ class ThroughputFrameTimeout(Deadline, Throughput):
 
 
 def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
-    """The search, bounded by medium and tester."""
+    """Specify the search, bounded by medium and tester."""
     p = point.procedure
     return ThroughputSpec(
         conditions=replace(conditions, search_limit_fps=point.limit_fps),
@@ -571,7 +571,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
 
 
 def search_record(point: MeasurementPoint, result: ThroughputResult) -> ThroughputRecord:
-    """The record of searches at a point, or of a variant of its traffic."""
+    """Make the record of searches at a point, or of a variant of its traffic."""
     return throughput_record(
         result,
         point.find,
@@ -605,7 +605,7 @@ def search_cost(spec: ThroughputSpec) -> Cost:
 
 
 def _mixed(point: Point, row: Row) -> Row:
-    """The mixture stands after the direction, as in siitperf's column order (GEN-28)."""
+    """Put the mixture after the direction, as in siitperf's column order (GEN-28)."""
     n, m = point.bound.technology.params.mixture or ("", "")
     head = {k: row[k] for k in ("No", "Size", "Dir")}
     return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
@@ -618,7 +618,7 @@ def _aggregate(record: ThroughputRecord) -> str:
 
 
 def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
-    """The trials of a search with how they ended, judged as the procedure judged them."""
+    """List the trials of a search with how they ended, judged as the procedure judged them."""
     steps = []
     for number, trial in enumerate(data.of(record), 1):
         if number > MOST_STEPS:

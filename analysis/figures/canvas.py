@@ -60,7 +60,7 @@ class Look:
 
 
 def look(number: int) -> Look:
-    """The look of the line with this number, from 0."""
+    """Return the look of the line with this number, from 0."""
     return Look(
         CYCLE[number % len(CYCLE)], MARKERS[number % len(MARKERS)], DASHES[number % len(DASHES)]
     )
@@ -83,7 +83,7 @@ def drawing(name: str) -> Iterator[None]:
 
 
 def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side; sizes in inches."""
+    """Make a figure with panels side by side; sizes in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -91,7 +91,7 @@ def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figu
 
 
 def svg(figure: Figure, name: str) -> str:
-    """The ``<svg>`` element, its identifiers beginning with ``name``."""
+    """Return the ``<svg>`` element, its identifiers beginning with ``name``."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = io.StringIO()
@@ -104,7 +104,7 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def legend(at: Axes) -> None:
-    """A legend beside the panel, where it hides nothing."""
+    """Draw a legend beside the panel, where it hides nothing."""
     handles, labels = at.get_legend_handles_labels()
     if handles:
         at.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
@@ -119,7 +119,7 @@ def thousands(at: Axes, axis: str = "y") -> None:
 
 
 def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
-    """A logarithmic axis with numbers as people write them, at 1, 2 and 5 of each decade if few."""
+    """Make an axis logarithmic, with numbers as people write them, at 1, 2 and 5 of each decade if few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     (at.set_xscale if axis == "x" else at.set_yscale)("log")

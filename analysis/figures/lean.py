@@ -22,7 +22,7 @@ _REFERENCE = re.compile(r"#([\w.:-]+)")
 
 
 def lean(text: str, name: str) -> str:
-    """The same picture in fewer octets.
+    """Write the same picture in fewer octets.
 
     Args:
         text: an ``<svg>`` element as matplotlib writes it.
@@ -44,7 +44,7 @@ class _Writer:
         self._rules: dict[str, str] = {}
 
     def drawn(self, root: ElementTree.Element) -> str:
-        """The whole element."""
+        """Draw the whole element."""
         body = self._children(root)
         box = {k: root.attrib[k] for k in ("width", "height", "viewBox")}
         rules = "*{stroke-linejoin:round;stroke-linecap:butt}" + "".join(
@@ -110,13 +110,13 @@ class _Writer:
         return self._ids.setdefault(former, f"{self._name}-{len(self._ids)}")
 
     def _class(self, style: str) -> str:
-        """A class for a style: the same in all figures, so that they may stand in one document."""
+        """Name a class for a style: the same in all figures, so that they may stand in one document."""
         rule = re.sub(r"\s*([:;,])\s*", r"\1", style).rstrip(";")
         return self._rules.setdefault(rule, f"v{crc32(rule.encode()):x}")
 
 
 def _share_style(group: ElementTree.Element) -> None:
-    """Marks that look alike are told so together."""
+    """Give marks that look alike one common style."""
     styles = {mark.get("style") for mark in group}
     if len(group) > 1 and len(styles) == 1 and all(m.tag == f"{{{_SVG}}}use" for m in group):
         style = styles.pop()
@@ -135,7 +135,7 @@ def _tenths(value: float) -> str:
 
 
 def _path(data: str) -> str:
-    """A path of straight lines with the points that are seen; any other with fewer digits."""
+    """Keep the points of straight lines that are seen; write any other path with fewer digits."""
     if not _POLYLINE.fullmatch(data):
         return re.sub(r"\s+(?=[A-Za-z])|(?<=[A-Za-z])\s+", "", _rounded(" ".join(data.split())))
     parts = []

@@ -76,7 +76,7 @@ def rate_by_size(records: Sequence[RateRecord], name: str, media: dict[str, floa
 
 
 def repetitions(record: RateRecord, name: str) -> str:
-    """The rate of every repetition, with median, P1 and P99: what a median alone would hide."""
+    """Draw the rate of every repetition, with median, P1 and P99."""
     from matplotlib.ticker import MaxNLocator
 
     with drawing(name):

@@ -37,7 +37,7 @@ def campaign_document(
     figures: bool = True,
     links: bool = True,
 ) -> Document:
-    """The document.
+    """Build the document.
 
     Args:
         name, title: of the campaign.
@@ -75,7 +75,7 @@ def summary(
     runs: Sequence[CampaignRun],
     presentations: Presentations,
 ) -> dict[str, Any]:
-    """The campaign for programs: ``schema/campaign-1.json``. Holds no time and no machine."""
+    """Describe the campaign for programs: ``schema/campaign-1.json``, without time and machine."""
     return {
         "schema": SCHEMA,
         "name": name,
@@ -99,7 +99,7 @@ def summary(
 
 
 def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[str, Any]]:
-    """The headline figures of a record: one, or one for each direction."""
+    """Yield the headline figures of a record: one, or one for each direction."""
     head = {
         "benchmark": record.benchmark,
         "title": record.title,

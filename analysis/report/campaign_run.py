@@ -47,7 +47,7 @@ OF_POINTS = ("frame_sizes", "modes")
 
 
 def run_name(directory: str) -> str:
-    """A run's name without its number, which others before it may change."""
+    """Return a run's name without its number, which others before it may change."""
     return re.sub(r"^\d+-", "", directory)
 
 
@@ -57,7 +57,7 @@ def axis_name(axis: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value of an axis in a few words."""
+    """Write a value of an axis in a few words."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Mapping):

@@ -33,7 +33,7 @@ def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
 
 
 def compliance_sheet(all_clauses: list[Clause]) -> Sheet:
-    """The table."""
+    """Make the table."""
     rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
     return sheet("Clause by clause", ["<source", "<asked for", "<done here", "<verdict"], rows)
 
@@ -105,7 +105,7 @@ def _streams(trial: RunTrial) -> bool:
 
 
 def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
-    """What was done to the device in trials with a stream; nothing where no modifier does anything."""
+    """Describe what was done to the device in trials with a stream; nothing without a modifier."""
     beside = [t.result.modifier for t in streams if t.result.modifier]
     if not beside:
         return

@@ -15,7 +15,7 @@ MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5
 
 
 def over_time(data: RunData, records: Sequence[Record]) -> Iterator[Block]:
-    """What the trials of a benchmark show over their time, one figure for each test point.
+    """Draw what the trials of a benchmark show over their time, one figure for each test point.
 
     Not one for each trial: a run has thousands. All are lines of the map; those in which something
     happened, and the last valid one, are drawn in full.

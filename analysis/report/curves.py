@@ -76,7 +76,7 @@ def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[
 
 
 def _others(run: CampaignRun, *without: str) -> list[str]:
-    """What else varies, in words."""
+    """Describe what else varies."""
     return [shown(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
 
 
@@ -110,7 +110,7 @@ def _scalable(line: Mapping[Any, RateRecord]) -> bool:
 
 
 def _number(axis: str, value: Any) -> float | None:
-    """The number on an axis: a value, or how many cores a list of them names."""
+    """Return the number on an axis: a value, or how many cores a list of them names."""
     if axis.rpartition(".")[2] in CORES:
         return core_count(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

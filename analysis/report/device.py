@@ -34,7 +34,7 @@ def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
 
 
 def command_lines(command: str) -> list[str]:
-    """A command as one would type it: what went to its standard input stands below it."""
+    """Write a command as one would type it, with its standard input below it."""
     line, fed, text = command.partition(" <<< ")
     if not fed:
         return [command]

@@ -20,14 +20,14 @@ SCHEMA = "v6t-report/1"
 
 @cache
 def schema(name: str) -> Mapping[str, Any]:
-    """A published JSON schema (draft 2020-12)."""
+    """Read a published JSON schema (draft 2020-12)."""
     text = files("v6t.analysis").joinpath(f"schema/{name}.json").read_text(encoding="utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
-    """The file: results as they are, and what the report says about them."""
+    """Write the file: results as they are, and what the report says about them."""
     facts = facts_of(data.config, data.params, simulated=data.simulated)
     content = {
         "schema": SCHEMA,

@@ -19,7 +19,7 @@ DIFFERING = {
 
 
 def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
-    """A table for each published one; empty where nothing can stand beside it."""
+    """Make a table for each published one; none where nothing can stand beside it."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for entry, measured in mean_pairs(runs):
         metric = entry["metric"].partition(" (")[0]

@@ -12,7 +12,7 @@ STATISTICS = ("median", "p1", "p99")
 
 
 def to_openmetrics(data: RunData, presentations: Presentations) -> str:
-    """The file: a gauge for the figures of all records, by their labels, and the counts of trials.
+    """Write a gauge for the figures of all records, by their labels, and the counts of trials.
 
     Undefined figures are left out: NaN would be a value.
     """

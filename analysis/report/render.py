@@ -76,7 +76,7 @@ def _environment() -> Environment:
 
 
 def _fence(text: str) -> str:
-    """A code fence that the text does not end."""
+    """Return a code fence that the text does not end."""
     return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
 
 

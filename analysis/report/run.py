@@ -48,7 +48,7 @@ def build(
     paper: str | None = None,
     figures: bool = True,
 ) -> Document:
-    """The document.
+    """Build the document.
 
     Args:
         data: the run.
@@ -125,7 +125,7 @@ def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterat
 def _cards(
     records: Sequence[Record], presentations: Presentations
 ) -> Iterator[tuple[str, str, str]]:
-    """The numbers one would advertise: those of the smallest frames (TP-08)."""
+    """Yield the numbers one would advertise: those of the smallest frames (TP-08)."""
     measured = [r for r in records if r.measured]
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
@@ -192,7 +192,7 @@ def _headings(blocks: Sequence[Block]) -> list[str]:
 
 
 def folded_if_long(table: Sheet) -> Block:
-    """A table, one click away if it has many rows."""
+    """Fold a table away if it has many rows."""
     if len(table.rows) <= LONG:
         return table
     summary = f"{table.title}: table of {len(table.rows)} rows"
@@ -260,7 +260,7 @@ def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
 
 
 def _distinctions(ref: Reference) -> list[str]:
-    """What tells the rows of one published table apart."""
+    """Describe what tells the rows of one published table apart."""
     stated = ref.entry["conditions"]
     words = {
         "variation": "{}",

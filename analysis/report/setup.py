@@ -76,7 +76,7 @@ def _measured(data: RunData) -> Iterator[tuple[str, str]]:
 
 
 def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
-    """What RFC 2544 section 26.1 calls protocol and data stream format (TP-08)."""
+    """Describe what RFC 2544 section 26.1 calls protocol and data stream format (TP-08)."""
     c = data.config
     left, right = versions(data)
     sizes = "with FCS" if left and left == right else "IPv6, with FCS"

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def trust(data: RunData) -> list[Block]:
-    """What speaks for and against the numbers."""
+    """Build what speaks for and against the numbers."""
     blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
@@ -138,7 +138,7 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _limits(data: RunData) -> Iterator[Block]:
-    """What the device was short of at the rates found, as its driver saw it (BN-01)."""
+    """Describe what the device was short of at the rates found, as its driver saw it (BN-01)."""
     evidence = list(_evidence(data))
     if evidence:
         yield Items(evidence)
@@ -181,7 +181,7 @@ def _limits(data: RunData) -> Iterator[Block]:
 
 
 def _counts(data: RunData) -> Sheet:
-    """What a driven device counted over each benchmark: a line for each figure."""
+    """Describe what a driven device counted over each benchmark: a line for each figure."""
     rows = []
     for entry in data.results.get("device", ()):
         where = (str(_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
@@ -197,7 +197,7 @@ def _counts(data: RunData) -> Sheet:
 
 
 def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:
-    """What a device said of itself before, during and after: a line for each figure, all in one shape."""
+    """Describe what a device said of itself before, during and after: a line for each figure."""
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
     when = {s: dict(_numbers("", told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))
@@ -215,13 +215,13 @@ def _sizes(entry: Mapping[str, Any]) -> FrameSizes:
 
 
 def _judged_fps(entry: Mapping[str, Any]) -> float:
-    """The rate that a verdict is at, which may be above the found one."""
+    """Return the rate that a verdict is at, which may be above the found one."""
     rate_fps: float = entry.get("judged_fps") or entry["rate_fps"]
     return rate_fps
 
 
 def _evidence(data: RunData) -> Iterator[str]:
-    """What the tester or the device's driver says about the bottleneck."""
+    """Yield what the tester or the device's driver says about the bottleneck."""
     tester = data.manifest.get("tester") or {}
     device = tester.get("device") or {}
     for where in (tester, device):

@@ -13,7 +13,7 @@ from v6t.base.ethernet import bit_rate_bps, max_frame_rate_fps
 
 
 def device_of(data: RunData) -> str:
-    """What the device is called in a title: its driver, with the version where that is known."""
+    """Name the device in a title: its driver, with the version where that is known."""
     name = str(data.config["dut"]["driver"])
     facts = (data.manifest.get("tester") or {}).get("device") or {}
     version = facts.get("version")
@@ -28,7 +28,7 @@ def title_of(data: RunData) -> str:
 
 
 def verdict(data: RunData) -> Iterator[Block]:
-    """What a throughput means to whoever owns the links; nothing where none was measured."""
+    """Say what a throughput means to whoever owns the links; nothing where none was measured."""
     records = [
         r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None
     ]
