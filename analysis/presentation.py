@@ -283,7 +283,7 @@ class Presentations:
         return presentation if presentation.knows(record) or not record.measured else self._unknown
 
     def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Yield the records of each benchmark in the order of their first one, also those without a number."""
+        """Yield the records of each benchmark in the order of their first one, also without a number."""
         groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
         for record in records:
             groups.setdefault((record.benchmark, self.of(record)), []).append(record)

@@ -366,7 +366,7 @@ def upper_bound(point: Point) -> tuple[float, str]:
 
 
 def assumed_most(point: Point) -> float:
-    """Guess the device's highest rate before anything is known of it: half of what is likely offered."""
+    """Assume a highest rate of the device: half of what is likely offered."""
     return min(upper_bound(point)[0], point.likely_cps) / 2
 
 
@@ -918,7 +918,7 @@ def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
 
 
 def found_capacity(record: CapacityRecord) -> str:
-    """Return the capacity as it is printed."""
+    """Format the capacity for a table."""
     return ("at least " if record.at_least else "") + count(record.capacity)
 
 
