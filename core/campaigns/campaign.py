@@ -89,7 +89,7 @@ class Campaign:
         return max((sum(r.duration_s for r in g) for g in self.groups().values()), default=0.0)
 
     def groups(self) -> dict[str, list[CampaignRun]]:
-        """Runs by the testbed they need; those that share a tester wait for one another."""
+        """Group runs by the testbed they need; those that share a tester wait for one another."""
         found: dict[str, list[CampaignRun]] = {}
         names: dict[str, str] = {}
         for run in self.runs:
@@ -181,7 +181,7 @@ def start(campaign: Campaign, directory: Path) -> None:
 
 
 def opened(directory: Path) -> Campaign:
-    """The campaign of a directory.
+    """Load the campaign of a directory.
 
     Raises:
         UsageError: it holds none.
@@ -222,7 +222,7 @@ def write_plan(directory: Path, campaign: Campaign) -> None:
 
 
 def status_of(directory: Path, run: CampaignRun) -> str:
-    """``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
+    """Return ``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
     if failure_of(directory, run):
         return FAILED
     try:
@@ -317,11 +317,11 @@ class _Clock:
         self._planned_s = self._spent_s = 0.0
 
     def passed(self, run: CampaignRun) -> None:
-        """A run that was complete already."""
+        """Note a run that was complete already."""
         self._left_s -= run.duration_s
 
     def made(self, run: CampaignRun, seconds: float) -> None:
-        """A run that was made now."""
+        """Note a run that was made now."""
         self.passed(run)
         self._planned_s += run.duration_s
         self._spent_s += seconds
@@ -369,13 +369,13 @@ def _laid_out(
 
 
 def directory_of(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
-    """The name of a run's directory: its number, its experiment, what varies."""
+    """Name a run's directory: its number, its experiment, what varies."""
     words = [number, experiment, *(_slug(v) for v in axes.values())]
     return "-".join(w for w in words if w)[:100]
 
 
 def _slug(value: Any) -> str:
-    """A value as part of a directory's name."""
+    """Write a value as part of a directory's name."""
     if isinstance(value, dict):
         value = "-".join(f"{k}{v}" for k, v in value.items())
     if isinstance(value, list):

@@ -105,7 +105,7 @@ class Section(Document):
         self._place = origin.where(keys)
 
     def where(self, keys: Sequence[str | int]) -> str:
-        """The experiment's line, and the setting."""
+        """Return the experiment's line, and the setting."""
         return f"{self._place}: {'.'.join(map(str, keys))}" if keys else self._place
 
 
@@ -238,7 +238,7 @@ def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
 
 
 def _only(content: CampaignFile) -> str:
-    """The one testbed of the file, or none."""
+    """Return the one testbed of the file, or none."""
     return next(iter(content.testbeds)) if len(content.testbeds) == 1 else ""
 
 

@@ -13,7 +13,7 @@ def packaged() -> dict[str, Path]:
 
 
 def locate(name: str) -> Path:
-    """A file, or a campaign that comes with v6t.
+    """Find a file, or a campaign that comes with v6t.
 
     Raises:
         UsageError: there is neither.

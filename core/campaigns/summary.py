@@ -82,7 +82,7 @@ def write_summary(
 
 
 def page_of(directory: Path, campaign: Campaign, kept: dict[str, CampaignRun]) -> str:
-    """The report so far as a page of its own: without figures, and without files beside it.
+    """Write the report so far as one page: without figures, and without files beside it.
 
     Args:
         directory: of the campaign.
@@ -99,7 +99,7 @@ def page_of(directory: Path, campaign: Campaign, kept: dict[str, CampaignRun]) -
 
 
 def tables(runs: Sequence[CampaignRun]) -> list[Sheet]:
-    """The tables of a campaign's runs, for its screen."""
+    """Make the tables of a campaign's runs for the terminal."""
     from v6t.analysis.report.campaign import campaign_tables
     from v6t.benchmarks.registry import presentations
 
@@ -115,7 +115,7 @@ def tables(runs: Sequence[CampaignRun]) -> list[Sheet]:
 def runs_of(
     directory: Path, campaign: Campaign, kept: dict[str, CampaignRun] | None = None
 ) -> list[CampaignRun]:
-    """What each run of a campaign has found so far, read from its directory.
+    """Read what each run of a campaign has found so far from its directory.
 
     Args:
         directory: of the campaign.
@@ -148,7 +148,7 @@ def _read(directory: Path, run: Planned) -> CampaignRun:
 
 
 def summary_of(campaign: Campaign, runs: Sequence[CampaignRun]) -> dict[str, Any]:
-    """A campaign for programs, see :func:`v6t.analysis.report.campaign.summary`."""
+    """Describe a campaign for programs, see :func:`v6t.analysis.report.campaign.summary`."""
     from v6t.analysis.report.campaign import summary
     from v6t.benchmarks.registry import presentations
 
@@ -156,7 +156,7 @@ def summary_of(campaign: Campaign, runs: Sequence[CampaignRun]) -> dict[str, Any
 
 
 def csv_of(content: dict[str, Any]) -> str:
-    """The same with one line per figure, what varies in columns of its own."""
+    """Write the same as CSV: one line per figure, with a column for each setting that varies."""
     axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
     rows = [
         {

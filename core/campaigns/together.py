@@ -56,7 +56,7 @@ def compared(directories: Sequence[Path], anyway: bool) -> Comparison:
 
 
 def trends(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
-    """The trend of every run that the last campaign holds, one after the other.
+    """Yield the trend of every run that the last campaign holds.
 
     Raises:
         UsageError: there are no runs, or none can be ordered so.
@@ -87,7 +87,7 @@ def trends(directories: Sequence[Path], order: str, least_percent: float) -> Tre
 
 
 def _runs(directory: Path) -> dict[str, Path]:
-    """Runs by their names."""
+    """Return the runs by their names."""
     return {run_name(p.parent.name): p.parent for p in sorted(directory.glob(f"*/{CONFIG}"))}
 
 

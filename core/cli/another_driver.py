@@ -62,14 +62,14 @@ def drivers_for(technology: str, *, configured: bool = False) -> list[str]:
 
 
 def _default(technology: str) -> str:
-    """What the lab takes where nobody names a driver; empty: there is no such technology."""
+    """Return the lab's default driver; empty: there is no such technology."""
     with suppress(V6tError):
         return load_plugin(technology).default_driver or REFERENCE
     return ""
 
 
 def _nearest(able: Sequence[str], technology: str) -> str:
-    """The lab's own choice; else one whose programs are here, or whatever there is."""
+    """Return the lab's own choice; else a driver whose programs are installed, or any."""
     default = _default(technology)
     if default in able and default != REFERENCE:
         return default

@@ -68,7 +68,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags
 def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """An address through a table of explicit mappings (RFC 7757), both ways."""
+    """Translate an address by a table of explicit mappings (RFC 7757), both ways."""
     from v6t.base.errors import UsageError
     from v6t.core.cli.map_calculator import calc_eam
 

@@ -105,7 +105,7 @@ def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView 
 
 @contextmanager
 def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
-    """What is served to browsers; its port is taken, and nobody is answered yet."""
+    """Open the page for browsers: its port is taken, and nobody is answered yet."""
     if page is None:
         yield None
         return
@@ -119,7 +119,7 @@ def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[Liv
 
 
 def _begun(directory: Path) -> dict[Path, ResolvedRun]:
-    """Runs with a directory of their own, by it."""
+    """Return the runs that have a directory, by its name."""
     found = {}
     for path in sorted(directory.glob("*/config.json")):
         with contextlib.suppress(UsageError):
@@ -173,7 +173,7 @@ def _work(
 
 
 def _report(directory: Path, runs: Sequence[CampaignRun]) -> None:
-    """A report of each run that has none yet; what was measured is safe, whatever happens."""
+    """Write a report of each run that has none yet; a failure loses no measurement."""
     from v6t.core.reporting.write import write
 
     for run in runs:
@@ -212,7 +212,7 @@ class _Prefixed:
         self._prefix = prefix
 
     def say(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         self._watch.say(f"{self._prefix}{text}")
 
     def trial(self, progress: Any) -> None:

@@ -178,7 +178,7 @@ def _write_capture(
 
 
 def _warn_of_name(path: Path) -> None:
-    """The file is right, but TRex is particular about names."""
+    """Warn of a file name that TRex does not accept."""
     from v6t.profiles.exports import check_file_name
 
     try:
@@ -188,7 +188,7 @@ def _warn_of_name(path: Path) -> None:
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    """The file appears whole or not at all."""
+    """Write a file whole or not at all."""
     if path.exists() and not force:
         raise UsageError(
             f"{path} exists already", "choose another name or use --force", code="file-exists"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def console_for_tables(width: int = 140) -> Console:
-    """Standard output, whose reader may leave early as that of anything else printed.
+    """Return a console on standard output that tolerates a reader who leaves early.
 
     Args:
         width: where it is no terminal [characters]; a terminal has its own.

@@ -72,7 +72,7 @@ def dut_flags(command: F) -> F:
     no_args_is_help=False,
 )
 def command() -> None:
-    """The device under test by itself.
+    """Control the device under test without a run.
 
     `plan` needs neither a device nor a testbed file. The others reach the device the testbed
     file describes (dut.options.ssh). In place of RUN_FILE and --testbed a run's directory does.
@@ -285,7 +285,7 @@ _FEW = {"connections": {"count": FEW}}
 
 
 def resolve_device(given: dict[str, Any]) -> Any:
-    """The resolved run behind :func:`device_flags`, for single frames."""
+    """Resolve the run behind :func:`device_flags`, for single frames."""
     return _resolve(given, procedure=_FEW)
 
 
@@ -295,7 +295,7 @@ def _resolve(
     any_technology: bool = False,
     procedure: dict[str, Any] | None = None,
 ) -> Any:
-    """The resolved run; where it does not matter what the device is, nobody need say it."""
+    """Resolve the run; the technology may be left out where it does not matter."""
     if _run_dir(given) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.export import configuration
@@ -359,7 +359,7 @@ def _rollback_command(given: dict[str, Any], *, whole: bool) -> str:
 
 
 def _run_dir(given: dict[str, Any]) -> Path | None:
-    """The run's directory, where one is given in place of files."""
+    """Return the run's directory, where one is given in place of files."""
     path: Path | None = given["run_file"]
     return path if path is not None and path.is_dir() else None
 

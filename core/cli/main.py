@@ -101,7 +101,7 @@ class LazyGroup(CommandGroup):
         return module.command  # type: ignore[no-any-return]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, from the names alone."""
+        """Write the list of commands, from the names alone."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -143,7 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _open_standard_streams() -> None:
-    """A stream that is closed becomes ``/dev/null``.
+    """Open ``/dev/null`` in place of a closed standard stream.
 
     Else the next file that is opened, a journal perhaps, has its number, and what is printed goes there.
     """
@@ -194,7 +194,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _with_params(arguments: Sequence[str], given: Mapping[str, Mapping[str, object]]) -> str:
-    """The command with the parameters that it takes to work, by the flag that gives them."""
+    """Return the command with the parameters that it needs, by the flag that gives them."""
     if not any(given.values()) or arguments[0] not in WITH_PARAMETERS:
         return ""
     kept: list[str] = []
@@ -215,12 +215,12 @@ def _with_params(arguments: Sequence[str], given: Mapping[str, Mapping[str, obje
 
 
 def _written(value: object) -> str:
-    """A value as a flag takes it."""
+    """Write a value as a flag takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _unforeseen(exc: Exception) -> int:
-    """What no room said in a sentence of its own: the machine's fault, or v6t's."""
+    """Turn an unexpected exception into an error of the machine or of v6t."""
     if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
         full = exc.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -145,7 +145,7 @@ def calc_eam(
     ipv4: str | None = None,
     ipv6: str | None = None,
 ) -> dict[str, str | None]:
-    """An address through a translator's table (RFC 7757); keys ``ipv4, ipv6, mapping``.
+    """Translate an address by a translator's table (RFC 7757); keys ``ipv4, ipv6, mapping``.
 
     Args:
         pairs: explicit mappings, IPv4 and IPv6 prefix each.

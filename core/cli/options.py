@@ -220,7 +220,7 @@ def run_flags(command: F) -> F:
 
 
 def resolve_flags(given: dict[str, Any]) -> Any:
-    """The run behind :func:`run_flags`; takes its flags out of ``given``."""
+    """Resolve the run behind :func:`run_flags`; takes its flags out of ``given``."""
     run_file, testbed = read_first(given.pop("run_file")), read_first(given.pop("testbed"))
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
@@ -249,7 +249,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
 
 
 def read_first(path: Path | None) -> Document | None:
-    """A file of settings, before anything is imported that takes long: a bad one is told at once.
+    """Read a file of settings before slow imports, so that a bad one is reported at once.
 
     Raises:
         UsageError: what is wrong.

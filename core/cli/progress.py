@@ -37,12 +37,12 @@ class Plain:
     """One line per trial, for logs and pipes."""
 
     def say(self, text: str) -> None:
-        """The line; nobody need hear it."""
+        """Print a line; a closed terminal is no error."""
         with contextlib.suppress(OSError):
             print(visible(text), file=sys.stderr, flush=True)
 
     def trial(self, progress: Progress) -> None:
-        """A line when the trial is over."""
+        """Print a line when the trial is over."""
         if progress.verdict is not None:
             self.say(outcome(progress))
 
@@ -76,7 +76,7 @@ class Live:
         self._stopping = ""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line above the live one."""
         self._line(text, "dim")
 
     def trial(self, progress: Progress) -> None:
@@ -124,7 +124,7 @@ class Live:
         self._stopping = text
 
     def __rich__(self) -> Text:
-        """The live line as it is at this moment: whoever draws it asks several times a second."""
+        """Render the live line at this moment; it is drawn several times a second."""
         from rich.text import Text
 
         if self._now is None or self._stopping:

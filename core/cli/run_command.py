@@ -75,7 +75,7 @@ def command(
 
 
 def _asked_first(bound: BoundRun, audit: str) -> str:
-    """What will be asked before the first trial, in a sentence.
+    """Describe what will be asked before the first trial.
 
     Raises:
         UsageError: nothing can be.
@@ -104,7 +104,7 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
 
 
 def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
-    """The core of an audit.
+    """Check the device's behaviour by the core of an audit.
 
     Raises:
         TranslationError: a MUST or SHOULD is deviated from, and such a device is not to be measured.

@@ -176,7 +176,7 @@ def _served(page: str | None, path: Path, watch: Any) -> contextlib.AbstractCont
 
 
 def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path | None) -> None:
-    """The results on standard output."""
+    """Print the results on standard output."""
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.summary import print_summary
 

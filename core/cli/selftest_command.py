@@ -39,7 +39,7 @@ def command(as_json: bool, **given: Any) -> None:
 
 
 def _bound(row: dict[str, Any], bound: BoundRun) -> str:
-    """What was not tried is no limit of the tester."""
+    """Describe the bound of a self-test: what was not tried is no limit of the tester."""
     if row["bounded_by"] != "line_rate":
         return ""
     return (

@@ -86,7 +86,7 @@ def of_device(run: ResolvedRun, again: str) -> Stop:
 
 
 def _elsewhere(run: ResolvedRun) -> str:
-    """The device that outlives this process; empty if there is none."""
+    """Name the device that outlives this process; empty if there is none."""
     if run.tester.kind == "sim":
         return ""
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
@@ -142,7 +142,7 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
 
 @contextmanager
 def signals_of_a_worker() -> Iterator[None]:
-    """The first ends the work in order; the others are that Ctrl-C once more.
+    """Let the first signal end the work in order; others repeat that Ctrl-C.
 
     A worker hears of one from the terminal, and then from the process that started it and says all
     there is to say; that one is also who ends a worker that does not come to its end.
@@ -172,7 +172,7 @@ def _caught_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
 
 
 def tell(text: str) -> None:
-    """A line on standard error, whatever is being drawn there; nobody need hear it."""
+    """Print a line on standard error beside whatever is drawn there."""
     _write(f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())
 
 

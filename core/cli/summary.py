@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
-    """A table per benchmark, flags, remarks, caveats and the directory."""
+    """Print a table per benchmark, flags, remarks, caveats and the directory."""
     console.print(title, highlight=False)
     known = presentations()
     # a terminal breaks lines anywhere, in figures, too; whoever reads a pipe wants each line whole
@@ -70,7 +70,7 @@ def _shares_oracle(outcome: RunOutcome) -> bool:
 
 
 def _bottleneck(outcome: RunOutcome) -> Iterator[str]:
-    """What limits the device, where it was watched."""
+    """Print what limits the device, where it was watched."""
     results = read_json(outcome.directory / RESULTS)
     watched = results.get("bottleneck")
     if not watched:

@@ -30,7 +30,7 @@ def print_table(console: Console, sheet: Sheet) -> None:
 
 
 def _widths(sheet: Sheet) -> Iterator[int]:
-    """What each column takes at least."""
+    """Return the least width of each column."""
     for place, column in enumerate(sheet.columns):
         cells = [row[place] for row in sheet.rows]
         lengths = [len(line) for line in (*column.name.split("\n"), *cells)]
@@ -38,7 +38,7 @@ def _widths(sheet: Sheet) -> Iterator[int]:
 
 
 def _table(sheet: Sheet) -> Table:
-    """What users wrote is no markup."""
+    """Make a table in which text of users is no markup."""
     from rich.markup import escape
     from rich.table import Table
 

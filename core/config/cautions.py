@@ -36,7 +36,7 @@ def cautions(bound: BoundRun) -> list[str]:
 def of_medium(
     run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
 ) -> list[str]:
-    """What the opened tester says against its own figures, and against the testbed (SELF-05).
+    """Yield what the opened tester says against its own figures, and against the testbed (SELF-05).
 
     Its ports' speed, addresses, NUMA nodes and promiscuity, the clock, whom it displaced, and a
     server that is open though it should not be.

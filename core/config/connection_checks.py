@@ -76,7 +76,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
 
 
 def on_tester(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> Iterator[str]:
-    """What so many connections take on this tester.
+    """Check what so many connections take on this tester.
 
     Raises:
         UsageError: it cannot have them.
@@ -108,7 +108,7 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
 
 
 def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """A device that is known to forget connections sooner than the shortest test can end.
+    """Refuse a device that forgets connections sooner than the shortest test can end.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
@@ -138,7 +138,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
 
 
 def _check_device(bound: BoundRun) -> None:
-    """A table that nobody can empty."""
+    """Refuse a table that cannot be emptied."""
     if bound.tester.simulates or bound.driven or bound.driver.absent:
         return
     if bound.tester.in_lab:

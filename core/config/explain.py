@@ -53,7 +53,7 @@ class Setting:
 
 
 def settings_of(model: type[Any], above: str = "") -> tuple[Setting, ...]:
-    """Settings of a model, those within them included.
+    """Return the settings of a model, those within them included.
 
     Args:
         model: a pydantic model.
@@ -95,14 +95,14 @@ def summary_of(thing: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """A docstring's words with Markdown's marks instead of Sphinx's."""
+    """Write a docstring with Markdown's marks instead of Sphinx's."""
     text = re.sub(r":\w+:`~?([^`]*)`", lambda m: f"`{m[1].rpartition('.')[2]}`", text)
     text = re.sub(r"\bNone\b", "none", text.replace("``", "`"))
     return " ".join(text.split())
 
 
 def as_yaml(value: Any) -> str:
-    """A default as one would write it in a file."""
+    """Write a default as one would write it in a file."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -130,7 +130,7 @@ def _is_sequence(annotation: Any) -> bool:
 
 
 def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """A JSON schema in a few words."""
+    """Describe a JSON schema in a few words."""
     if "$ref" in schema:
         return _kind(defs[schema["$ref"].rpartition("/")[2]], defs)
     if "anyOf" in schema:

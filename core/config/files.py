@@ -109,7 +109,7 @@ class DutFile(StrictModel):
 
 
 def _as_text(value: Any) -> Any:
-    """A plain number of bit/s needs no quotes."""
+    """Take a plain number of bit/s without quotes."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return str(value) if is_number else value
 

@@ -12,7 +12,7 @@ from v6t.core.config.explain import Setting, settings_of
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
-    """What has this name, or begins or ends with it; all settings for an empty one.
+    """Find what has this name, or begins or ends with it; all settings for an empty one.
 
     Args:
         name: with dots.

@@ -53,7 +53,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 
 def procedure_of(preset: Preset) -> dict[str, Any]:
-    """Settings of a preset, with those of every installed benchmark."""
+    """Return the settings of a preset, with those of every installed benchmark."""
     return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
 
 
@@ -67,7 +67,7 @@ def is_demonstration(run: ResolvedRun) -> bool:
 
 
 def caveats(bound: BoundRun) -> list[str]:
-    """What must be said beside every number of this run."""
+    """Return what must be said beside every number of this run."""
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.wanted(bound)
     texts = [SHARED_CORES] if bound.tester.in_lab else []
@@ -127,7 +127,7 @@ def _of_the_device(bound: BoundRun) -> Iterator[str]:
 
 
 def _of_mixes(bound: BoundRun) -> Iterator[str]:
-    """What a mixture of frame sizes is, where it is not what was written or not all of it."""
+    """Describe a mixture of frame sizes where it is not what was written or not all of it."""
     for listed in bound.settings.frame_sizes:
         sizes = bound.technology.sizes_of(listed)
         if isinstance(listed, str):
@@ -147,7 +147,7 @@ def _of_mixes(bound: BoundRun) -> Iterator[str]:
 
 
 def _of_searches(p: ProcedureSettings) -> Iterator[str]:
-    """What changes every search of a run against its RFC."""
+    """Yield what changes every search of a run against its RFC."""
     if p.search == "mlrsearch":
         yield mlr.LABEL
     if p.adaptive is not None:

@@ -176,7 +176,7 @@ def tester_of(testbed_path: Path) -> TesterKind:
 
 
 def driver_named(testbed: Path | Document | None) -> str:
-    """The device driver a testbed file names; the reference device without one.
+    """Return the device driver a testbed file names; the reference device without one.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
@@ -373,7 +373,7 @@ def _procedure(
 
 
 def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
-    """Flags as the settings they stand for; those of benchmarks: of what is measured."""
+    """Return flags as the settings they stand for; those of benchmarks: of what is measured."""
     measured = {key for name in benchmarks for key in registry.load(name).sections()}
     own = dict(flags_in(ProcedureSettings))
     texts: dict[str, str] = {}

@@ -62,7 +62,7 @@ class DutSettings(StrictModel):
 
 
 def procedure_model() -> type[ProcedureSettings]:
-    """The settings with those of every installed benchmark, each under its own key."""
+    """Return the model with the settings of every installed benchmark, each under its own key."""
     sections = registry.sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
         whose = " and ".join(registry.of_section(name))
@@ -86,7 +86,7 @@ def _composed(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[Proce
 
 
 def summary(model: type[StrictModel]) -> str:
-    """What stands in the first line of its docstring."""
+    """Return the first line of its docstring."""
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
@@ -125,7 +125,7 @@ class ResolvedRun(StrictModel):
 
 
 def saved_run(values: Any) -> ResolvedRun:
-    """A run as it was written; settings of a benchmark that is not installed any more are left out.
+    """Read a saved run without the settings of benchmarks that are not installed.
 
     Raises:
         ValidationError: it is none.

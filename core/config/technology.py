@@ -26,7 +26,7 @@ def params_of(
     document: Document | None = None,
     above: tuple[str, ...] = ("params",),
 ) -> PluginParams:
-    """Validated parameters.
+    """Return the validated parameters.
 
     Args:
         plugin: whose.
@@ -95,7 +95,7 @@ def on_device(
     overrides: Mapping[str, Any],
     document: Document | None = None,
 ) -> Technology:
-    """The same technology, but for parameters that the device alone believes.
+    """Return the same technology with the parameters that only the device is given.
 
     Args:
         technology: as the tester sees it.

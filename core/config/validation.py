@@ -21,7 +21,7 @@ def listed(
     default: Sequence[str],
     known: Sequence[str],
 ) -> tuple[str, ...]:
-    """A list of known names from flag, file or default; ``name`` is the file's key for it."""
+    """Return a list of known names from flag, file or default; ``name`` is the file's key for it."""
     with within(None if flagged else document, (name,)):
         if not flagged:
             refuse_empty(name, values, known)
@@ -59,7 +59,7 @@ def require_known(
 
 
 def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, ...]:
-    """The given names, if they are known and none is there twice.
+    """Return the given names, if they are known and none is there twice.
 
     Raises:
         UsageError: with the nearest known name.

@@ -177,7 +177,7 @@ def _parser(kind: str) -> Any:
 
 
 def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
-    """Mappings, sequences and scalars without the parser's own types."""
+    """Return mappings, sequences and scalars without the parser's own types."""
     if isinstance(node, Mapping):
         return {_whole(str(k), keys): _plain(v, (*keys, k)) for k, v in node.items()}
     if isinstance(node, (list, tuple, set)):
@@ -193,7 +193,7 @@ def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
 
 
 def _whole(text: str, keys: tuple[str | int, ...]) -> str:
-    """The text, unless a character of it is half of one, which no file and no terminal takes."""
+    """Return the text, unless it holds half a character, which no file and no terminal takes."""
     if not is_text(text):
         raise _Refused("the text contains an unpaired surrogate", keys, code="not-text")
     return text

@@ -86,7 +86,7 @@ class Parameters:
         self._spelt = spelt
 
     def text(self, name: str, default: str, became: str) -> str:
-        """The value of a parameter.
+        """Read the value of a parameter.
 
         Args:
             name: of the parameter.
@@ -100,7 +100,7 @@ class Parameters:
         return given.value
 
     def address(self, name: str, version: str, default: str, became: str) -> str:
-        """An address of one IP version.
+        """Read an address of one IP version.
 
         Raises:
             UsageError: it is none.
@@ -126,7 +126,7 @@ class Parameters:
         )
 
     def choice(self, name: str, default: str, became: str, values: Iterable[str]) -> str:
-        """A parameter that is one of few values.
+        """Read a parameter that is one of few values.
 
         Raises:
             UsageError: it is another one.
@@ -142,7 +142,7 @@ class Parameters:
         return value
 
     def number(self, name: str, default: int, became: str) -> int:
-        """A whole number, decimal or hexadecimal.
+        """Read a whole number, decimal or hexadecimal.
 
         Raises:
             UsageError: it is none.
@@ -158,7 +158,7 @@ class Parameters:
             ) from exc
 
     def turned(self, others: Mapping[str, str]) -> Parameters:
-        """The same file, where these names ask for each other's values.
+        """Return the same file with the values of these names exchanged.
 
         Args:
             others: name and the one in its place.
@@ -228,7 +228,7 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
 def ports(
     parameters: Parameters, policy: str, prefix: str, here: str, bounds: tuple[int, int]
 ) -> Any:
-    """A range of ports: how it varies, smallest, largest."""
+    """Read a range of ports: how it varies, smallest, largest."""
     kind = POLICIES[parameters.choice(policy, "0", f"params.{here}.policy", POLICIES)]
     low = parameters.number(f"{prefix}-min", bounds[0], f"params.{here}.min")
     high = parameters.number(f"{prefix}-max", bounds[1], f"params.{here}.max")

@@ -31,7 +31,7 @@ PLUGINS = ("mape-br", "mapt-br")
 
 
 def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
-    """What a configuration file of Mapperf or Maptperf is here.
+    """Translate a configuration file of Mapperf or Maptperf.
 
     Args:
         path: the file.
@@ -117,7 +117,7 @@ def _addresses(p: Parameters, imported: Imported, plugin: str) -> dict[str, Any]
 
 
 def _beside6(address: str) -> IPv6Address:
-    """The first address of the same /64 that is not the tester's."""
+    """Return the first address of the same /64 that is not the tester's."""
     network = IPv6Interface(f"{address}/64").network
     return network[1] if network[1] != IPv6Address(address) else network[2]
 

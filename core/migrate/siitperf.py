@@ -37,7 +37,7 @@ _SIITS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
 
 
 def read_siitperf(path: Path) -> Imported:
-    """What a configuration file of siitperf is here.
+    """Translate a configuration file of siitperf.
 
     Raises:
         UsageError: what is wrong in the file, with its line; a test v6t cannot make.
@@ -101,7 +101,7 @@ def read_siitperf(path: Path) -> Imported:
 
 
 def _other(name: str) -> str:
-    """The parameter that says the same of the other side, or of the other way."""
+    """Return the parameter that says the same of the other side, or of the other way."""
     pairs = (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse"))
     for one, other in pairs:
         if one in name:

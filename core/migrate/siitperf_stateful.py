@@ -101,7 +101,7 @@ def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> st
 
 
 def emptied(plugin: str, imported: Imported) -> dict[str, Any]:
-    """The testbed's device, with an example of how its table is emptied before each trial."""
+    """Return the testbed's device, with an example of how its table is emptied before each trial."""
     imported.remarks.append(
         "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
         "table is emptied, or name its driver (dut.driver), which knows."
@@ -194,7 +194,7 @@ def _varying(p: Parameters, letter: str, name: str, version: str) -> tuple[int |
 
 
 def _replace_16_bits(address: str, offset: int, value: int) -> str:
-    """An address with another value in the 16 bits that begin at an octet."""
+    """Return an address with another value in the 16 bits that begin at an octet."""
     packed = bytearray(ip_address(address).packed)
     packed[offset : offset + 2] = value.to_bytes(2, "big")
     return str(ip_address(bytes(packed)))
@@ -227,7 +227,7 @@ def _pool(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tuples(params: dict[str, Any]) -> int:
-    """Connections there can be."""
+    """Count the connections there can be."""
     total = 1
     if params["enumerate_ports"]:
         for name in ("initiator_ports", "responder_ports"):

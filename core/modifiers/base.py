@@ -38,7 +38,7 @@ class Modifier(ABC):
         """What goes on, as it stands beside every number."""
 
     def traffic(self, traffic: Traffic, links: Links) -> Traffic:
-        """The traffic of one direction with what the modifier sends.
+        """Return the traffic of one direction with what the modifier sends.
 
         Args:
             traffic: of the technology, or a benchmark's variant of it.
@@ -55,7 +55,7 @@ class Modifier(ABC):
         """
 
     def during(self, trial: Trial, session: DeviceSession) -> Repeated | None:
-        """What is done to the device while a trial's frames are sent; None: nothing.
+        """Return what is done to the device while a trial's frames are sent; None: nothing.
 
         Args:
             trial: as the tester is called for its stream, which follows after its pause.
@@ -65,7 +65,7 @@ class Modifier(ABC):
         return None
 
     def summary(self, done: Sequence[Mapping[str, Any]]) -> list[str]:
-        """What became of it in these trials, as it stands beside every number."""
+        """Summarize its effect in these trials, for every number."""
         times = sum(each["times"] for each in done)
         if not times:
             return []

@@ -29,7 +29,7 @@ class Broadcast(Modifier):
         return "1 frame in 100 is a broadcast of no protocol that a router knows, in place of a test frame"
 
     def traffic(self, traffic: Traffic, links: Links) -> Traffic:
-        """A class of frames to be dropped, as long as the first class's."""
+        """Add a class of frames to be dropped, as long as the first class's."""
         link = links.left if traffic.direction == "forward" else links.right
         kind: dict[str, object] = {"type": ETHERTYPE}
         addresses = {"src": link.tester_mac, "dst": "ff:ff:ff:ff:ff:ff"}

@@ -65,7 +65,7 @@ class Repeated:
             raise self._failure
 
     def added_to(self, result: TrialResult) -> TrialResult:
-        """The trial's result with the counters, be they 0."""
+        """Return the trial's result with the counters, be they 0."""
         return replace(result, modifier=self.counted)
 
     @property

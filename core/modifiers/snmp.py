@@ -21,4 +21,4 @@ class Snmp(Management):
         )
 
     def suits(self, plan: Plan) -> None:
-        """A plan with an agent has something to be asked."""
+        """Tell whether a plan has an agent that can be asked."""

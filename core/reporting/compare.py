@@ -48,7 +48,7 @@ def _loaded(path: Path) -> RunData:
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """What can be said, tables, what was left out and why."""
+    """Build what can be said, tables, what was left out and why."""
     blocks: list[Block] = [Text(lead(comparison))]
     for name, differing in comparison.unlike.items():
         blocks.append(
@@ -78,7 +78,7 @@ def comparison_document(comparison: Comparison) -> Document:
 
 
 def published_document(directories: Sequence[Path]) -> Document:
-    """Published results beside runs, where their conditions are the same."""
+    """Build published results beside runs, where their conditions are the same."""
     sections, known = [], presentations()
     for number, path in enumerate(directories, 1):
         data = _loaded(path)

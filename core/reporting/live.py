@@ -141,12 +141,12 @@ class LiveView:
         self._server.server_close()
 
     def beside(self, watch: Any) -> LiveView:
-        """The same, with somebody else on the terminal."""
+        """Return the same with another listener on the terminal."""
         self._watch = watch
         return self
 
     def say(self, text: str) -> None:
-        """What is going on."""
+        """Pass a line on."""
         self._watch.say(text)
         self._tell(visible(text))
 
@@ -172,7 +172,7 @@ class LiveView:
         self._trials.clear()
 
     def glance(self, seen: Callable[[], tuple[str, int]]) -> None:
-        """What is going on elsewhere, and how many runs are over there; asked only while somebody looks."""
+        """Report what goes on elsewhere, and how many runs are over; asked only while somebody looks."""
         if time.monotonic() - self._looked >= LOOKED_S:
             return
         now, ended = seen()
@@ -249,7 +249,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore a client that went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._give(body=True)
 
     def do_HEAD(self) -> None:
-        """The same without its body."""
+        """Answer without the body."""
         self._give(body=False)
 
     def _give(self, *, body: bool) -> None:
@@ -286,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The terminal belongs to the run."""
+        """Log nothing: the terminal belongs to the run."""
 
     def version_string(self) -> str:
         """No versions for strangers."""

@@ -36,7 +36,7 @@ def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> T
 
 
 def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) -> Trend:
-    """The same of runs that were read already.
+    """Compute the trend of runs that were read already.
 
     Raises:
         UsageError: none can be ordered so.
@@ -76,13 +76,13 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
 
 
 def _another_device(first: RunData, second: RunData) -> list[Unlike]:
-    """A series is of one device, in whatever versions; others are what ``v6t compare`` is for."""
+    """Refuse runs of another device: ``v6t compare`` is for these."""
     ours, theirs = (run.config["dut"]["driver"] for run in (first, second))
     return [] if ours == theirs else [Unlike("device", ours, theirs)]
 
 
 def document(trend: Trend, *, figures: bool) -> Document:
-    """What can be said, a table, a figure for each series."""
+    """Build what can be said, a table, and a figure for each series."""
     blocks: list[Block] = [_lead(trend)]
     rows = [
         (
@@ -111,7 +111,7 @@ def document(trend: Trend, *, figures: bool) -> Document:
 
 
 def _lead(trend: Trend) -> Text:
-    """What can be said of all results together."""
+    """Describe all results together."""
     runs, results = number_of(len(trend.runs), "run"), number_of(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.enough for s in trend.series):

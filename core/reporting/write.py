@@ -148,7 +148,7 @@ def _texts(
 
 
 def _technology(run: Any) -> dict[str, Any]:
-    """What the plugin says about itself; nothing where it is no longer installed."""
+    """Describe the technology; nothing where it is no longer installed."""
     from v6t.core.config.plugins import load_plugin
     from v6t.core.config.technology import links_of, params_of
     from v6t.core.runs.manifest import setup

@@ -40,7 +40,7 @@ def make_tester(
     loopback: bool = False,
     keep: Path | None = None,
 ) -> Tester:
-    """A tester that is not open yet.
+    """Make a tester that is not open yet.
 
     Args:
         bound: the run.
@@ -90,7 +90,7 @@ def streams_of(
     sizes: Sizes,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """What a run sends for one frame size: the plugin's traffic, varied, with that of its modifier."""
+    """Compile what a run sends for one frame size, with the traffic of its modifier."""
 
     def changed(traffic: Traffic) -> Traffic:
         return bound.modified(vary(traffic))
@@ -138,7 +138,7 @@ class Bench:
         self._sends: Callable[[Trial], object] = _nobody
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
-        """What the next trials send."""
+        """Load what the next trials send."""
         self._wanted = streams
         self._stale = True
 
@@ -291,7 +291,7 @@ class Bench:
                     device.close()
 
     def _configure(self) -> None:
-        """A device elsewhere is made ready before the tester says a word to it."""
+        """Configure a remote device before the tester opens its ports."""
         if self._loopback or self._device is not None:
             return
         device = remote_session(self._bound, self._keep)

@@ -112,7 +112,7 @@ def watch_again(
 
 
 def lines_of(entry: Mapping[str, Any]) -> list[str]:
-    """A verdict with its evidence, as one reads it."""
+    """Write a verdict with its evidence."""
     sizes, found_fps = entry["frame_sizes"], entry["rate_fps"]
     judged_fps = entry.get("judged_fps", found_fps)
     seen = f" (judged at {judged_fps:,.0f})" if judged_fps != found_fps else ""
@@ -173,7 +173,7 @@ def _watched(
 def _figures(
     record: Mapping[str, Any], at: Judged, seen: Mapping[str, Sequence[Sample]]
 ) -> dict[str, Any]:
-    """What was seen, and at which of the rates the verdict is."""
+    """Return what was seen, and at which of the rates the verdict is."""
     from v6t.drivers.duts.shape import shaped, shares_of
 
     loaded = seen[at.when]
@@ -198,7 +198,7 @@ def judged(
     seen: Mapping[str, Sequence[Sample]],
     sending_time_tolerance: float,
 ) -> Judged:
-    """The trial above the found rate, if the tester did its part in it; else the one at the found rate.
+    """Return the trial above the found rate, if it is valid; else the one at the found rate.
 
     Args:
         trials: ``found`` and, where there is one, ``above``.
@@ -237,7 +237,7 @@ def judged(
 
 
 def rate_above(record: Mapping[str, Any]) -> float | None:
-    """A rate just above a found one [fps per direction], which medium and tester carry; None: there is none.
+    """Return a rate just above a found one [fps per direction] that medium and tester carry, or None.
 
     Args:
         record: of the throughput.
@@ -250,7 +250,7 @@ def rate_above(record: Mapping[str, Any]) -> float | None:
 
 
 def limit_of_tester(record: Mapping[str, Any]) -> str:
-    """What the tester says of a found rate that is its own limit; empty: it is not."""
+    """Describe a found rate that is the tester's own limit; empty: it is not."""
     if not (record.get("tester_limited") or record.get("upper_bound_hit")):
         return ""
     ceiling = record.get("tester_ceiling")
@@ -261,7 +261,7 @@ def limit_of_tester(record: Mapping[str, Any]) -> str:
 def _stretches(
     bench: Bench, device: Session, trials: Mapping[str, Trial]
 ) -> tuple[dict[str, list[Sample]], dict[str, TrialResult]]:
-    """Samples before the trials, in each and after, and what was counted; where a load ends is left out."""
+    """Return the samples before, during and after the trials, and what was counted; edges are left out."""
     ends: list[tuple[str, float]] = []
     results: dict[str, TrialResult] = {}
     watcher = device.watcher()
@@ -281,7 +281,7 @@ def _stretches(
 def parted(
     samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
 ) -> dict[str, list[Sample]]:
-    """Samples by the stretch that they are of.
+    """Group samples by the stretch that they are of.
 
     A trial whose connections did not come about may be over between two samples: it has those around it, too.
 
@@ -303,7 +303,7 @@ def parted(
 
 
 def _refused(result: TrialResult) -> PhaseOneResult | None:
-    """The phase 1 of a trial in which the device let too few connections through, and nothing was sent."""
+    """Return phase 1 of a trial in which the device let too few connections through."""
     phase_one = result.connections
     if phase_one is None or phase_one.learned >= phase_one.required or result.faults:
         return None

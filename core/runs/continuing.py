@@ -36,7 +36,7 @@ def finished(directory: RunDir) -> tuple[dict[str, Any], int] | None:
 
 
 def journal_of(directory: RunDir, held: Mapping[str, Any]) -> Journal:
-    """The journal of a run that goes on; made where the run begins.
+    """Open the journal of a run that goes on; made where the run begins.
 
     Args:
         directory: of the run.
@@ -58,7 +58,7 @@ def journal_of(directory: RunDir, held: Mapping[str, Any]) -> Journal:
 
 
 def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
-    """The frames still to be sent come in the order of those that were.
+    """Refuse to continue if the frames would come in another order.
 
     Args:
         directory: of the run.
@@ -81,7 +81,7 @@ def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
 
 
 def check_there(path: Path, held: Mapping[str, Any]) -> None:
-    """A run that has results has a journal."""
+    """Refuse a run that has results and no journal."""
     if held and not path.is_file():
         raise UsageError(
             f"{path} is missing, and with it the trials of {RESULTS} beside it",

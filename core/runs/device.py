@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
-    """What the run's device driver puts between the lab's cables.
+    """Return what the run's device driver puts between the lab's cables.
 
     Args:
         bound: the run.
@@ -28,7 +28,7 @@ def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
 
 
 def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
-    """The device elsewhere that a run drives, not open yet; None if it drives none.
+    """Return the session of a remote device, not open yet; None if the run drives none.
 
     Raises:
         UsageError: nothing says how to reach it.

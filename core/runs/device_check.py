@@ -19,7 +19,7 @@ from v6t.drivers.duts.session.session import Session
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
-    """What would keep a run on this testbed from starting, as far as it can be seen before.
+    """Find what would keep a run on this testbed from starting, as far as it can be seen before.
 
     Nothing on the device is changed; its lock is taken while it is looked at.
 
@@ -75,7 +75,7 @@ def _elsewhere(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
 
 
 def _not_for(exc: UsageError, plugin: str | None) -> Finding:
-    """What a technology that nobody named does not allow is no fault of the testbed's."""
+    """Ignore what a default technology does not allow: it is no fault of the testbed."""
     if plugin is not None:
         return Finding("device", "missing", _text(exc))
     return Finding("device", "note", f"{_text(exc)}; `--plugin NAME` says for which technology")

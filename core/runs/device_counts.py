@@ -48,7 +48,7 @@ class DeviceCounts:
             self._before = _read(session)
 
     def other_frames(self) -> None:
-        """The devices are given frames of no benchmark: what they counted before is no beginning any more."""
+        """Forget the first counts: the devices are given frames of no benchmark."""
         if not self._begun:
             self._before = None
 

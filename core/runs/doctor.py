@@ -63,7 +63,7 @@ def _cores() -> Finding:
 
 
 def _clock_policy() -> Iterator[Finding]:
-    """What makes rates wander: only said where it does."""
+    """Report a clock policy that lets rates drift."""
     governor = _read(CPU / "cpu0/cpufreq/scaling_governor")
     if governor not in ("", "performance"):
         yield Finding(
@@ -80,7 +80,7 @@ def _clock_policy() -> Iterator[Finding]:
 
 
 def _results() -> Finding:
-    """Runs are written below the current directory unless -o says something else."""
+    """Check the directory of results, the current one unless -o is given."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         return Finding("results", "note", f"{here} cannot be written: give a directory with -o")
@@ -106,7 +106,7 @@ def _extensions() -> Iterator[Finding]:
 
 
 def _testers(named: TesterKind | None) -> Iterator[Finding]:
-    """What a testbed names must work, and the default; others are nice to have."""
+    """Check the testers: those of the testbed and the default must work."""
     for row in TESTERS.listing():
         if row.kind is None:
             continue

@@ -279,7 +279,7 @@ def rollback(
 
 
 def any_plugin(driver: str) -> str | None:
-    """A technology that a driver's device can be, where it does not matter which; None: it does."""
+    """Return any technology of a driver, where it does not matter which; None: it does."""
     from v6t.core.config.compatibility import technologies_for
     from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import driver_type
@@ -306,7 +306,7 @@ def _check(bound: BoundRun) -> None:
 
 
 def _labs(bound: BoundRun) -> list[LabSsh]:
-    """The lab's devices that have an sshd of their own, whether they stand or not."""
+    """Return the lab's devices that have an sshd of their own."""
     _check(bound)
     logins = bound.driver.logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)

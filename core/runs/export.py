@@ -36,7 +36,7 @@ def restore(source: Path, directory: Path) -> list[Path]:
 
 
 def configuration(source: Path) -> ResolvedRun:
-    """The resolved run of a directory, even of one that is going on.
+    """Read the resolved run of a directory, even of one that is going on.
 
     Raises:
         UsageError: there is none.
@@ -55,7 +55,7 @@ def configuration(source: Path) -> ResolvedRun:
 
 
 def run_file(run: ResolvedRun) -> dict[str, Any]:
-    """What to measure: the preset, and what differs from it."""
+    """Write a run file: the preset, and what differs from it."""
     preset = procedure_model().model_validate(procedure_of(run.preset)).model_dump(mode="json")
     own = run.procedure.model_dump(mode="json")
     return {
@@ -94,7 +94,7 @@ def _rate(rate_bps: float) -> str:
 
 
 def _differing(own: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings whose value is another one, however deep."""
+    """Return the settings whose value differs, at any depth."""
     differences: dict[str, Any] = {}
     for name, value in own.items():
         known = preset.get(name)

@@ -9,7 +9,7 @@ _CELL = 3
 
 
 def render(frames: Mapping[str, str]) -> str:
-    """Expected and received frame as hexadecimal columns.
+    """Render the expected and the received frame as hexadecimal columns.
 
     Args:
         frames: ``expected`` and ``received`` in hexadecimal; either may be empty.

@@ -115,7 +115,7 @@ class DuringTrial:
         return self
 
     def sends(self, trial: Trial) -> None:
-        """The tester is called for the stream, which follows after this trial's pause."""
+        """Note that the stream follows after this trial's pause."""
         if self._action is not None and self._trial.device_event is not None:
             delay_s = trial.pause_s + self._trial.device_event.at_s
             self._timer = threading.Timer(delay_s, self._run)

@@ -26,7 +26,7 @@ SCHEMA = "v6t-trial/1"
 
 
 def mark_of(manifest: Any) -> str | None:
-    """What the lines of a run's journal are marked with, empty in runs of the first version.
+    """Return the mark of the lines of a run's journal, empty in runs of the first version.
 
     None if nothing tells: the manifest is lost.
     """
@@ -190,7 +190,7 @@ class JournaledMeasure:
         self.replayed = 0
 
     def __call__(self, trial: Trial) -> TrialResult:
-        """The recorded or the measured result.
+        """Return the recorded or the measured result.
 
         Raises:
             UsageError: the journal holds another trial under this key.

@@ -76,7 +76,7 @@ def _private(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def logged(watch: Any, directory: Path) -> Iterator[Logged]:
-    """A run's log; errors that end it stand in it."""
+    """Keep a run's log, with the errors that end it."""
     file = Logged(watch, directory)
     with log.record_log(file.note, file.say), _ending(file), blaming():
         yield file

@@ -170,7 +170,7 @@ def _streams(bound: BoundRun) -> Iterator[str]:
 
 
 def stages(bound: BoundRun) -> list[PlannedStage]:
-    """What the run will do, and how long each takes; nothing is compiled."""
+    """List what the run will do, and how long each stage takes; nothing is compiled."""
     return [stage for _, before in _planned(bound) for stage in before if stage.seconds]
 
 
@@ -216,12 +216,12 @@ def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
 
 
 def beginning(octets: str, *, first: bool) -> Stage:
-    """What goes before everything else at a frame size: setting all up, or only other streams."""
+    """Return the first stage of a frame size: setting all up, or loading other streams."""
     return Stage(SETUP if first else LOADING, octets, "")
 
 
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
-    """What a benchmark takes at a point, by what is known of it."""
+    """Plan a benchmark at a point, by what is known of it."""
     stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
     again = 1 + (point.bound.tester.usual_retries if benchmark.searches else 0.0)
     least_s = None if cost.least is None else cost.least[1]
@@ -237,7 +237,7 @@ def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
 
 
 def mode_of(phase: Phase, mode: str) -> str:
-    """What stands in place of the directions of what has none."""
+    """Return the mode, or a word in place of directions."""
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
@@ -246,7 +246,7 @@ def mode_of(phase: Phase, mode: str) -> str:
 def _costs(
     bound: BoundRun, sizes: Sizes, media_fps: int
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
-    """What each benchmark takes, and what the tester's own capacity takes before it."""
+    """Yield what each benchmark takes, and what the self-test takes before it."""
     benchmarks = registry.wanted(bound)
     stage = Stage(SELFTEST, sizes.label, "")
     none = PlannedStage(stage, 0.0)

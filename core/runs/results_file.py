@@ -21,7 +21,7 @@ OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """What ``results.json`` of a run directory holds; empty if there is none.
+    """Read ``results.json`` of a run directory; empty if there is none.
 
     Raises:
         UsageError: it is damaged, or of a version this v6t cannot read.
@@ -53,7 +53,7 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 
 def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
-    """The records among the results of a run directory.
+    """Read the records among the results of a run directory.
 
     Raises:
         UsageError: one of them has not even what all records share.

@@ -27,7 +27,7 @@ _BEGINNINGS = {LOCK, "log.txt", *_WRITTEN, *(f".{name}.part" for name in _WRITTE
 
 
 def no_run(path: Path) -> UsageError:
-    """What is said of a directory that was taken for a run's."""
+    """Return the error for a directory that holds no run."""
     if (path / AUDIT).is_file():
         return UsageError(
             f"{path} contains an audit, not a run",
@@ -91,7 +91,7 @@ class RunDir:
         write_atomically(self.path / name, text, durable=True)
 
     def read_json(self, name: str) -> Any:
-        """A JSON file of the run; None if it does not exist.
+        """Read a JSON file of the run; None if it does not exist.
 
         Raises:
             UsageError: it is damaged.
@@ -104,7 +104,7 @@ class RunDir:
             raise explain_read_error(self.path / name, exc) from exc
 
     def config(self) -> ResolvedRun:
-        """The run's resolved configuration."""
+        """Return the run's resolved configuration."""
         from pydantic import ValidationError
 
         try:
@@ -153,7 +153,7 @@ class RunDir:
 
 @contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """What files of a run say may have been changed by hand, and be anything.
+    """Report damaged files of a run as errors: they may have been changed by hand.
 
     Raises:
         UsageError: it could not be used as what v6t writes.
@@ -179,7 +179,7 @@ LATEST = "latest"
 
 
 def latest_run(path: Path | None) -> Path:
-    """The directory itself, or the run that was worked on last if it is none or ``latest``.
+    """Return the directory itself, or the latest run if it is none or ``latest``.
 
     Raises:
         UsageError: there is no run in the current directory or below its ``runs``.
@@ -220,7 +220,7 @@ def default_path(run: ResolvedRun) -> Path:
 
 
 def unused(path: Path) -> Path:
-    """This directory if nothing is there, else the first one with a number after its name."""
+    """Return this directory if nothing is there, else the first one with a number after its name."""
     candidate, again = path, 1
     while candidate.exists():
         again += 1

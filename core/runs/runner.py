@@ -482,7 +482,7 @@ def _find_capacity(
     *,
     of_phase_one: bool,
 ) -> tuple[TesterCapacity, str]:
-    """The tester's own capacity at a point, and where it is from."""
+    """Find the tester's own capacity at a point, and where it is from."""
     what = f"{octets} octets, {spec.mode}"
     say = partial(_say_of_size, state, octets)
     around = state.remaining.stage
@@ -544,7 +544,7 @@ class JournaledTester:
         self._bench = bench
 
     def __call__(self, trial: Trial) -> TrialResult:
-        """The trial's result.
+        """Return the trial's result.
 
         Raises:
             TranslationError: the device sent a frame that is not what it should be.
@@ -564,7 +564,7 @@ class JournaledTester:
         return result
 
     def _read_device(self, trial: Trial) -> None:
-        """What the device counts from here on, where the trial is of a benchmark and meets the device."""
+        """Read the device's counters before a benchmark's first trial that meets it."""
         state = self._state
         if self._bench is not state.bench:
             return

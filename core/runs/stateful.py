@@ -33,7 +33,7 @@ def for_preflight(plugin: Technology, measure: Measure) -> Measure:
 
 
 def preflight_mode(plugin: Technology) -> Mode:
-    """Queries are asked on one side only."""
+    """Return the mode of the preflight: queries are asked on one side only."""
     return "forward" if plugin.exchange == "queries" else "bidirectional"
 
 

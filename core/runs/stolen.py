@@ -52,7 +52,7 @@ class Stolen:
             self.share = spent[STOLEN] / sum(spent)
 
     def added_to(self, result: TrialResult) -> TrialResult:
-        """The result with this share among the figures of the tester."""
+        """Add this share to the figures of the tester."""
         if self.share is None:
             return result
         return replace(result, tester={**result.tester, FIGURE: round(self.share, 4)})
@@ -65,7 +65,7 @@ def share_of(result: TrialResult) -> float | None:
 
 
 def words_on(shares: Sequence[float]) -> list[str]:
-    """What must be said beside the numbers; nothing where hardly anything was stolen."""
+    """Warn of stolen CPU time; nothing where hardly any was stolen."""
     if not shares or (median(shares) < USUAL and max(shares) < MOMENT):
         return []
     return [

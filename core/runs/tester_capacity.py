@@ -83,7 +83,7 @@ def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) 
 
 
 def opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
-    """The same for connections of TCP, which are opened for a second at least."""
+    """Specify the same for connections of TCP, which are opened for a second at least."""
     spec = capacity_spec(run, sizes, "forward", media_cps)
     rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
     return replace(spec, duration_s=max(OPENING_S, spec.duration_s), rules=rules)
@@ -100,7 +100,7 @@ def find_capacity(
     least_fps: float = 0.0,
     say: Callable[[str], None] = ignore_message,
 ) -> tuple[TesterCapacity, str]:
-    """The tester's capacity and where it is from; measured if nothing is remembered.
+    """Find the tester's capacity and where it is from; measured if nothing is remembered.
 
     Args:
         bound: the run.
@@ -139,7 +139,7 @@ def found_again(
     number: int,
     say: Callable[[str], None],
 ) -> TesterCapacity | None:
-    """A higher capacity, where the device just carried all that the tester was thought to.
+    """Look for a higher capacity, where the device carried all that the tester was thought to.
 
     Such a result is the tester's, and the machine may have been busy when that was measured: one
     short trial tells, and the self-test is made again if it passes.
@@ -201,7 +201,7 @@ def remember(
 def recall(
     bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]
 ) -> tuple[TesterCapacity, str]:
-    """The remembered capacity and where it is from; the medium's rate if there is none.
+    """Return the remembered capacity and where it is from; the medium's rate if there is none.
 
     One that was found under laxer rules than those of the results is none: it would be too high.
     """

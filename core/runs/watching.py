@@ -50,7 +50,7 @@ class Watching:
                 self._seen[name] = watcher.stop()
 
     def added_to(self, result: TrialResult) -> TrialResult:
-        """The trial's result with what was seen."""
+        """Return the trial's result with what was seen."""
         if not self._seen or not result.started:
             return result
         began_s = datetime.fromisoformat(result.started).timestamp()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def outcome(progress: Progress) -> str:
-    """A finished trial in one line."""
+    """Describe a finished trial in one line."""
     verdict = progress.verdict
     if verdict is None:
         raise ValueError("the trial is not over")
@@ -30,7 +30,7 @@ LONG_S = 5.0
 
 
 def happening(now: Now, progress: Progress | None, passed_s: float) -> str:
-    """What is being done, in a line.
+    """Describe the current trial in one line.
 
     Args:
         now: the stage, and the trial that has begun.
@@ -58,7 +58,7 @@ def happening(now: Now, progress: Progress | None, passed_s: float) -> str:
 
 
 def _before(result: TrialResult | None) -> Iterator[str]:
-    """What the trial before showed: frames lost, and the device's busiest core where it was watched."""
+    """Yield what the trial before showed: frames lost, and the device's busiest core."""
     if result is None:
         return
     required = sum(d.count_frames("required") for d in result.directions.values())
