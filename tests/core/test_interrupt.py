@@ -329,7 +329,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
             "drivers/embedded/tcp_end.py",
         ),
         # set beside the stamp of a trial's first frame, in a trial during which no clock was stepped
-        "drivers/duts/session/telemetry.py",
+        *("drivers/duts/session/telemetry.py", "drivers/duts/kinds/network_cli/session.py"),
         # parts telemetry, which has that stamp, into stretches
         "core/runs/bottleneck.py",
         # told by the kernel's stamps of arrivals, which are time of day

@@ -233,8 +233,11 @@ FILES = {"eam_file", "binding_table"}
 
 
 FIXED: Mapping[str, set[str]] = {
-    plugin: {"n", "m"} for plugin in ("dslite-aftr", "ipv4aas", "nat46", "nat66")
-}  # fmt: skip
+    **{
+        plugin: {"n", "m", "bg_sport", "bg_dport"} for plugin in ("dslite-aftr", "ipv4aas", "nat46")
+    },
+    "nat66": {"n", "m"},
+}
 """Parameters with one valid value: nothing but foreground is possible there."""
 
 
