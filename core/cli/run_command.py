@@ -11,7 +11,7 @@ from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flag
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
-from v6t.core.log import notice
+from v6t.core.log import is_verbose, notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -52,7 +52,7 @@ def command(
     writes; flags win over files.
     """
     bound = resolve_flags(given)
-    from v6t.core.cli.run_console import carry_out, show_plan
+    from v6t.core.cli.run_console import carry_out
 
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
@@ -60,11 +60,12 @@ def command(
         check_watchable(bound)
     first = "" if audit is None else _asked_first(bound, audit)
     if dry_run:
+        from v6t.core.cli.plan_view import show_plan
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
         check_capabilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
-        show_plan(bound, as_json)
+        show_plan(bound, as_json, is_verbose())
         if first:
             click.echo(first, err=as_json)
         return
