@@ -99,7 +99,12 @@ def verdict_sentences(data: RunData) -> list[str]:
     line = _bits(data.config["line_rate_bps"])
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
-    way = {"bidirectional": "in both directions at once"}.get(ends[0].direction, ends[0].direction)
+    direction = ends[0].direction
+    way = (
+        "in both directions at once"
+        if direction == "bidirectional"
+        else f"in the {direction} direction"
+    )
     who = "A simulated device" if data.simulated else f"The device ({device_of(data)})"
     sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
     if any(r.limited for r in ends):
