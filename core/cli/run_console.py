@@ -34,8 +34,12 @@ def carry_out(
     report: bool = True,
     watch_device: bool = False,
     live: str | None = None,
-) -> None:
-    """Run in a new directory, watch the device if asked to, write the report, print the results."""
+) -> Path:
+    """Run in a new directory, watch the device if asked to, write the report, print the results.
+
+    Returns:
+        The directory.
+    """
     from v6t.core.runs.rundir import default_path
     from v6t.core.runs.runner import execute
 
@@ -47,6 +51,7 @@ def carry_out(
             _watch_device(path, events, bound)
 
     _attend(bound, path, as_json, report, work, live)
+    return path
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:

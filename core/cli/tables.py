@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Column, Sheet
@@ -24,7 +24,7 @@ def print_table(console: Console, sheet: Sheet) -> None:
     if sheet.cards or fitting is None:
         _print_rows(console, sheet.narrow())
     else:
-        console.print(_table(fitting))
+        console.print(_table(fitting, console.width))
     for note in sheet.notes:  # a pipe's reader wants each line whole
         console.print(
             visible(note), highlight=False, markup=False, soft_wrap=not console.is_terminal
@@ -35,13 +35,13 @@ def fit(sheet: Sheet, width: int) -> Sheet | None:
     """Leave out columns until a table fits: wide ones, then percentiles from the right.
 
     Returns:
-        None if the rest is still too wide.
+        None if the rest is too wide even with its texts wrapped between words.
     """
     table = sheet.narrow()
-    while _width(table) > width:
+    while sum(_widths(table)) > width:
         places = [i for i, c in enumerate(table.columns) if c.name in PERCENTILES]
         if not places:
-            return None
+            return table if sum(_widths(table, wrapped=True)) <= width else None
         table = _without(table, places[-2:])
     return table
 
@@ -57,16 +57,18 @@ def _without(table: Sheet, places: Sequence[int]) -> Sheet:
     )
 
 
-def _width(table: Sheet) -> int:
-    widths = []
+def _widths(table: Sheet, *, wrapped: bool = False) -> Iterator[int]:
+    """Yield the width of each column; ``wrapped``: of texts the longest word."""
     for place, column in enumerate(table.columns):
-        cells = [line for row in table.rows for line in row[place].split("\n")]
-        lengths = [len(line) for line in (*column.name.split("\n"), *cells)]
-        widths.append(min(SENTENCE, max(lengths, default=0)))
-    return sum(width + GAP for width in widths)
+        parts = [column.name, *(row[place] for row in table.rows)]
+        lines = [line for part in parts for line in part.split("\n")]
+        if wrapped and not column.number:
+            lines = [word for line in lines for word in line.split()]
+        longest = max(map(len, lines), default=0)
+        yield GAP + (longest if column.number or wrapped else min(SENTENCE, longest))
 
 
-def _table(sheet: Sheet) -> Table:
+def _table(sheet: Sheet, width: int) -> Table:
     """Make a table in which text of users is not taken as markup."""
     from rich.markup import escape
     from rich.table import Table
@@ -75,11 +77,13 @@ def _table(sheet: Sheet) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, GAP)
     )
+    whole = sum(_widths(sheet)) <= width
     for place, column in enumerate(sheet.columns):
         justify: Any = "right" if column.number else "left"
         long = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
+        no_wrap = column.number or (whole and not long)
         name = escape(visible(column.name))
-        table.add_column(name, justify=justify, no_wrap=not long, header_style="dim")
+        table.add_column(name, justify=justify, no_wrap=no_wrap, header_style="dim")
     for row in sheet.rows:
         table.add_row(*(escape(visible(cell)) for cell in row))
     return table

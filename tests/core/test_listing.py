@@ -91,3 +91,27 @@ def test_help_prints_the_help_of_a_command():
     assert v6t("help", "dut", "plan").out.startswith("Usage: v6t dut plan ")
     assert v6t("help").out == v6t("--help").out
     expect_refusal(v6t("help", "nothing"), "unknown-command")
+
+
+def test_drivers_are_listed_with_technologies_and_programs():
+    drivers = {d["name"]: d for d in json.loads(v6t("dut", "list", "--json").out)}
+    assert "mape-br" in drivers["vpp"]["technologies"]
+    assert drivers["tayga"]["programs"].keys() == {"tayga"}
+    assert drivers["command"]["technologies"] == []
+
+
+@pytest.mark.parametrize(("rate", "status"), [("900k", 0), ("1.5M", 7)])
+def test_run_fails_below_a_rate(rate, status, tmp_path):
+    done = v6t(*SHORT, "--fail-below", rate, "-o", tmp_path / "out")
+    assert done.status == status
+    assert ("is below 1,500,000 fps" in done.err) == bool(status)
+
+
+def test_rate_to_fail_below_has_a_unit_that_exists():
+    expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", "--dry-run"), "wrong-form")
+
+
+def test_explain_without_a_name_lists_the_names():
+    groups = json.loads(v6t("explain", "--json").out)
+    assert "pdv" in groups["benchmarks"] and "P99" in groups["words of tables and figures"]
+    assert "procedure.repetitions" in groups["settings"] and "wrong-form" in groups["error codes"]
