@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Network
@@ -37,22 +38,10 @@ from v6t.profiles.model import Exchange, FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
-    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.reference_device import Answer, ReferenceDevice
     from v6t.profiles.dns.zone import Zone
 
-__all__ = [
-    "DeviceIntent",
-    "DeviceRole",
-    "Expected",
-    "Link",
-    "Links",
-    "Part",
-    "PluginParams",
-    "ReferenceTranslation",
-    "StatelessTechnology",
-    "Technology",
-]
+__all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", "Technology"]
 
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
@@ -79,7 +68,7 @@ class PluginParams(StrictModel):
     @property
     def only_background(self) -> bool:
         """Whether all frames are background."""
-        return False
+        return self.mixture is not None and self.mixture[1] == 0
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -90,6 +79,23 @@ class PluginParams(StrictModel):
     def mixture(self) -> tuple[int, int] | None:
         """N and m: m of n frames are foreground; None if the technology has no background."""
         return None
+
+    @property
+    def combinations(self) -> int:
+        """Number of four-tuples of connections; 0 for a stateless technology."""
+        return 0
+
+    @property
+    def most_sessions(self) -> int | None:
+        """Sessions that the device is configured to hold; None: no limit is configured."""
+        return None
+
+    def check_limits(self) -> None:
+        """Refuse a limit of each client that is smaller than what the client opens.
+
+        Raises:
+            UsageError: with the value that is large enough.
+        """
 
 
 @dataclass(frozen=True)
@@ -213,20 +219,7 @@ class Technology(ReferenceTranslation):
 
     @property
     def combinations(self) -> int:
-        """Connections for which the parameters have four-tuples; 0 for a stateless technology."""
-        return 0
-
-    @property
-    def most_sessions(self) -> int | None:
-        """Configured session limit of the device; None if there is none."""
-        return None
-
-    def check_limits(self) -> None:
-        """Refuse a configured limit of each client that is smaller than what the client opens.
-
-        Raises:
-            UsageError: with the value that is large enough.
-        """
+        return self.params.combinations
 
     @property
     def responder_version(self) -> int:
@@ -262,11 +255,9 @@ class Technology(ReferenceTranslation):
         return tuple(size if self._has_size(size) else size + octets for size in sizes)
 
     def _has_size(self, size: int) -> bool:
-        try:
-            self.frame_pair(size)
-        except UsageError:
-            return False
-        return True
+        with suppress(UsageError):
+            return bool(self.frame_pair(size))
+        return False
 
     def sizes_of(self, listed: int | str) -> Sizes:
         """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985).
@@ -284,8 +275,8 @@ class Technology(ReferenceTranslation):
             return sizes.ipv4, sizes.ipv6
         return sizes.ipv6, sizes.ipv4
 
-    def audit_views(self) -> Sequence[AuditView]:
-        """Return the roles of the device that an audit has clauses for, the most specific first."""
+    def audit_views(self) -> Sequence[Any]:
+        """Return views of the device's roles, the most specific first; see :mod:`v6t.plugins.audit_views`."""
         return ()
 
     def audit_params(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
 from v6t.plugins import chain, stateful, tunnels
-from v6t.plugins.audit_views import AuditView, Nat, TunnelEnd, first_hosts
+from v6t.plugins.audit_views import AuditView, TunnelEnd
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.four_tuples import TupleField, consecutive
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
@@ -170,7 +170,7 @@ def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
     values = {name: getattr(nat44, name) for name in nat44.model_fields_set}
     values |= {name: getattr(ends, name) for name in ("aftr", "first_b4", "b4_count")}
     if ends.b4_count > 1:
-        values["inside4"] = tuple(stateful.networks(ends.customer, 1))
+        values["inside4"] = (IPv4Network(ends.customer),)
     return DsLiteAftrConfig(**values)
 
 
@@ -195,15 +195,10 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
     return packets
 
 
-class DsLiteParams(stateful.PoolParams):
+class DsLiteParams(stateful.Pool4Params):
     """Parameters of ``dslite-aftr``."""
 
     measured: ClassVar[str] = "DS-Lite"
-    ranges: ClassVar[Mapping[str, str]] = {
-        **stateful.PoolParams.ranges,
-        "b4_ipv6": "initiator_count",
-        "internal_ipv4": "initiator_count",
-    }
 
     initiator_ports: stateful.Ports = Field(
         stateful.Ports(min=4096, max=5119), description="inner source ports of the Initiator"
@@ -230,23 +225,30 @@ class DsLiteParams(stateful.PoolParams):
     )
 
     @property
-    def b4_network(self) -> IPv6Network:
-        """The smallest network of all B4s."""
-        return stateful.span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
+    def ranges(self) -> dict[str, str]:
+        names = {**super().ranges, **dict.fromkeys(("b4_ipv6", "internal_ipv4"), "initiator_count")}
+        del names["initiator_ipv4"]  # all customers have the same address
+        return names
+
+    @property
+    def initiator(self) -> IPv6Address:
+        """The first B4, whose outer addresses tell the customers apart."""
+        return self.b4_ipv6
 
     @model_validator(mode="after")
     def _softwires(self) -> DsLiteParams:
-        chain.refuse_background(self, "native IPv6 does not cross an AFTR to an IPv4 network")
-        if self.aftr_ipv6.ip in self.b4_network or self.tester_left_ipv6 in self.b4_network:
+        self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")
+        (b4s,) = self.clients
+        if self.aftr_ipv6.ip in b4s or self.tester_left_ipv6 in b4s:
             raise UsageError(
-                f"the AFTR or the tester has an address of the B4s {self.b4_network}",
+                f"the AFTR or the tester has an address of the B4s {b4s}",
                 "choose another b4_ipv6",
                 code="address-conflict",
             )
         return self
 
 
-class DsLiteAftr(stateful.StatefulTechnology):
+class DsLiteAftr(stateful.Napt):
     """Decapsulates and translates forward, translates and encapsulates in reverse."""
 
     name = "dslite-aftr"
@@ -281,18 +283,18 @@ class DsLiteAftr(stateful.StatefulTechnology):
             ipv4(p, p.initiator_ipv4, p.responder_ipv4),
         )
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> stateful.NatPackets:
+    def find_drops(self, direction: Direction, packets: U8) -> Checks:
+        marked = direction == "forward" and tunnels.unmarkable(packets)
+        return [(stateful.StatefulDrop.UNMARKED, marked)]
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
             inner = tunnels.decapsulate(packets, uniform=True)
-            outgoing = stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
-            drops = [(stateful.StatefulDrop.UNMARKED, tunnels.unmarkable(packets))]
-            return stateful.NatPackets(outgoing, 4, drops)
+            return stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
         inner = stateful.rewrite(packets, destination=stateful.source_of(initial[:, 40:]), hops=0)
         aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
-        return stateful.NatPackets(tunnels.encapsulate(inner, aftr, b4), 6)
+        return tunnels.encapsulate(inner, aftr, b4)
 
     @cached_property
     def parts(self) -> tuple[Part, Part]:
@@ -306,7 +308,7 @@ class DsLiteAftr(stateful.StatefulTechnology):
             customer=p.initiator_ipv4,
             internal=first,
         )
-        routes = {p.b4_network: p.tester_left_ipv6}
+        routes = dict.fromkeys(p.clients, p.tester_left_ipv6)
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
         return aftr_parts(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
 
@@ -315,16 +317,11 @@ class DsLiteAftr(stateful.StatefulTechnology):
         configuration = aftr_config(*self.parts)
         return chain.chain_intent(self.name, self.parts, self.links, configuration=configuration)
 
+    def audit_params(self) -> Mapping[str, Any]:
+        return {}
+
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        nat = Nat(
-            first_hosts(p.b4_ipv6, p.initiator_count),
-            first_hosts(p.responder_ipv4, p.responder_count),
-            p.pool,
-            customer=p.initiator_ipv4,
-            aftr=p.aftr_ipv6.ip,
-            **p.audit_limits,
-        )
         tunnel = TunnelEnd(
             side="left",
             local=p.aftr_ipv6.ip,
@@ -334,7 +331,4 @@ class DsLiteAftr(stateful.StatefulTechnology):
             host=(p.responder_ipv4, 5),
             copies_dscp=True,
         )
-        return nat, tunnel
-
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return self.params.audit_variants()
+        return self.describe_nat(customer=p.initiator_ipv4, aftr=p.aftr_ipv6.ip), tunnel

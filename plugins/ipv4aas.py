@@ -6,7 +6,7 @@ the link between the devices, so the medium's rate is that link's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import (
@@ -45,7 +45,7 @@ from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, Ports, networks
+from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Ports
 from v6t.plugins.translation import DF_FROM
 from v6t.profiles.model import FramePair
 
@@ -71,12 +71,6 @@ def _mac(default: str, device: str) -> Any:
 class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     """Parameters of ``ipv4aas``."""
 
-    ranges: ClassVar[Mapping[str, str]] = {
-        "initiator_ipv4": "initiator_count",
-        "responder_ipv4": "responder_count",
-        "public_ipv4": "public_count",
-    }
-
     variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
         "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
     )
@@ -93,9 +87,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
-    public_ports: Ports = Field(
-        Ports(min=LOWEST_PORT, max=65535), description="public ports of a stateful PE"
-    )
+    public_ports: Ports = Field(ALL_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
     clat_ipv6: str = Field(
         "2001:2:0:2::/96", description="464xlat: prefix that stands for the customer's IPv4"
@@ -146,10 +138,10 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def public(self) -> stateful.PublicPool:
-        first = self.public_ipv4 or IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
         if not self.ce_stateful:
+            first = self.public_ipv4 or IPv4Address("198.19.0.1")
             return stateful.PublicPool(first, self.public_count, self.public_ports)
-        low, high = self.port_set.ranges[0]
+        first, (low, high) = self.public_ipv4 or IPv4Address("192.0.2.35"), self.port_set.ranges[0]
         return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
@@ -186,7 +178,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @model_validator(mode="after")
     def _possible(self) -> Ipv4aasParams:
         reason = "background between two IPv4 networks cannot be distinguished from the foreground"
-        chain.refuse_background(self, reason)
+        self.refuse_background(reason)
         if self.variant == "464xlat":
             self._check_prefixes()
         if self.ce_stateful:
@@ -247,11 +239,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         """The middle link as the CE and as the PE sees it."""
         return chain.between(self.ce_mac, self.pe_mac, self.middle_mtu)
 
-    @property
-    def servers(self) -> list[IPv4Network]:
-        """Networks that hold exactly the Responder's addresses."""
-        return networks(self.responder_ipv4, self.responder_count)
-
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts from left to right."""
@@ -286,7 +273,7 @@ def _stateless_part(
         own, peer = peer, own
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
     plugin = technology(chain.part_params(model, p, **ends, **fields), links)
-    names = {name: name for name in chain.shared_names(model, p)}
+    names = {name: name for name in model.model_fields if name in type(p).model_fields}
     return Part(
         name, CE if name == "ce" else PE, plugin.dut_intent(), reference=plugin, params=names
     )
@@ -356,7 +343,7 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
     middle_ce, middle_pe = _describe_middle(p)
-    customers = describe_link(p, links, "left", networks(customer, p.initiator_count))
+    customers = describe_link(p, links, "left", p.clients)
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
@@ -422,13 +409,12 @@ class Ipv4aas(stateful.StatefulTechnology):
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
 
-    def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
-        """Create an :class:`Ipv4aasTunnelled` for variants that encapsulate."""
-        tunnels = params is not None and params.variant in TUNNELLED
-        return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
-
     def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
         super().__init__(params, links)
+        self.tunnels = self.params.variant in TUNNELLED
+        if self.tunnels:
+            sizes = frame_sizes.TUNNEL_SIZES
+            self.overhead, self.rfc_frame_sizes, self.default_frame_sizes = 40, sizes, sizes[:1]
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
@@ -471,8 +457,8 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """Both devices translate."""
-        return HeaderPolicy(retranslated=True)
+        """Headers change twice unless packets cross the middle link within IPv6."""
+        return HeaderPolicy(retranslated=not self.tunnels)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -509,41 +495,19 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
-        frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
+        if not self.tunnels:
+            frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> stateful.NatPackets:
-        packets = self._cross_middle(packets)
-        out = stateful.rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
-        return stateful.NatPackets(out, 4)
-
-    def _cross_middle(self, packets: U8) -> U8:
-        """Change what translation to IPv6 and back loses: identification and DF (RFC 7915, section 5.1)."""
-        out = packets.copy()
-        header = view(out, IPV4)
-        header["id"] = 0
-        header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
-        return out
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
+        """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
+        if not self.tunnels:
+            packets = packets.copy()
+            header = view(packets, IPV4)
+            header["id"] = 0
+            header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
+        return super().translate(direction, packets, initial, learned)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe both devices, part by part."""
         alternatives = list_alternatives(self.params, self.parts, self.links)
         return chain.chain_intent(self.name, self.parts, self.links, alternatives)
-
-
-class Ipv4aasTunnelled(Ipv4aas):
-    """Variants whose packets cross the middle link within IPv6: nothing is fragmented or changed."""
-
-    overhead = 40
-    rfc_frame_sizes = frame_sizes.TUNNEL_SIZES
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        return HeaderPolicy()
-
-    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        pass
-
-    def _cross_middle(self, packets: U8) -> U8:
-        return packets

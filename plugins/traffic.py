@@ -16,11 +16,6 @@ from v6t.plugins.ports import udp_header
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
-def sending_link(links: Links, direction: Direction) -> Link:
-    """Return the link on which the tester sends in a direction."""
-    return links.left if direction == "forward" else links.right
-
-
 def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
     """Return the Ethernet header, and the VLAN tag of the link if it has one, of frames of the tester.
 
@@ -29,7 +24,7 @@ def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> lis
         direction: of the frames.
         vlan: in place of the link's.
     """
-    link = sending_link(links, direction)
+    link = links.left if direction == "forward" else links.right
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
     if vlan is None:
         vlan = link.vlan
@@ -54,60 +49,51 @@ def _field(address: object) -> object:
     return address if isinstance(address, Expression) else str(address)
 
 
-def background(
+def background_of(
     params: Mixture,
     links: Links,
     direction: Direction,
-    size: int,
-    ends: tuple[IPv6Address, IPv6Address],
-) -> TrafficClass:
-    """Return the class of native IPv6 between the tester's addresses, or those of the background VLANs.
+    sizes: FramePair,
+    ends: tuple[IPv6Address, IPv6Address] | None,
+    ipv6_link: Link,
+) -> list[TrafficClass]:
+    """Return the class of native IPv6 between the tester's addresses, if the mixture has background.
 
     Args:
         params: ports and hop limit.
-        links: both cables.
+        links: both cables; the addresses of background VLANs replace ``ends``.
         direction: of the frames.
-        size: octets without VLAN tag, FCS included, of the IPv6 foreground frame.
-        ends: addresses on the left and on the right.
+        sizes: of the foreground frames.
+        ends: addresses on the left and on the right; None: those of the parameters.
+        ipv6_link: background frames are as large as the IPv6 foreground frames on this link.
 
     Raises:
         UsageError: no IPv6 test frame has this size.
     """
-    link = sending_link(links, direction)
+    if params.n == params.m:
+        return []
+    size = sizes.ipv6 - tag_octets(ipv6_link)
     if size < IPV6_UDP_OCTETS:
         raise UsageError(
             f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}",
             f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets",
             code="frame-too-small",
         )
-    size += tag_octets(link)
-    for each in (links.left, links.right):
-        check_mtu(size - tag_octets(link) + tag_octets(each), each, "IPv6")
-    vlan, vlans = None, links.background_vlans
-    if vlans is not None:
-        ends = IPv6Address(vlans[0].tester), IPv6Address(vlans[1].tester)
-        vlan = vlans[0 if direction == "forward" else 1].vlan
-    src, dst = ends if direction == "forward" else ends[::-1]
+    for link in (links.left, links.right):
+        check_mtu(size + tag_octets(link), link, "IPv6")
+    side, vlan = 0 if direction == "forward" else 1, None
+    if links.background_vlans is not None:
+        ends = tuple(IPv6Address(vlan.tester) for vlan in links.background_vlans)
+        vlan = links.background_vlans[side].vlan
+    elif ends is None:
+        ends = params.tester_left_ipv6, params.tester_right_ipv6  # type: ignore[attr-defined]
     layers = (
         *ethernet(links, direction, vlan),
-        ipv6(params, src, dst),
+        ipv6(params, ends[side], ends[1 - side]),
         udp_header(params.bg_sport, "bg_sport", params.bg_dport, "bg_dport"),
     )
-    return TrafficClass("bg", Role.BACKGROUND, layers, size)
-
-
-def background_of(
-    params: Mixture,
-    links: Links,
-    direction: Direction,
-    sizes: FramePair,
-    ends: tuple[IPv6Address, IPv6Address],
-    ipv6_link: Link,
-) -> list[TrafficClass]:
-    """Return the background class, if the mixture has one; it is as large as the frame on ``ipv6_link``."""
-    if params.n == params.m:
-        return []
-    return [background(params, links, direction, sizes.ipv6 - tag_octets(ipv6_link), ends)]
+    size += tag_octets((links.left, links.right)[side])
+    return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 
 
 def mixed(
@@ -186,7 +172,6 @@ def combine(
     p: Any = technology.params
     links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    ends = ends or (p.tester_left_ipv6, p.tester_right_ipv6)
     behind = background_of(p, links, direction, sizes, ends, ipv6_link)
     return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
 

@@ -351,7 +351,7 @@ def test_endpoints_before_an_aftr_are_softwires_and_ports():
         initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
-    assert plugin.endpoints == 8
+    assert plugin.params.endpoints == 8
     assert inside_endpoints(streams(plugin, "forward", 104)[0], plugin.combinations) == 8
 
 

@@ -320,5 +320,5 @@ def test_addresses_that_would_be_translated_are_no_clients():
 
 def test_bib_entries_and_sessions_of_the_defaults():
     plugin = Nat64()
-    assert (plugin.endpoints, plugin.combinations) == (40_000, 4_000_000)
+    assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
     assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300
