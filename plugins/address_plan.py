@@ -87,11 +87,7 @@ class _Device:
 
 
 def check_addresses(intent: DeviceIntent, params: object = None) -> None:
-    """Refuse a device configuration with an impossible address.
-
-    Args:
-        intent: of the whole device.
-        params: of the technology, whose names are used in messages.
+    """Refuse a device configuration with an impossible address, with the parameters' names in messages.
 
     Raises:
         UsageError: a neighbor is not on its link, an address is used twice, links or routes overlap, or a

@@ -66,12 +66,7 @@ def variant_prefix(length: int) -> str:
 
 
 def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
-    """Return the variants of all prefix lengths for a technology with an RFC 6052 prefix.
-
-    Args:
-        parameter: that holds the prefix.
-        params: further parameters of each variant.
-    """
+    """Return the variants of all lengths of the prefix in a parameter, each with further parameters."""
     return {
         name: {parameter: variant_prefix(length), **params}
         for name, length in PREFIX_VARIANTS.items()
@@ -91,12 +86,9 @@ class Translator:
     """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
 
     Attributes:
-        six_side: the IPv6 link.
-        six: IPv6 address of the host beyond the IPv6 link.
-        six4: its IPv4 address; the pool of a stateful translator.
+        six, six4: addresses of the host beyond the IPv6 link; ``six4`` is the pool of a stateful translator.
         port: a port that this host may use.
-        four, four6: addresses of the host beyond the IPv4 link.
-        server_port: a port of that host.
+        four, four6: both addresses of the host beyond the IPv4 link.
         lowest_ipv6_mtu: IPv4 packets without DF become IPv6 packets of at most this size.
         table: address table of a stateless translator; None if a relay, CE or NAT defines the mapping.
         prefix_side: the link whose hosts are behind the RFC 6052 prefix.
@@ -157,17 +149,13 @@ class SharedAddressRelay:
     """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
 
     Attributes:
-        kind: the technology of the relay.
         relay: address where tunnels end; for MAP-T, the server's address behind the DMR.
         relays: all addresses where tunnels end; none for MAP-T.
-        server: host beyond the right link.
         customer: the one that most clauses use.
         sibling: shares the customer's address; None if no customer does.
         other: has another address; None if no customer does.
         owner: returns the IPv6 address of the customer with an address and port, or None.
         rules: of MAP, the one of ``customer`` first.
-        dmr: default mapping rule of MAP-T.
-        lowest_ipv6_mtu: of MAP-T, see :class:`Translator`.
         softwires: of lw4o6, returns the rows of an IPv4 address.
     """
 
@@ -195,14 +183,9 @@ class CustomerEdge:
     """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right.
 
     Attributes:
-        kind: the technology.
-        ipv4: the customer's address or prefix.
-        ports: ports that the customer may use.
         server: an IPv4 host beyond the relay.
         ipv6: the device's tunnel or MAP address.
         relay: the other end of the tunnel; None for MAP-T.
-        rule, psid: of MAP.
-        dmr, lowest_ipv6_mtu: of MAP-T.
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
@@ -222,16 +205,12 @@ class TunnelEnd:
     """One tunnel that ends in the device, and a host beyond the device.
 
     Attributes:
-        side: the link of the tunnel.
-        local: outer address of the device.
-        remote: outer address of the tunnel's other end.
+        local, remote: outer addresses of the device and of the tunnel's other end.
         inner: host behind the other end, as the inner header has it, and a port that it may use.
         outer: that host as hosts beyond the device see it; None if a NAT chooses.
-        host: host beyond the device, and its port.
         copies_dscp: the DSCP is copied both ways (RFC 6333, section 7.1).
         shared: other customers have other ports of the same address.
-        endpoint: returns the outer address for an inner destination, or None. It is None if the tunnel has
-            only one other end.
+        endpoint: returns the outer address for an inner destination, or None; None: there is one other end.
     """
 
     side: SideName
@@ -252,21 +231,15 @@ class TunnelEnd:
 
 @dataclass(frozen=True)
 class Nat:
-    """A NAT: hosts on the left link, servers on the right.
+    """A NAT: two or more hosts on the left link, and servers on the right.
 
     Attributes:
-        hosts: two or more hosts; B4s of DS-Lite.
-        servers: two or more servers.
-        pool: public addresses.
+        hosts: B4s of DS-Lite, behind each of which is ``customer``.
         prefix: RFC 6052 prefix of the servers (NAT64); None: hosts have the servers' IP version.
-        customer: IPv4 address behind each B4 (DS-Lite).
-        aftr: where tunnels end (DS-Lite).
         public: lowest and highest public port.
         port_block: public ports of each host, consecutive; 0: all hosts share all ports.
-        session_limit: sessions that the device has room for; 0: no limit is configured.
-        udp_timeout_s: configured lifetime of idle UDP mappings; 0: none is configured.
+        session_limit, udp_timeout_s: configured limits; 0: none is configured.
         icmp_timeout_s, tcp_transitory_s, tcp_established_s: lifetimes by the RFCs.
-        lowest_ipv6_mtu: of NAT64, see :class:`Translator`.
     """
 
     hosts: tuple[Address, ...]

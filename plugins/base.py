@@ -91,22 +91,12 @@ class PluginParams(StrictModel):
         return None
 
     def check_limits(self) -> None:
-        """Refuse a limit of each client that is smaller than what the client opens.
-
-        Raises:
-            UsageError: with the value that is large enough.
-        """
+        """Raise an error with a sufficient value if a limit of each client is smaller than what it opens."""
 
 
 @dataclass(frozen=True)
 class DeviceRole:
-    """One of the devices of a setup.
-
-    Attributes:
-        name: for example ``CE``.
-        stateful: whether it keeps connections.
-        what: a word or two about it; empty if the technology's name says it.
-    """
+    """One of the devices of a setup; ``what`` adds a word or two that the technology's name does not say."""
 
     name: str
     stateful: bool
@@ -115,12 +105,7 @@ class DeviceRole:
 
 @dataclass(frozen=True)
 class Part(PartIntent):
-    """A part of a chain with its reference translation.
-
-    Attributes:
-        reference: translation of a part that keeps no connections.
-        mirrored: whether the reference's left is the part's right.
-    """
+    """A part of a chain; if ``mirrored``, the left of its reference translation is its right."""
 
     reference: ReferenceTranslation | None = None
     mirrored: bool = False
@@ -187,10 +172,7 @@ class Technology(ReferenceTranslation):
     @property
     @abstractmethod
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        """IP version of the foreground on the left and on the right link; a tunnel's is the outer.
-
-        Usually a class attribute: ``ip_versions = (6, 4)``.
-        """
+        """IP version of the foreground on the left and on the right link; a tunnel's is the outer."""
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
@@ -260,11 +242,7 @@ class Technology(ReferenceTranslation):
         return False
 
     def sizes_of(self, listed: int | str) -> Sizes:
-        """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985).
-
-        Raises:
-            UsageError: a size cannot exist for this technology or MTU.
-        """
+        """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985)."""
         if isinstance(listed, str):
             return frame_mix(listed, self.frame_pair)
         return self.frame_pair(listed)

@@ -1,7 +1,7 @@
 """Devices made of several parts one after the other, and how an intent lists them.
 
-Each part is what some driver can make, or what a reference translation can be. A test setup with
-two devices (RFC 8219, section 4.2) has parts of both; a device may have several, too.
+Each part is what some driver can make, or what a reference translation can be. Both a test setup with
+two devices (RFC 8219, section 4.2) and one device may have several parts.
 """
 
 from __future__ import annotations

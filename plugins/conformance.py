@@ -60,13 +60,7 @@ Rows = Iterator[tuple[str, Any, str]]
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a plugin.
-
-    Attributes:
-        where: the check and its case.
-        code: of the fault, for example ``hop-limit``.
-        said: description.
-    """
+    """A fault of a plugin: the check and its case, a code such as ``hop-limit``, and a description."""
 
     where: str
     code: str
@@ -213,13 +207,7 @@ def _with_all_classes(params: PluginParams) -> PluginParams:
 def check(
     kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
 ) -> Report:
-    """Check a plugin.
-
-    Args:
-        kind: its class.
-        params: in place of its defaults.
-        entry: name of its entry point.
-    """
+    """Check a plugin with the parameters in place of its defaults, and the name of its entry point."""
     findings = _run("declaration", partial(check_class, kind, entry), kind)
     if findings:
         return Report(1, tuple(findings))

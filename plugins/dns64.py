@@ -1,8 +1,7 @@
 """DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
 
-A technology that answers queries has a zone in place of traffic. The tester asks for names of the
-zone on the left, answers what the device asks for them on the right, and computes the answer that each client
-must get. It has no stream sets, frame sizes or reference translation of frames.
+A technology that answers queries has a zone in place of traffic, stream sets and translation. The tester asks
+for names of the zone on the left, answers the device on the right, and computes what each client must get.
 """
 
 from __future__ import annotations
@@ -55,11 +54,7 @@ class QueryTechnology(Technology):
         """The names that are asked for and answered for."""
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Return the size of a query between client and device, and between device and server.
-
-        Raises:
-            UsageError: another size.
-        """
+        """Return the size of a query between client and device, and between device and server."""
         if ipv6_frame_size != IPV6_OCTETS:
             raise UsageError(
                 f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}",
@@ -78,21 +73,13 @@ class QueryTechnology(Technology):
         return self.frame_pair(listed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
-        """Refuse to translate frames.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise an error: there are no frames to translate."""
         raise UsageError(
             f"{self.name} forwards no frames", "it answers queries: see zone", code="no-frames"
         )
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
-        """Refuse to describe streams.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise an error: there are no streams."""
         raise UsageError(
             f"{self.name} sends single queries instead of streams of frames",
             "measure it with `v6t run --measure resolution`",

@@ -53,10 +53,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     An AFTR distinguishes equal inner four-tuples of several B4s (RFC 6333, section 6.6). As the NAT has IPv4
     only, each of several B4s gets an IPv4 address; with a single B4 the inner addresses stay.
-
-    Attributes:
-        config: both ends of the tunnels; of a B4 with the roles of B4 and AFTR exchanged.
-        links: both cables.
+    The configuration of a B4 has the roles of B4 and AFTR exchanged.
     """
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
@@ -312,10 +309,13 @@ class DsLiteAftr(stateful.Napt):
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
         return aftr_parts(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
 
+    def configuration(self) -> DsLiteAftrConfig:
+        return aftr_config(*self.parts)
+
     def dut_intent(self) -> DeviceIntent:
         """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
-        configuration = aftr_config(*self.parts)
-        return chain.chain_intent(self.name, self.parts, self.links, configuration=configuration)
+        whole = self.configuration()
+        return chain.chain_intent(self.name, self.parts, self.links, configuration=whole)
 
     def audit_params(self) -> Mapping[str, Any]:
         return {}

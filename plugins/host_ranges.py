@@ -67,11 +67,9 @@ class HostRange(PluginParams):
 
 
 class Host(NamedTuple):
-    """One end of the test traffic.
+    """One end of the test traffic: both addresses in the template frame, and address fields by IP version.
 
-    Attributes:
-        ipv4, ipv6: both addresses of the host in the template frame.
-        values: address fields by IP version; an address, or an expression if it varies.
+    A field is an address, or an expression if it varies.
     """
 
     ipv4: IPv4Address
@@ -81,12 +79,6 @@ class Host(NamedTuple):
 
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
     """Describe how a range of hosts varies in IPv4 and IPv6 headers.
-
-    Args:
-        name: of the variables.
-        hosts: the range and the order.
-        mappings: of the translator.
-        seed: of a shuffled list.
 
     Raises:
         UsageError: a host is not mapped there and back, or the range is too large to list.

@@ -45,7 +45,7 @@ from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Ports
+from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Endpoints, Ports
 from v6t.plugins.translation import DF_FROM
 from v6t.profiles.model import FramePair
 
@@ -498,14 +498,14 @@ class Ipv4aas(stateful.StatefulTechnology):
         if not self.tunnels:
             frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
+    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
         """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
         if not self.tunnels:
             packets = packets.copy()
             header = view(packets, IPV4)
             header["id"] = 0
             header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
-        return super().translate(direction, packets, initial, learned)
+        return super().rewrite(packets, **endpoints)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe both devices, part by part."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from v6t.intent.families import Nat44Config
-from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, background_address, describe_link, device, tester
+from v6t.plugins.params import address, background_address, device, tester
 from v6t.plugins.stateful import Napt, Pool4Params
 
 
@@ -43,16 +42,7 @@ class Nat44(Napt):
     rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 
-    def dut_intent(self) -> DeviceIntent:
-        """Describe clients, public addresses and ports, and both links with routes to all test hosts."""
+    def configuration(self) -> Nat44Config:
         p = self.params
-        configuration = Nat44Config(
-            inside4=tuple(p.clients), pool4=p.pool, ports=p.public.span, **p.limits
-        )
-        return DeviceIntent(
-            self.name,
-            configuration,
-            self.links,
-            describe_link(p, self.links, "left", p.clients),
-            describe_link(p, self.links, "right", p.servers),
-        )
+        inside, ports = tuple(p.clients), p.public.span
+        return Nat44Config(inside4=inside, pool4=p.pool, ports=ports, **p.limits)

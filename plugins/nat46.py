@@ -14,7 +14,6 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
-from v6t.packets.headers import IPV4, IPV6, view
 from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, between, chain_intent
@@ -22,13 +21,12 @@ from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
+    Endpoints,
     Pool6Params,
     StatefulTechnology,
-    learned_source,
-    source_of,
-    write_ports,
+    translate_version,
 )
-from v6t.plugins.translation import MappingsArray, four_to_six, six_to_four
+from v6t.plugins.translation import MappingsArray
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -119,14 +117,8 @@ class Nat46(StatefulTechnology):
     def _servers(self) -> MappingsArray:
         return MappingsArray(Mappings((self.params.mapping,)))
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        if direction == "forward":
-            source, port = learned_source(learned)
-            server, _ = self._servers.to_ipv6(view(packets, IPV4)["dst_octets"])
-            return write_ports(four_to_six(packets, source, server), source=port)
-        client, port = source_of(initial)
-        server, _ = self._servers.to_ipv4(view(packets, IPV6)["src_octets"])
-        return write_ports(six_to_four(packets, server, client), destination=port)
+    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
+        return translate_version(packets, self._servers, **endpoints)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -7,22 +7,20 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
-from v6t.packets.headers import IPV4, IPV6, view
 from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
 from v6t.plugins.audit_views import GLOBAL_HOST, WELL_KNOWN_PREFIX, Translator, prefix_variants
-from v6t.plugins.base import DeviceIntent, Embedded
+from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.params import address, background_address, describe_link, device, tester
-from v6t.plugins.stateful import Napt, Pool4Params, learned_source, source_of, write_ports
-from v6t.plugins.translation import Rfc6052Array, four_to_six, six_to_four
+from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
+from v6t.plugins.translation import Rfc6052Array
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -157,34 +155,18 @@ class Nat64(Napt):
         if direction == "reverse":
             check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        servers = Rfc6052Array(self.params.translated)
-        if direction == "forward":
-            source, port = learned_source(learned)
-            destination, _ = servers.to_ipv4(view(packets, IPV6)["dst_octets"])
-            return write_ports(six_to_four(packets, source, destination), source=port)
-        client, port = source_of(initial)
-        server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
-        outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
-        return write_ports(outgoing, destination=port)
+    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
+        return translate_version(packets, Rfc6052Array(self.params.translated), **endpoints)
 
-    def dut_intent(self) -> DeviceIntent:
-        """Describe prefix, public addresses and ports, and both links with routes to all test hosts."""
+    def configuration(self) -> Nat64Config:
         p = self.params
-        configuration = Nat64Config(
+        return Nat64Config(
             prefix=p.translated,
             clients=p.initiator_count,
             inside6=tuple(p.clients),
             pool4=p.pool,
             ports=p.public.span,
             **p.limits,
-        )
-        return DeviceIntent(
-            self.name,
-            configuration,
-            self.links,
-            describe_link(p, self.links, "left", p.clients),
-            describe_link(p, self.links, "right", p.servers),
         )
 
     def audit_views(self) -> tuple[AuditView, ...]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Interface
 
 from v6t.intent.families import Nat66Config
-from v6t.plugins.base import DeviceIntent
 from v6t.plugins.frame_sizes import IPV6_SIZES
-from v6t.plugins.params import address, describe_link, device, tester
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.stateful import Napt, Pool6Params
 
 
@@ -37,13 +36,6 @@ class Nat66(Napt):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 
-    def dut_intent(self) -> DeviceIntent:
-        """Describe clients, public addresses and ports, and both links with routes to all test hosts."""
+    def configuration(self) -> Nat66Config:
         p = self.params
-        return DeviceIntent(
-            self.name,
-            Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public.span),
-            self.links,
-            describe_link(p, self.links, "left", p.clients),
-            describe_link(p, self.links, "right", p.servers),
-        )
+        return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public.span)

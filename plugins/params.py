@@ -84,11 +84,7 @@ class Mixture(PluginParams):
         return self
 
     def refuse_background(self, reason: str) -> None:
-        """Refuse background traffic for a reason, and settings of it, which would have no effect.
-
-        Raises:
-            UsageError: there is background, or a setting of it.
-        """
+        """Raise an error with a reason if there is background, or a setting of it that has no effect."""
         if self.n != self.m:
             raise UsageError(reason, "set n = m", code="no-background")
         for name in ("bg_sport", "bg_dport"):
@@ -130,11 +126,7 @@ def describe_link(
 ) -> LinkIntent:
     """Describe a link by the parameters ``dut_<side>_ipv4``, ``tester_<side>_ipv6`` and so on.
 
-    Args:
-        params: of a technology.
-        links: both cables.
-        side: of the link.
-        networks: behind the tester; the first of its addresses is the next hop.
+    The tester's first address is the next hop to ``networks``.
     """
     device, tester = (
         [

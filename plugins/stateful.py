@@ -7,6 +7,7 @@ addresses and ports come from the Responder's table (see ``v6t.drivers.oracle.re
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
-from v6t.packets.headers import read_hops, to_numbers
+from v6t.packets.headers import IPV4, IPV6, read_hops, to_numbers, view
 from v6t.packets.reference import (
     EXHAUSTED,
     FORWARDED,
@@ -37,7 +38,7 @@ from v6t.packets.reference import (
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.base import PluginParams, Technology
+from v6t.plugins.base import DeviceIntent, PluginParams, Technology
 from v6t.plugins.four_tuples import (
     FourTuples,
     TupleField,
@@ -47,7 +48,7 @@ from v6t.plugins.four_tuples import (
     linear_tuples,
     shuffled_tuples,
 )
-from v6t.plugins.params import Mixture, address, device, tester
+from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.reference_device import (
     ETHERTYPE,
     Checks,
@@ -59,11 +60,14 @@ from v6t.plugins.reference_device import (
     route_all,
 )
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.translation import four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
+    from v6t.intent.families import DeviceConfig
     from v6t.packets.arrays import U8, Mask
+    from v6t.plugins.translation import MappingsArray, Rfc6052Array
 
 
 def _read_number(value: Any) -> Any:
@@ -103,12 +107,7 @@ ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 @dataclass(frozen=True)
 class PublicPool:
-    """Consecutive public addresses, each with the same ports.
-
-    Attributes:
-        first, count: of the addresses; those of IPv6 differ in their last 64 bits.
-        ports: of each address.
-    """
+    """Consecutive public addresses, each with the same ports; those of IPv6 differ in their last 64 bits."""
 
     first: Address
     count: int
@@ -132,13 +131,7 @@ class PublicPool:
 
 
 def enclosing_networks(first: Address, count: int, step: int = 1) -> Networks:
-    """Return networks that hold hosts: exactly these in IPv4, the smallest network in IPv6.
-
-    Args:
-        first: the first host.
-        count: number of hosts.
-        step: difference between successive IPv6 hosts.
-    """
+    """Return networks that hold hosts: exactly these in IPv4, the smallest network in IPv6."""
     if isinstance(first, IPv4Address):
         return list(summarize_address_range(first, first + (count - 1)))
     bits = (int(first) ^ int(first) + (count - 1) * step).bit_length()
@@ -289,9 +282,6 @@ class ConnectionParams(Mixture):
         Args:
             first, responder, count: names of the parameters that could be changed.
             whose: the device, or the devices.
-
-        Raises:
-            UsageError: they are, or they are too few.
         """
         pool, low = self.public, self.responder
         last = int(low) + self.responder_count - 1
@@ -325,11 +315,7 @@ class ConnectionParams(Mixture):
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
-        """Enumerate what varies in the Initiator's frames.
-
-        Args:
-            addresses: fields of destination and source address.
-            seed: of the pseudorandom order.
+        """Enumerate these fields of destination and source address, and the ports.
 
         Raises:
             UsageError: TRex has no such enumeration.
@@ -532,7 +518,7 @@ class StatefulTechnology(Technology):
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets of known connections: by default, source (forward) or destination only.
+        """Translate packets of known connections.
 
         Args:
             direction: of the packets.
@@ -541,18 +527,15 @@ class StatefulTechnology(Technology):
             learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
         """
         if direction == "forward":
-            return rewrite(packets, source=learned_source(learned), hops=self.hops)
-        return rewrite(packets, destination=source_of(initial), hops=self.hops)
+            return self.rewrite(packets, source=learned_source(learned))
+        return self.rewrite(packets, destination=source_of(initial))
+
+    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
+        """Return packets as they leave the device with another ``source`` or ``destination``."""
+        return rewrite(packets, **endpoints, hops=self.hops)
 
     def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Expected:
-        """Return the reference translation of frames that belong to known connections.
-
-        Args:
-            direction: of the frames.
-            frames: ``(n, length)`` as sent.
-            initial: ``(n, length)`` frames that opened the connections.
-            learned: ``(n, octets)`` rows of the Responder's table.
-        """
+        """Return the reference translation of frames of known connections; see :meth:`translate`."""
         if not len(frames):
             return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
         order = 1 if direction == "forward" else -1
@@ -593,6 +576,17 @@ class Napt(StatefulTechnology):
     """A translator with a pool of public addresses."""
 
     params: PoolParams
+
+    @abstractmethod
+    def configuration(self) -> DeviceConfig:
+        """Return the configuration of clients, public addresses and ports."""
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe the configuration, and both links with routes to all test hosts."""
+        p = self.params
+        left = describe_link(p, self.links, "left", p.clients)
+        right = describe_link(p, self.links, "right", p.servers)
+        return DeviceIntent(self.name, self.configuration(), self.links, left, right)
 
     def describe_nat(self, **fields: Any) -> views.Nat:
         """Return the audit view of the NAT with further fields."""
@@ -643,6 +637,27 @@ def learned_source(rows: U8) -> Endpoints:
     return rows[:, :size], rows[:, -4:-2]
 
 
+def translate_version(
+    packets: U8,
+    addresses: MappingsArray | Rfc6052Array,
+    *,
+    source: Endpoints | None = None,
+    destination: Endpoints | None = None,
+) -> U8:
+    """Translate packets to the other IP version, with a new endpoint and the other address as mapped."""
+    if packets[0, 0] >> 4 == 6:
+        header, find, translate = view(packets, IPV6), addresses.to_ipv4, six_to_four
+    else:
+        header, find, translate = view(packets, IPV4), addresses.to_ipv6, four_to_six
+    if source is not None:
+        mapped, _ = find(header["dst_octets"])
+        return write_ports(translate(packets, source[0], mapped), source=source[1])
+    client, port = destination
+    mapped, _ = find(header["src_octets"])
+    outgoing = translate(packets, mapped, np.ascontiguousarray(client))
+    return write_ports(outgoing, destination=port)
+
+
 def write_ports(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
     """Write ports and valid transport checksums into packets, and return the packets."""
     layout = _locate(packets)
@@ -660,14 +675,7 @@ def rewrite(
     destination: Endpoints | None = None,
     hops: int = 1,
 ) -> U8:
-    """Return copies with another source or destination, fewer hops to live and valid checksums.
-
-    Args:
-        packets: ``(n, length)`` IP packets.
-        source: addresses and ports.
-        destination: likewise.
-        hops: that the packets take.
-    """
+    """Return copies with another source or destination, fewer hops to live and valid checksums."""
     out = packets.copy()
     layout = _locate(out)
     for endpoint, is_source in ((source, True), (destination, False)):

@@ -17,13 +17,7 @@ from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, Traf
 
 
 def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
-    """Return the Ethernet header, and the VLAN tag of the link if it has one, of frames of the tester.
-
-    Args:
-        links: both cables.
-        direction: of the frames.
-        vlan: in place of the link's.
-    """
+    """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or another one."""
     link = links.left if direction == "forward" else links.right
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
     if vlan is None:
@@ -66,9 +60,6 @@ def background_of(
         sizes: of the foreground frames.
         ends: addresses on the left and on the right; None: those of the parameters.
         ipv6_link: background frames are as large as the IPv6 foreground frames on this link.
-
-    Raises:
-        UsageError: no IPv6 test frame has this size.
     """
     if params.n == params.m:
         return []
@@ -100,7 +91,7 @@ def mixed(
     params: Mixture,
     direction: Direction,
     foreground: Sequence[tuple[TrafficClass, int]],
-    behind: Sequence[TrafficClass],
+    background: Sequence[TrafficClass],
     negative: Sequence[TrafficClass],
     percent: int,
     seed: int,
@@ -111,7 +102,7 @@ def mixed(
         params: n and m.
         direction: of the traffic.
         foreground: classes and their shares of the foreground.
-        behind: background classes.
+        background: classes.
         negative: classes to be dropped, in equal shares.
         percent: of all frames that are negative [%]; without effect if there are none.
         seed: of the pseudorandom numbers.
@@ -121,7 +112,7 @@ def mixed(
     scale = kinds * (100 - percent) if kinds else 1
     parts = foreground if params.m else ()
     classes = [replace(c, weight=scale * params.m * share) for c, share in parts]
-    classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in behind]
+    classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in background]
     if kinds:
         classes += [replace(c, weight=params.n * shares * percent) for c in negative]
     return Traffic(direction, tuple(classes), seed)
@@ -134,15 +125,7 @@ def foreground(
     *headers: Layer,
     draw_order: tuple[str, ...] = (),
 ) -> TrafficClass:
-    """Return the foreground class of a technology with :class:`LinkParams`.
-
-    Args:
-        technology: with its parameters and links.
-        direction: of the frames.
-        sizes: on both sides.
-        headers: between Ethernet and UDP.
-        draw_order: see :class:`~v6t.profiles.model.TrafficClass`.
-    """
+    """Return the foreground class of a technology with :class:`LinkParams`; headers follow Ethernet."""
     params: Any = technology.params
     layers = (*ethernet(technology.links, direction), *headers, params.udp(direction))
     size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
@@ -158,22 +141,15 @@ def combine(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine foreground, background and negative classes of a technology with :class:`LinkParams`.
+    """Combine the classes of a technology with :class:`LinkParams`, and background.
 
-    Args:
-        technology: with its parameters and links.
-        foreground: the only class.
-        negative: classes to be dropped.
-        direction: of the frames.
-        sizes: on both sides.
-        seed: of the pseudorandom numbers.
-        ends: background addresses left and right; None: the tester's.
+    ``ends`` are the background addresses on the left and on the right; None: the tester's.
     """
     p: Any = technology.params
     links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    behind = background_of(p, links, direction, sizes, ends, ipv6_link)
-    return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
+    background = background_of(p, links, direction, sizes, ends, ipv6_link)
+    return mixed(p, direction, [(foreground, 1)], background, negative, p.negative_percent, seed)
 
 
 def change_header(
