@@ -125,11 +125,10 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def embedded_addresses(self) -> Embedded:
-        last = self.responder_ipv4 + (self.responder_count - 1)
-        name = {"464xlat": "prefix", "map-t": "dmr"}.get(self.variant)
-        if name is None:
-            return {}
-        return {name: (network6(getattr(self, name), name), (self.responder_ipv4, last))}
+        names = {"464xlat": "prefix", "map-t": "dmr"}
+        ends = (self.responder, self.last_responder)
+        named = ((n, getattr(self, n)) for v, n in names.items() if v == self.variant)
+        return {name: (network6(prefix, name), ends) for name, prefix in named}
 
     @property
     def ce_stateful(self) -> bool:
@@ -165,40 +164,38 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return PortSet(self.psid_offset, bits, self.psid)
 
     @property
-    def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        """The checked prefixes of PLAT and CLAT."""
-        plat = check_prefix(network6(self.prefix, "prefix"))
-        return plat, network6(self.clat_ipv6, "clat_ipv6")
-
-    @property
     def used_ports(self) -> float:
         """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
         return self.endpoints / self.public.ports.count if self.ce_stateful else 0.0
 
-    @model_validator(mode="after")
-    def _possible(self) -> Ipv4aasParams:
-        reason = "background between two IPv4 networks cannot be distinguished from the foreground"
-        self.refuse_background(reason)
-        if self.variant == "464xlat":
-            self._check_prefixes()
-        if self.ce_stateful:
-            self._check_ports()
-        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
-        return self
-
-    def _check_prefixes(self) -> None:
-        plat, clat = self.translation_prefixes
-        for name, net in (("prefix", plat), ("clat_ipv6", clat)):
+    @cached_property
+    def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
+        """The checked prefixes of PLAT and CLAT."""
+        networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
+        check_prefix(networks[0])
+        for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
             if net.prefixlen != WIDEST:
                 raise UsageError(
                     f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
                     f"use a /{WIDEST}",
                     code="not-a-prefix",
                 )
-        if plat == clat:
+        if networks[0] == networks[1]:
             raise UsageError(
                 "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
             )
+        return networks
+
+    @model_validator(mode="after")
+    def _possible(self) -> Ipv4aasParams:
+        reason = "background between two IPv4 networks cannot be distinguished from the foreground"
+        self.refuse_background(reason)
+        if self.variant == "464xlat":
+            _ = self.translation_prefixes  # raises errors
+        if self.ce_stateful:
+            self._check_ports()
+        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
+        return self
 
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
@@ -267,16 +264,17 @@ def _stateless_part(
     p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
     """Return a stateless CE or PE, whose left is the middle link; ``fields`` are further parameters of it."""
-    model = technology.params_model
+    model, is_ce = technology.params_model, name == "ce"
     own, peer = p.ce_middle_ipv6, p.pe_middle_ipv6
-    if name != "ce":
-        own, peer = peer, own
+    if not is_ce:
+        own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
     plugin = technology(chain.part_params(model, p, **ends, **fields), links)
+    intent = plugin.dut_intent()
+    if not is_ce:
+        intent = replace(intent, right=describe_link(p, links, "right", p.servers))
     names = {name: name for name in model.model_fields if name in type(p).model_fields}
-    return Part(
-        name, CE if name == "ce" else PE, plugin.dut_intent(), reference=plugin, params=names
-    )
+    return Part(name, CE if is_ce else PE, intent, reference=plugin, params=names)
 
 
 def _stateful_ce(
@@ -303,23 +301,15 @@ def _stateful_ce(
     )
 
 
-def _stateless_pe(
-    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
-) -> Part:
-    part = _stateless_part(p, Links(p.middle[1], links.right), technology, name, **fields)
-    right = describe_link(p, links, "right", p.servers)
-    return replace(part, intent=replace(part.intent, right=right))
-
-
 def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
     own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
-        br = _stateless_pe(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
+        br = _stateless_part(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
         return *_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
-    br = _stateless_pe(p, links, mapt_br.MapTBorderRelay, "br", **relay)
+    br = _stateless_part(p, links, mapt_br.MapTBorderRelay, "br", **relay)
     napt, ce = _stateful_ce(p, links, map_ce.MapTCe, **own)
     # the servers behind the DMR, rather than all of it: a translator may take that for itself
     dmr = network6(p.dmr, "dmr")
@@ -332,7 +322,7 @@ def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
     table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
-    aftr = _stateless_pe(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+    aftr = _stateless_part(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.table().softwire(p.psid).b4
     own = {"b4_address": b4, "ipv4_address": p.public.first}
@@ -367,8 +357,7 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     first = int(p.initiator_ipv4)
     bits = (first ^ first + p.initiator_count - 1).bit_length()
     inside = IPv4Network((first >> bits << bits, 32 - bits))
-    clients = embed_network(clat, inside)
-    mtu = frame_sizes.LOWEST_IPV6_MTU
+    clients, mtu = embed_network(clat, inside), frame_sizes.LOWEST_IPV6_MTU
     eam = ((inside, clients),)
     config = ClatConfig(eam=eam, prefix=plat, ipv6_side="right", lowest_ipv6_mtu=mtu)
     to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
@@ -379,12 +368,10 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
     params = chain.part_params(Nat64Params, p, **_pool(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
-    plat_part = Part("plat", PE, pe, "tayga-nftables", chain.TAYGA, stateful=True)
-    ce_params, pe_params = {"plat_prefix": "prefix"}, {"prefix": "prefix"}
-    return (
-        Part("clat", CE, ce, "tayga", chain.TAYGA, to_ipv4="reverse", params=ce_params),
-        replace(plat_part, to_ipv4="forward", params=pe_params),
-    )
+    hints: dict[str, Any] = {"options": chain.TAYGA, "params": {"prefix": "prefix"}}
+    plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
+    hints["params"] = {"plat_prefix": "prefix"}
+    return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
 
 
 def _intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:

@@ -82,11 +82,6 @@ class Nat64Params(Pool4Params):
         return int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
 
     @property
-    def last_responder(self) -> IPv4Address:
-        """Last address of the Responder."""
-        return self.responder_ipv4 + (self.responder_count - 1)
-
-    @property
     def embedded_addresses(self) -> Embedded:
         return {"prefix": (self.translated, (self.responder_ipv4, self.last_responder))}
 

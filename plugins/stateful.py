@@ -252,6 +252,11 @@ class ConnectionParams(Mixture):
         raise NotImplementedError
 
     @property
+    def last_responder(self) -> Any:
+        """Last address of the Responder."""
+        return self.responder + (self.responder_count - 1)
+
+    @property
     def server(self) -> Address:
         """The Responder's first address as the Initiator knows it."""
         return self.responder
@@ -283,9 +288,8 @@ class ConnectionParams(Mixture):
             first, responder, count: names of the parameters that could be changed.
             whose: the device, or the devices.
         """
-        pool, low = self.public, self.responder
-        last = int(low) + self.responder_count - 1
-        if int(pool.first) <= last and int(low) <= int(pool.first) + pool.count - 1:
+        pool, low, high = self.public, int(self.responder), int(self.last_responder)
+        if int(pool.first) <= high and low < int(pool.first) + pool.count:
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
                 f"choose another {first} or {responder}",
