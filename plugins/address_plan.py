@@ -34,7 +34,7 @@ from v6t.intent.families import (
 from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 
 Problems = Iterator[tuple[Address | Network, str, str]]
-"""Addresses and networks, what is wrong with them, and hints."""
+"""Addresses and networks, their problems, and hints."""
 
 _USED = "choose an address that is not used"
 _OUTSIDE = "choose a network outside"
@@ -95,7 +95,7 @@ def check_addresses(intent: DeviceIntent, params: object = None) -> None:
     """
     for subject, problem, hint in _find_problems(intent):
         names: dict[Address | Network, str] = {}
-        for value, name in _named(params):
+        for value, name in _name_addresses(params):
             names.setdefault(value, name)
         first = getattr(subject, "network_address", subject)
         name = names.get(subject) or names.get(first, "")
@@ -121,7 +121,7 @@ def _find_problems(intent: DeviceIntent) -> Problems:
         yield from _check_chain(whole, parts)
 
 
-def _conflicts(
+def _find_conflicts(
     networks: Iterable[Network], others: Iterable[Address | Network]
 ) -> Iterator[tuple[Network, Any]]:
     """Yield each network with the addresses in it, and with the networks that it overlaps."""
@@ -133,7 +133,7 @@ def _conflicts(
 
 
 def _check_neighbors(device: _Device, here: _Side, there: _Side) -> Problems:
-    """Check that the neighbors of a side are on its link and have addresses of their own."""
+    """Check that the neighbors of a side are on its link and have separate addresses."""
     for neighbor in here.intent.neighbors:
         if neighbor in device.own:
             yield neighbor, "is an address of the device and of the tester", _USED
@@ -161,7 +161,7 @@ def _check_networks(device: _Device) -> Problems:
             via = here.intent.routes[net]
             if net.num_addresses > 1 and via in net:
                 yield net, f"contains its own next hop {via}", _OUTSIDE
-    for _, address in _conflicts(pool, (*left.own, *device.neighbors)):
+    for _, address in _find_conflicts(pool, (*left.own, *device.neighbors)):
         yield address, "is an address of a link and of the public pool", _USED
     prefixes = [getattr(device.configuration, name, None) for name in ("prefix", "dmr")]
     both: tuple[tuple[Sequence[Any], Sequence[Any], str], ...] = (
@@ -180,7 +180,7 @@ def _check_networks(device: _Device) -> Problems:
         ([*filter(None, prefixes)], links, "is translated and contains {}, which a link has"),
     )
     for networks, others, problem in both:
-        for net, other in _conflicts(networks, others):
+        for net, other in _find_conflicts(networks, others):
             yield net, problem.format(other), _OUTSIDE
 
 
@@ -195,7 +195,7 @@ def _check_hosts(device: _Device) -> Problems:
     hosts = [net for net in (*device.left.routes, *device.right.routes) if net != prefix]
     for address in (*device.own, *device.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
-        if other is not None and any(_conflicts(hosts, [other])):
+        if other is not None and any(_find_conflicts(hosts, [other])):
             yield address, f"is an address of a link and stands for the host {other}", _USED
 
 
@@ -217,7 +217,7 @@ def _check_links(devices: Sequence[_Device]) -> Problems:
         if used.count(address) > 1:
             yield address, "is an address of the device on several links", _USED
     for device in devices:
-        for link, other in _conflicts(device.left.links, device.right.links):
+        for link, other in _find_conflicts(device.left.links, device.right.links):
             yield link, f"on the left overlaps the right link {other}", _OUTSIDE
 
 
@@ -230,11 +230,11 @@ def _check_chain(whole: _Device, parts: Sequence[_Device]) -> Problems:
             yield address, "is an address of the tester and of a link between the devices", _USED
     outer = [net for side in (whole.left, whole.right) for net in (*side.routes, *side.links)]
     networks = (*outer, *whole.customers(), *whole.pool())
-    for net, link in _conflicts(networks, [net for side in inner for net in side.links]):
+    for net, link in _find_conflicts(networks, [net for side in inner for net in side.links]):
         yield net, f"overlaps {link}, a link between the devices", _OUTSIDE
 
 
-def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
+def _name_addresses(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
     """Yield the addresses and prefixes among parameters with the parameters' names, changed ones first."""
     changed = getattr(params, "model_fields_set", ())
     for name in sorted(getattr(type(params), "model_fields", ()), key=lambda n: n not in changed):
@@ -250,7 +250,7 @@ def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, st
             except ValueError:
                 continue
         else:
-            yield from _named(value, f"{above}{name}.")
+            yield from _name_addresses(value, f"{above}{name}.")
 
 
 def _is_reserved(address: Address, net: Network) -> bool:

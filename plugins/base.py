@@ -223,15 +223,15 @@ class Technology(ReferenceTranslation):
         six, four = (left, right) if left_version == 6 else (right, left)
         return translated_pair(ipv6_frame_size, self.overhead, six, four, self.params.measured)
 
-    def rfc_sizes(self) -> tuple[int, ...]:
+    def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
         return (
-            *self.tagged_sizes(self.rfc_frame_sizes),
+            *self.tag_sizes(self.rfc_frame_sizes),
             *(size for size in larger if self._has_size(size)),
         )
 
-    def tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
+    def tag_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return sizes, plus a VLAN tag for those that are too small on a link with a VLAN."""
         octets = tag_octets(self.links.left)
         return tuple(size if self._has_size(size) else size + octets for size in sizes)

@@ -62,7 +62,7 @@ def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Param
     return model(**{**{name: getattr(whole, name) for name in shared}, **own})
 
 
-def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe one cable between two parts, as the left one and as the right one sees it."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
     return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)

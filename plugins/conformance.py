@@ -127,7 +127,7 @@ class Case:
         """The first frames of each stream, without trailers, by its identifier."""
         return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
 
-    def marked(self, stream: Stream) -> U8:
+    def stamp_frames(self, stream: Stream) -> U8:
         """Return the first frames of a stream with trailers."""
         frames, mark = self.frames[stream.stream_id].copy(), {"nonce": NONCE, "time_ns": TIME_NS}
         seq = np.arange(FRAMES)
@@ -146,7 +146,7 @@ class Case:
             frames[:, ends.port(source=True)] = learned[:, -2:]
             frames[:, ends.port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
-        return plugin.connected(self.direction, frames, initial, learned)
+        return plugin.expect_connected(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
@@ -174,7 +174,7 @@ def exhaust_hops(frames: U8) -> U8:
     return out
 
 
-def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
+def list_cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
     """Yield all cases of a plugin, with ``params`` in place of its defaults, both directions in turn."""
     plain = params if params is not None else kind.params_model()
     usual, plugin = kind.default_frame_sizes[0], kind(plain, Links())
@@ -213,7 +213,7 @@ def check(
         return Report(1, tuple(findings))
     try:
         plugin = kind(params if params is not None else kind.params_model())
-        tried = list(cases(kind, params)) if plugin.exchange == "frames" else []
+        tried = list(list_cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         return Report(1, (Finding("construction", "error", _describe_error(exc, kind)),))
     checks = [("description", partial(check_instance, plugin))]
@@ -311,7 +311,7 @@ def check_pickling(plugin: Technology) -> Rows:
         copy = replace(case, plugin=other)
         yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
-            frames = case.marked(stream)
+            frames = case.stamp_frames(stream)
             answers = case.answer(stream, frames), copy.answer(stream, frames)
             yield "pickling", _differ(*answers), "it answers otherwise after pickling"
 
@@ -353,7 +353,7 @@ def check_traffic(case: Case) -> Rows:
     yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
     yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
     for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
-        frames = case.marked(stream)
+        frames = case.stamp_frames(stream)
         rows = _check_frames(case, stream, frames, set(case.octets), 0)
         for code, fault, said in chain(rows, _check_variables(described, frames)):
             yield code, fault, f"class '{stream.name}': {said}"
@@ -424,9 +424,9 @@ def check_answers(case: Case) -> Rows:
 
 
 def _check_stream(case: Case, stream: Stream) -> Rows:
-    frames = case.marked(stream)
+    frames = case.stamp_frames(stream)
     answer = case.answer(stream, frames)
-    changed = (frames != case.marked(stream)).any()
+    changed = (frames != case.stamp_frames(stream)).any()
     yield "input-changed", changed, "expect() changes the frames it is given"
     shape = [row for row in _check_shape(case, answer, len(frames)) if row[1]]
     yield from shape
@@ -481,7 +481,7 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
 def _check_strangers(case: Case) -> Rows:
     """Check that frames of others, cut frames and frames without IP are dropped with a reason."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
-    frames, vlan = case.marked(stream)[:4], case.links[0].vlan
+    frames, vlan = case.stamp_frames(stream)[:4], case.links[0].vlan
     at = 12 if vlan is None else 16
     unknown, tagged = frames.copy(), frames.copy()
     unknown[:, at : at + 2] = (0x08, 0x06)

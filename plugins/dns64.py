@@ -73,13 +73,13 @@ class QueryTechnology(Technology):
         return self.frame_pair(listed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
-        """Raise an error: there are no frames to translate."""
+        """Raise an error: queries are not translated."""
         raise UsageError(
             f"{self.name} forwards no frames", "it answers queries: see zone", code="no-frames"
         )
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
-        """Raise an error: there are no streams."""
+        """Raise an error: queries are not sent in streams."""
         raise UsageError(
             f"{self.name} sends single queries instead of streams of frames",
             "measure it with `v6t run --measure resolution`",
@@ -119,26 +119,26 @@ class Dns64Params(PluginParams):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
-    def servers(self) -> IPv6Network:
+    def server_prefix(self) -> IPv6Network:
         """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
     @property
     def embedded_addresses(self) -> Embedded:
         """The first address that a name spells."""
-        return {"prefix": (self.servers, (self.names.network_address,))}
+        return {"prefix": (self.server_prefix, (self.names.network_address,))}
 
     @model_validator(mode="after")
-    def _possible(self) -> Dns64Params:
+    def _check_zone(self) -> Dns64Params:
         if self.own_prefix.prefixlen != 96:
             raise UsageError(
                 f"own_prefix is a /{self.own_prefix.prefixlen}",
                 "give a /96: the name's address follows",
                 code="not-a-prefix",
             )
-        if self.own_prefix.overlaps(self.servers):
+        if self.own_prefix.overlaps(self.server_prefix):
             raise UsageError(
-                f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
+                f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap",
                 "synthesised answers cannot be distinguished",
                 code="address-conflict",
             )
@@ -176,7 +176,7 @@ class Dns64(QueryTechnology):
             resolver=p.dut_left_ipv6.ip,
             asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
             server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
-            prefix=p.servers,
+            prefix=p.server_prefix,
             own=p.own_prefix.network_address.packed[:12],
             first=int(p.names.network_address),
             count=p.names.num_addresses,
@@ -188,7 +188,7 @@ class Dns64(QueryTechnology):
         """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
         configuration = Dns64Config(
-            prefix=p.servers,
+            prefix=p.server_prefix,
             resolver=p.dut_left_ipv6.ip,
             clients=p.dut_left_ipv6.network,
             zone=SUFFIX,

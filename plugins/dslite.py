@@ -27,7 +27,7 @@ from v6t.packets.walker import locate_endpoints
 from v6t.plugins import chain, stateful, tunnels
 from v6t.plugins.audit_views import AuditView, TunnelEnd
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
-from v6t.plugins.four_tuples import TupleField, consecutive
+from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
@@ -74,10 +74,10 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
 
     @property
-    def _several(self) -> bool:
+    def _has_several_b4s(self) -> bool:
         return self.config.b4_count > 1
 
-    def _number(self, outer: Any) -> Any:
+    def _number_b4s(self, outer: Any) -> Any:
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
@@ -85,18 +85,20 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         config = self.config
         own: Mask = match_address(outer["dst_octets"], config.aftr)
         own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
-        own &= self._number(outer) < np.uint64(config.b4_count)
+        own &= self._number_b4s(outer) < np.uint64(config.b4_count)
         return own
 
     def select_native(self, outer: Any, own: Mask) -> None:
         """Route nothing: the right link has no IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        return [(NOT_FORWARDED, self._several & (inner["src"] != int(self.config.customer)))]
+        return [
+            (NOT_FORWARDED, self._has_several_b4s & (inner["src"] != int(self.config.customer)))
+        ]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         config, number = self.config, np.zeros(len(header), dtype=np.uint64)
-        if self._several:
+        if self._has_several_b4s:
             number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
         def addresses(rows: Mask) -> tuple[U8, U8]:
@@ -111,10 +113,10 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
-            number = self._number(view(packets[rows], IPV6))
+            number = self._number_b4s(view(packets[rows], IPV6))
             return _rewrite(answer.build(rows), "src", number + internal)
 
-        return replace(answer, build=build) if self._several else answer
+        return replace(answer, build=build) if self._has_several_b4s else answer
 
     def reverse(self, packets: U8) -> Answer:
         """Encapsulate packets, with the customer's address if there are several B4s."""
@@ -125,10 +127,10 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
             _rewrite(out[:, 40:], "dst", int(self.config.customer))
             return out
 
-        return replace(answer, build=build) if self._several else answer
+        return replace(answer, build=build) if self._has_several_b4s else answer
 
 
-def aftr_parts(
+def build_aftr(
     device: str,
     config: AftrTunnelConfig,
     left: LinkIntent,
@@ -147,12 +149,12 @@ def aftr_parts(
         whole: parameters that the NAT has by the same names; ``nat`` are further ones.
         servers: networks that the tunnels' end routes to the NAT; none: all.
     """
-    near, far = chain.between(*chain.INNER_MACS, links.right.mtu)
+    near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, chain.INNER_RIGHT.ip)
     inner = LinkIntent.describe(near, [chain.INNER_LEFT], set(routes.values()), routes)
     nat |= {"dut_left_ipv4": chain.INNER_RIGHT, "tester_left_ipv4": chain.INNER_LEFT.ip}
-    nat44 = nat44_intent(whole, Links(far, links.right), **nat)
+    nat44 = describe_nat44(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
     return (
         Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
@@ -160,7 +162,7 @@ def aftr_parts(
     )
 
 
-def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
+def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
     """Return the configuration of an AFTR in one piece in place of both parts."""
     ends: Any = softwire.intent.configuration
     nat44 = nat.intent.configuration
@@ -171,7 +173,7 @@ def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
     return DsLiteAftrConfig(**values)
 
 
-def nat44_intent(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
+def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
     intent = Nat44(chain.part_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
@@ -233,7 +235,7 @@ class DsLiteParams(stateful.Pool4Params):
         return self.b4_ipv6
 
     @model_validator(mode="after")
-    def _softwires(self) -> DsLiteParams:
+    def _check_softwires(self) -> DsLiteParams:
         self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")
         (b4s,) = self.clients
         if self.aftr_ipv6.ip in b4s or self.tester_left_ipv6 in b4s:
@@ -268,8 +270,8 @@ class DsLiteAftr(stateful.Napt):
         """Return the Responder's inner and the B4s' outer addresses."""
         p = self.params
         return [
-            consecutive("responders", "IP.dst", p.responder_ipv4, p.responder_count),
-            consecutive("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
+            describe_addresses("responders", "IP.dst", p.responder_ipv4, p.responder_count),
+            describe_addresses("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
@@ -288,8 +290,8 @@ class DsLiteAftr(stateful.Napt):
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
             inner = tunnels.decapsulate(packets, uniform=True)
-            return stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
-        inner = stateful.rewrite(packets, destination=stateful.source_of(initial[:, 40:]), hops=0)
+            return stateful.rewrite(inner, source=stateful.read_learned_source(learned), hops=0)
+        inner = stateful.rewrite(packets, destination=stateful.read_source(initial[:, 40:]), hops=0)
         aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
         return tunnels.encapsulate(inner, aftr, b4)
 
@@ -307,10 +309,10 @@ class DsLiteAftr(stateful.Napt):
         )
         routes = dict.fromkeys(p.clients, p.tester_left_ipv6)
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
-        return aftr_parts(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
+        return build_aftr(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
 
     def configuration(self) -> DsLiteAftrConfig:
-        return aftr_config(*self.parts)
+        return merge_aftr(*self.parts)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""

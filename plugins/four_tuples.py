@@ -3,8 +3,8 @@
 A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields
 and the rest from a list. A list may serve several fields, and lengths of lists are coprime to each
 other; the bits have a power of two as their period. So the frame number modulo each period gives
-every combination once (Chinese remainder theorem), and frame j holds combination j whatever the
-number of cores. Lists and bits are in pseudorandom order.
+every combination once (Chinese remainder theorem), and frame j holds combination j for any number
+of cores. Lists and bits are in pseudorandom order.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ class TupleField:
     @property
     def common_bits(self) -> int:
         """Low bits that the variable over the bits of all fields enumerates."""
-        return min(_zeros(self.count), _zeros(self.first) if self.first else 64)
+        return min(_count_zeros(self.count), _count_zeros(self.first) if self.first else 64)
 
     @property
-    def listed(self) -> int:
+    def listed_count(self) -> int:
         """Number of values above the common bits."""
         return self.count >> self.common_bits
 
     @property
-    def even(self) -> int:
+    def even_bits(self) -> int:
         """Power of two that divides the number of listed values."""
-        return _zeros(self.listed)
+        return _count_zeros(self.listed_count)
 
 
-def _zeros(value: int) -> int:
+def _count_zeros(value: int) -> int:
     return (value & -value).bit_length() - 1
 
 
@@ -104,13 +104,13 @@ class FourTuples:
         return tuple(layers)
 
 
-def last_address(
+def find_last_address(
     name: str, first: IPv4Address | IPv6Address, count: int
 ) -> IPv4Address | IPv6Address:
     """Return the last of consecutive addresses; ``name`` is that of the range in messages.
 
     Raises:
-        UsageError: more than the last 32 bits differ, or there is no such address.
+        UsageError: more than the last 32 bits differ, or the addresses end before.
     """
     room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
     if count > room:
@@ -124,39 +124,41 @@ def last_address(
     return first + (count - 1)
 
 
-def consecutive(name: str, path: str, first: IPv4Address | IPv6Address, count: int) -> TupleField:
+def describe_addresses(
+    name: str, path: str, first: IPv4Address | IPv6Address, count: int
+) -> TupleField:
     """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary."""
-    last_address(name, first, count)
+    find_last_address(name, first, count)
     low = int(first) & (1 << LOW_BITS) - 1
     return TupleField(name, path, first.max_prefixlen - 1, low, count, str(first))
 
 
-def combinations(fields: Sequence[TupleField]) -> int:
+def count_combinations(fields: Sequence[TupleField]) -> int:
     """Count the combinations, exactly however many there are."""
     return math.prod(f.count for f in fields)
 
 
-def shuffled_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
+def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     """Return all combinations in pseudorandom order.
 
     Raises:
         UsageError: a list would be too long for TRex.
     """
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
-    even, common = (sum(getattr(f, name) for f in fields) for name in ("even", "common_bits"))
+    even, common = (sum(getattr(f, name) for f in fields) for name in ("even_bits", "common_bits"))
     if common:
         if common + even > LISTED_BITS:
             bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=even, order=2)
         else:
-            values = _shuffled(common, even, seed)
+            values = _shuffle_bits(common, even, seed)
             bits = Variable("tuple_bits", common, Kind.LIST, values=values)
         _spread(tuples, bits, [(f, f.common_bits) for f in fields if f.common_bits])
-    for number, group in enumerate(_groups([f for f in fields if f.listed > 1])):
+    for number, group in enumerate(_group_fields([f for f in fields if f.listed_count > 1])):
         _add_list(tuples, group, even + common, f"{seed}/{number}")
     return tuples
 
 
-def linear_tuples(fields: Sequence[TupleField], down: bool) -> FourTuples:
+def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
     """Return all combinations in order, the first field's values changing slowest.
 
     Raises:
@@ -192,24 +194,26 @@ def _spread(
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
-def _shuffled(width: int, even: int, seed: int) -> array[int]:
+def _shuffle_bits(width: int, even: int, seed: int) -> array[int]:
     chance = random.Random(f"{seed}/bits")  # noqa: S311
     orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
     return array("q", (order[j] for j in range(1 << width) for order in orders))
 
 
-def _groups(fields: Sequence[TupleField]) -> list[list[TupleField]]:
+def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
     """Group fields whose lists must be one: those with a common factor, and all with an even one."""
     groups: list[list[TupleField]] = []
     for f in fields:
-        related = [g for g in groups if any(math.gcd(f.listed, o.listed) > 1 for o in g)]
+        related = [
+            g for g in groups if any(math.gcd(f.listed_count, o.listed_count) > 1 for o in g)
+        ]
         merged = [f, *(o for g in related for o in g)]
         groups = [g for g in groups if g not in related] + [merged]
     return groups
 
 
 @lru_cache(maxsize=8)  # every frame size and both phases use the same order
-def _rows(
+def _order_rows(
     counts: tuple[int, ...], even: int, doublings: int, seed: str
 ) -> tuple[NDArray[np.int64], ...]:
     """Return the place of each field's value in its list, for each combination."""
@@ -232,7 +236,7 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
     If ``bits`` of the frame number follow from the rest, the values are repeated as often as they fit,
     each time in another order. Otherwise a few values would only rotate.
     """
-    length = math.prod(f.listed for f in group)
+    length = math.prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
         raise UsageError(
@@ -242,13 +246,13 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
             "common divisor",
             code="beyond-trex",
         )
-    even = sum(f.even for f in group)
+    even = sum(f.even_bits for f in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
-    rows = _rows(tuple(f.listed for f in group), even, doublings, seed)
+    rows = _order_rows(tuple(f.listed_count for f in group), even, doublings, seed)
     for places, f in zip(rows, group, strict=True):
         first = f.first >> f.common_bits
-        width = (first ^ (first + f.listed - 1)).bit_length()
+        width = (first ^ (first + f.listed_count - 1)).bit_length()
         values = array("q", (first + places & (1 << width) - 1).tobytes())
         variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
         tuples.variables.append(variable)

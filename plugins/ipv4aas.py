@@ -63,7 +63,7 @@ DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
 
 
-def _mac(default: str, device: str) -> Any:
+def _declare_mac(default: str, device: str) -> Any:
     description = f"the {device}'s MAC address on the middle link"
     return Field(default, pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$", description=description)
 
@@ -115,8 +115,8 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     pe_middle_ipv6: IPv6Interface = address(
         "2001:db8:6::1/64", "the PE's address on the middle link; also its tunnel's"
     )
-    ce_mac: str = _mac("02:00:00:00:03:01", CE)
-    pe_mac: str = _mac("02:00:00:00:03:02", PE)
+    ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
+    pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
     dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
@@ -187,7 +187,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return networks
 
     @model_validator(mode="after")
-    def _possible(self) -> Ipv4aasParams:
+    def _check_variant(self) -> Ipv4aasParams:
         reason = "background between two IPv4 networks cannot be distinguished from the foreground"
         self.refuse_background(reason)
         if self.variant == "464xlat":
@@ -234,13 +234,13 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @property
     def middle(self) -> tuple[Link, Link]:
         """The middle link as the CE and as the PE sees it."""
-        return chain.between(self.ce_mac, self.pe_mac, self.middle_mtu)
+        return chain.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts from left to right."""
-    variants = {"464xlat": _464xlat, "ds-lite": _ds_lite, "lw4o6": _lw4o6}
-    return variants.get(p.variant, _map)(p, links)
+    variants = {"464xlat": _464xlat_parts, "ds-lite": _ds_lite_parts, "lw4o6": _lw4o6_parts}
+    return variants.get(p.variant, _map_parts)(p, links)
 
 
 def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
@@ -249,18 +249,18 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
         return ()
     _, softwire, nat = parts
     both = Links(p.middle[1], links.right)
-    config, left, right = dslite.aftr_config(softwire, nat), softwire.intent.left, nat.intent.right
+    config, left, right = dslite.merge_aftr(softwire, nat), softwire.intent.left, nat.intent.right
     intent = DeviceIntent("dslite-aftr", config, both, left, right)
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
-def _pool(p: Ipv4aasParams) -> dict[str, Any]:
+def _pool_params(p: Ipv4aasParams) -> dict[str, Any]:
     """Return the public addresses and ports as parameters of a NAT."""
     pool = p.public
     return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
 
-def _stateless_part(
+def _build_stateless(
     p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
     """Return a stateless CE or PE, whose left is the middle link; ``fields`` are further parameters of it."""
@@ -277,16 +277,16 @@ def _stateless_part(
     return Part(name, CE if is_ce else PE, intent, reference=plugin, params=names)
 
 
-def _stateful_ce(
+def _build_stateful_ce(
     p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
 ) -> tuple[Part, Part]:
     """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
-    near, (here, inner) = p.middle[0], chain.between(*chain.INNER_MACS, links.left.mtu)
+    near, (here, inner) = p.middle[0], chain.describe_cable(*chain.INNER_MACS, links.left.mtu)
     left, right = chain.INNER_LEFT, chain.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
-    napt = dslite.nat44_intent(p, Links(links.left, here), **_pool(p), **ends)
+    napt = dslite.describe_nat44(p, Links(links.left, here), **_pool_params(p), **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
-    part = _stateless_part(p, Links(near, inner), technology, "ce", **ends, **fields)
+    part = _build_stateless(p, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
     intent = replace(
         single,
@@ -301,35 +301,35 @@ def _stateful_ce(
     )
 
 
-def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
     own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
-        br = _stateless_part(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
-        return *_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
-    br = _stateless_part(p, links, mapt_br.MapTBorderRelay, "br", **relay)
-    napt, ce = _stateful_ce(p, links, map_ce.MapTCe, **own)
-    # the servers behind the DMR, rather than all of it: a translator may take that for itself
+        br = _build_stateless(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
+        return *_build_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
+    br = _build_stateless(p, links, mapt_br.MapTBorderRelay, "br", **relay)
+    napt, ce = _build_stateful_ce(p, links, map_ce.MapTCe, **own)
+    # the servers behind the DMR, rather than all of it: a translator may use that itself
     dmr = network6(p.dmr, "dmr")
     routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
     intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
     return napt, replace(ce, intent=intent, to_ipv4="reverse"), replace(br, to_ipv4="forward")
 
 
-def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
     table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
-    aftr = _stateless_part(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+    aftr = _build_stateless(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.table().softwire(p.psid).b4
     own = {"b4_address": b4, "ipv4_address": p.public.first}
-    return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
+    return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
-def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
     middle_ce, middle_pe = _describe_middle(p)
@@ -340,7 +340,7 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
     reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
     tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
-    pe = dslite.aftr_parts(PE, tunnels, middle_pe, outer, p, p.servers, **_pool(p))
+    pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pool_params(p))
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
@@ -351,7 +351,7 @@ def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
-def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _464xlat_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     plat, clat = p.translation_prefixes
     first = int(p.initiator_ipv4)
@@ -366,7 +366,7 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
-    params = chain.part_params(Nat64Params, p, **_pool(p), **ends, initiator_ipv6=client)
+    params = chain.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
     hints: dict[str, Any] = {"options": chain.TAYGA, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
@@ -374,7 +374,7 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
 
 
-def _intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
+def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
     parts = list_parts(params, links)
     return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
 
@@ -412,14 +412,16 @@ class Ipv4aas(stateful.StatefulTechnology):
         for name, value in given.items():
             if name in common or value == type(p).model_fields[name].get_default():
                 continue
-            own = own or _intents(p, self.links)
+            own = own or _list_intents(p, self.links)
             rest = {n: v for n, v in given.items() if n != name}
             changed = [rest]
             if isinstance(value, (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
                 changed.append({**rest, name: value + 1})
             try:
-                alike = all(_intents(type(p)(**params), self.links) == own for params in changed)
+                alike = all(
+                    _list_intents(type(p)(**params), self.links) == own for params in changed
+                )
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:

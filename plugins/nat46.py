@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, between, chain_intent
+from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
@@ -78,7 +78,7 @@ class Nat46Params(Pool6Params):
         return Mapping(four, six)
 
     @model_validator(mode="after")
-    def _mapped(self) -> Nat46Params:
+    def _check_mapping(self) -> Nat46Params:
         if self.prefix.prefixlen != 96:
             raise UsageError(
                 f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"
@@ -124,7 +124,7 @@ class Nat46(StatefulTechnology):
     def parts(self) -> tuple[Part, ...]:
         """A stateless translator, and a NAT66 behind it."""
         p, links = self.params, self.links
-        near, far = between(*INNER_MACS, links.right.mtu)
+        near, far = describe_cable(*INNER_MACS, links.right.mtu)
         clients = [embed_network(p.prefix, net) for net in p.clients]
         siit = DeviceIntent(
             "siit",

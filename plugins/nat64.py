@@ -64,7 +64,7 @@ class Nat64Params(Pool4Params):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
-    def translated(self) -> IPv6Network:
+    def server_prefix(self) -> IPv6Network:
         """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
@@ -83,23 +83,23 @@ class Nat64Params(Pool4Params):
 
     @property
     def embedded_addresses(self) -> Embedded:
-        return {"prefix": (self.translated, (self.responder_ipv4, self.last_responder))}
+        return {"prefix": (self.server_prefix, (self.responder_ipv4, self.last_responder))}
 
     @property
     def server(self) -> IPv6Address:
-        return embed(self.translated, self.responder_ipv4)
+        return embed(self.server_prefix, self.responder_ipv4)
 
     @property
     def server_layout(self) -> BitLayout:
         """How an IPv6 address holds the IPv4 address of a server."""
-        return embedded_address_layout(self.translated)
+        return embedded_address_layout(self.server_prefix)
 
     @model_validator(mode="after")
-    def _prefix(self) -> Nat64Params:
+    def _check_prefix(self) -> Nat64Params:
         for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
-            if getattr(self, name) in self.translated:
+            if getattr(self, name) in self.server_prefix:
                 raise UsageError(
-                    f"{name} lies within the prefix {self.translated}, so it would be translated",
+                    f"{name} lies within the prefix {self.server_prefix}, so it would be translated",
                     "choose an address outside",
                     code="address-conflict",
                 )
@@ -114,7 +114,7 @@ class Nat64Params(Pool4Params):
         if varying > self.server_layout.copies[-1].length:
             raise UsageError(
                 f"{self.responder_count} addresses of the Responder do not lie together behind a "
-                f"/{self.translated.prefixlen} (RFC 6052 section 2.2)",
+                f"/{self.server_prefix.prefixlen} (RFC 6052 section 2.2)",
                 "use a /96, or fewer addresses",
                 code="not-enough-addresses",
             )
@@ -151,12 +151,12 @@ class Nat64(Napt):
             check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
-        return translate_version(packets, Rfc6052Array(self.params.translated), **endpoints)
+        return translate_version(packets, Rfc6052Array(self.params.server_prefix), **endpoints)
 
     def configuration(self) -> Nat64Config:
         p = self.params
         return Nat64Config(
-            prefix=p.translated,
+            prefix=p.server_prefix,
             clients=p.initiator_count,
             inside6=tuple(p.clients),
             pool4=p.pool,
@@ -179,7 +179,7 @@ class Nat64(Napt):
             uses_ports=True,
             may_reassemble=True,  # RFC 6146, section 3.4
         )
-        nat = self.describe_nat(prefix=p.translated, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
+        nat = self.describe_nat(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
         return nat, translator
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:

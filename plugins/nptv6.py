@@ -59,7 +59,7 @@ class Nptv6Params(LinkParams):
         return network6(self.external, "external")
 
     @model_validator(mode="after")
-    def _lengths(self) -> Nptv6Params:
+    def _check_lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {LENGTH}:
             raise UsageError(
                 f"{self.inside} and {self.outside} are translated only if both are /{LENGTH}",
@@ -159,13 +159,13 @@ def _match(header: Any, address: IPv6Address) -> Mask:
     return match
 
 
-def _prefix(network: IPv6Network) -> np.uint64:
+def _read_prefix(network: IPv6Network) -> np.uint64:
     return np.uint64(int(network.network_address) >> 128 - LENGTH)
 
 
 def _has_prefix(high: Any, network: IPv6Network) -> Mask:
     """Select addresses, given by their upper halves, that are within a /48."""
-    inside: Mask = high >> np.uint64(64 - LENGTH) == _prefix(network)
+    inside: Mask = high >> np.uint64(64 - LENGTH) == _read_prefix(network)
     return inside
 
 
@@ -189,5 +189,5 @@ def _translate(high: U64, old: IPv6Network, new: IPv6Network, adjustment: int) -
     """Replace the prefix in the upper halves of addresses, where it is the old one."""
     # one's complement has two zeros: 0xFFFF is written as 0
     subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
-    translated = _prefix(new) << np.uint64(64 - LENGTH) | subnet
+    translated = _read_prefix(new) << np.uint64(64 - LENGTH) | subnet
     return np.where(_has_prefix(high, old), translated, high)

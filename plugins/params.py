@@ -70,7 +70,7 @@ class Mixture(PluginParams):
         return self.n, self.m
 
     @model_validator(mode="after")
-    def _shares(self) -> Mixture:
+    def _check_shares(self) -> Mixture:
         share, problem, hint = Fraction(self.m, self.n), "", ""
         if share > 1:
             problem = f"m = {self.m} of n = {self.n} frames cannot be foreground"

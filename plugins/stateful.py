@@ -42,11 +42,11 @@ from v6t.plugins.base import DeviceIntent, PluginParams, Technology
 from v6t.plugins.four_tuples import (
     FourTuples,
     TupleField,
-    combinations,
-    consecutive,
-    last_address,
-    linear_tuples,
-    shuffled_tuples,
+    count_combinations,
+    describe_addresses,
+    enumerate_linearly,
+    find_last_address,
+    shuffle_tuples,
 )
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.reference_device import (
@@ -88,7 +88,7 @@ class Ports(PluginParams):
     max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Ports:
+    def _check_order(self) -> Ports:
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest port {self.min} is larger than the largest {self.max}",
@@ -120,7 +120,7 @@ class PublicPool:
 
     def contains(self, rows: U8) -> Mask:
         """Select the rows of a Responder's table whose source is a public address and port."""
-        addresses, ports = learned_source(rows)
+        addresses, ports = read_learned_source(rows)
         value, first = to_numbers(ports), int(self.first)
         good: Mask = (value >= np.uint64(self.ports.min)) & (value <= np.uint64(self.ports.max))
         if self.first.version == 6:
@@ -130,7 +130,7 @@ class PublicPool:
         return good & (to_numbers(addresses) - low < np.uint64(self.count))
 
 
-def enclosing_networks(first: Address, count: int, step: int = 1) -> Networks:
+def enclose_hosts(first: Address, count: int, step: int = 1) -> Networks:
     """Return networks that hold hosts: exactly these in IPv4, the smallest network in IPv6."""
     if isinstance(first, IPv4Address):
         return list(summarize_address_range(first, first + (count - 1)))
@@ -177,7 +177,7 @@ class ConnectionParams(Mixture):
             first, count = getattr(self, name), getattr(self, counter)
             if first is None:
                 continue
-            last = last_address(name, first, count)
+            last = find_last_address(name, first, count)
             try:
                 for net in summarize_address_range(first, last):
                     refuse_unforwarded(net, partly=True)
@@ -191,7 +191,7 @@ class ConnectionParams(Mixture):
         return self
 
     @model_validator(mode="after")
-    def _enumerated(self) -> ConnectionParams:
+    def _check_enumeration(self) -> ConnectionParams:
         ports, ips = self.enumerate_ports, self.enumerate_ips
         several = [self.initiator_count > 1, self.responder_count > 1]
         problem = ""
@@ -221,7 +221,7 @@ class ConnectionParams(Mixture):
     @property
     def combinations(self) -> int:
         addresses = self.initiator_count * self.responder_count if self.enumerate_ips else 1
-        return combinations(self.port_fields()) * addresses
+        return count_combinations(self.port_fields()) * addresses
 
     @property
     def client_ports(self) -> int:
@@ -264,12 +264,12 @@ class ConnectionParams(Mixture):
     @property
     def clients(self) -> Networks:
         """Networks with all addresses of the Initiator."""
-        return enclosing_networks(self.initiator, self.initiator_count, self.initiator_step)
+        return enclose_hosts(self.initiator, self.initiator_count, self.initiator_step)
 
     @property
     def servers(self) -> Networks:
         """Networks with all addresses of the Responder."""
-        return enclosing_networks(self.responder, self.responder_count)
+        return enclose_hosts(self.responder, self.responder_count)
 
     @property
     def public(self) -> PublicPool:
@@ -327,8 +327,8 @@ class ConnectionParams(Mixture):
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
-            return shuffled_tuples(fields, seed)
-        return linear_tuples(fields, down=mode == 2)
+            return shuffle_tuples(fields, seed)
+        return enumerate_linearly(fields, down=mode == 2)
 
 
 class PoolParams(ConnectionParams):
@@ -339,7 +339,7 @@ class PoolParams(ConnectionParams):
     pool_ports: Ports = Field(ALL_PORTS, description="public ports of each address")
 
     @model_validator(mode="after")
-    def _room(self) -> PoolParams:
+    def _check_pool(self) -> PoolParams:
         self.check_room("pool_first", f"responder_ipv{self.responder.version}", "pool_count")
         return self
 
@@ -382,7 +382,7 @@ class Pool4Params(PoolParams):
     )
 
     @model_validator(mode="after")
-    def _blocks(self) -> Pool4Params:
+    def _check_port_blocks(self) -> Pool4Params:
         blocks = self.pool_count * (self.pool_ports.count // max(1, self.port_block))
         if self.port_block and blocks < self.initiator_count:
             raise UsageError(
@@ -443,7 +443,7 @@ class Pool6Params(PoolParams):
     tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
 
     @model_validator(mode="after")
-    def _only_foreground(self) -> Pool6Params:
+    def _check_mixture(self) -> Pool6Params:
         self.refuse_background("background and foreground are both IPv6 on the right side")
         return self
 
@@ -495,8 +495,8 @@ class StatefulTechnology(Technology):
         p = self.params
         (header,) = self.client_layers()
         return [
-            consecutive("responders", f"{header.name}.dst", p.server, p.responder_count),
-            consecutive("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
+            describe_addresses("responders", f"{header.name}.dst", p.server, p.responder_count),
+            describe_addresses("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
@@ -531,14 +531,16 @@ class StatefulTechnology(Technology):
             learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
         """
         if direction == "forward":
-            return self.rewrite(packets, source=learned_source(learned))
-        return self.rewrite(packets, destination=source_of(initial))
+            return self.rewrite(packets, source=read_learned_source(learned))
+        return self.rewrite(packets, destination=read_source(initial))
 
     def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
         """Return packets as they leave the device with another ``source`` or ``destination``."""
         return rewrite(packets, **endpoints, hops=self.hops)
 
-    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Expected:
+    def expect_connected(
+        self, direction: Direction, frames: U8, initial: U8, learned: U8
+    ) -> Expected:
         """Return the reference translation of frames of known connections; see :meth:`translate`."""
         if not len(frames):
             return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
@@ -564,14 +566,14 @@ class StatefulTechnology(Technology):
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return the answers without a connection: only native IPv6 is forwarded."""
-        return self._native.expect(direction, frames)
+        return self._native_device.expect(direction, frames)
 
     @cached_property
     def _sides(self) -> tuple[LinkHeaders, LinkHeaders]:
         return link_headers(self.links.left), link_headers(self.links.right)
 
     @cached_property
-    def _native(self) -> ReferenceDevice:
+    def _native_device(self) -> ReferenceDevice:
         handlers = {6: route_all(6)}
         return ReferenceDevice(self.links, handlers, handlers)
 
@@ -629,13 +631,13 @@ def _locate(packets: U8) -> FrameLayout:
     return locate_endpoints(packets[0], f"IPv{packets[0, 0] >> 4}")
 
 
-def source_of(packets: U8) -> Endpoints:
+def read_source(packets: U8) -> Endpoints:
     """Return source address and port of IP packets."""
     layout = _locate(packets)
     return packets[:, layout.address(source=True)], packets[:, layout.port(source=True)]
 
 
-def learned_source(rows: U8) -> Endpoints:
+def read_learned_source(rows: U8) -> Endpoints:
     """Return source address and port of rows of a Responder's table."""
     size = (rows.shape[1] - 4) // 2
     return rows[:, :size], rows[:, -4:-2]
