@@ -76,7 +76,9 @@ class _Device:
         """Return the networks that hold exactly the public addresses."""
         if isinstance(self.configuration, NptConfig):
             return [self.configuration.external]
-        pools = (getattr(self.configuration, name, ()) for name in ("pool4", "pool6"))
+        pools: Iterator[Any] = (
+            getattr(self.configuration, name, ()) for name in ("pool4", "pool6")
+        )
         networks: list[Network] = []
         for addresses in filter(None, pools):
             if int(addresses[-1]) - int(addresses[0]) == len(addresses) - 1:
@@ -128,7 +130,7 @@ def _find_conflicts(
     spans = [(other, ip_network(other)) for other in others]
     for net in networks:
         for other, span in spans:
-            if net.version == span.version and net.overlaps(span):  # type: ignore[arg-type]
+            if net.version == span.version and net.overlaps(span):
                 yield net, other
 
 

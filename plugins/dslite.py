@@ -290,8 +290,10 @@ class DsLiteAftr(stateful.Napt):
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
             inner = tunnels.decapsulate(packets, uniform=True)
-            return stateful.rewrite(inner, source=stateful.read_learned_source(learned), hops=0)
-        inner = stateful.rewrite(packets, destination=stateful.read_source(initial[:, 40:]), hops=0)
+            source = stateful.read_learned_source(learned)
+            return stateful.rewrite(inner, source, source=True, hops=0)
+        client = stateful.read_source(initial[:, 40:])
+        inner = stateful.rewrite(packets, client, source=False, hops=0)
         aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
         return tunnels.encapsulate(inner, aftr, b4)
 

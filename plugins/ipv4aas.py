@@ -401,7 +401,7 @@ class Ipv4aas(stateful.StatefulTechnology):
         self.tunnels = self.params.variant in TUNNELLED
         if self.tunnels:
             sizes = frame_sizes.TUNNEL_SIZES
-            self.overhead, self.rfc_frame_sizes, self.default_frame_sizes = 40, sizes, sizes[:1]
+            vars(self).update(overhead=40, rfc_frame_sizes=sizes, default_frame_sizes=sizes[:1])
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
@@ -487,14 +487,14 @@ class Ipv4aas(stateful.StatefulTechnology):
         if not self.tunnels:
             frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
         """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
         if not self.tunnels:
             packets = packets.copy()
             header = view(packets, IPV4)
             header["id"] = 0
             header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
-        return super().rewrite(packets, **endpoints)
+        return super().rewrite(packets, endpoint, source=source)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe both devices, part by part."""

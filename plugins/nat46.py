@@ -117,8 +117,8 @@ class Nat46(StatefulTechnology):
     def _servers(self) -> MappingsArray:
         return MappingsArray(Mappings((self.params.mapping,)))
 
-    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
-        return translate_version(packets, self._servers, **endpoints)
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        return translate_version(packets, self._servers, endpoint, source=source)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

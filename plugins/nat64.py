@@ -150,8 +150,10 @@ class Nat64(Napt):
         if direction == "reverse":
             check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
-    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
-        return translate_version(packets, Rfc6052Array(self.params.server_prefix), **endpoints)
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        return translate_version(
+            packets, Rfc6052Array(self.params.server_prefix), endpoint, source=source
+        )
 
     def configuration(self) -> Nat64Config:
         p = self.params

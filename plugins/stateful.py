@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import (
     IPv4Address,
-    IPv4Network,
     IPv6Address,
     IPv6Interface,
     IPv6Network,
@@ -75,7 +74,6 @@ def _read_number(value: Any) -> Any:
 
 
 Address = IPv4Address | IPv6Address
-Networks = list[IPv4Network] | list[IPv6Network]
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 """Modes of siitperf: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
 LOWEST_PORT = 1024
@@ -130,7 +128,7 @@ class PublicPool:
         return good & (to_numbers(addresses) - low < np.uint64(self.count))
 
 
-def enclose_hosts(first: Address, count: int, step: int = 1) -> Networks:
+def enclose_hosts(first: Address, count: int, step: int = 1) -> list[Any]:
     """Return networks that hold hosts: exactly these in IPv4, the smallest network in IPv6."""
     if isinstance(first, IPv4Address):
         return list(summarize_address_range(first, first + (count - 1)))
@@ -262,12 +260,12 @@ class ConnectionParams(Mixture):
         return self.responder
 
     @property
-    def clients(self) -> Networks:
+    def clients(self) -> list[Any]:
         """Networks with all addresses of the Initiator."""
         return enclose_hosts(self.initiator, self.initiator_count, self.initiator_step)
 
     @property
-    def servers(self) -> Networks:
+    def servers(self) -> list[Any]:
         """Networks with all addresses of the Responder."""
         return enclose_hosts(self.responder, self.responder_count)
 
@@ -348,7 +346,7 @@ class PoolParams(ConnectionParams):
         return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
 
     @property
-    def limits(self) -> dict[str, int]:
+    def limits(self) -> dict[str, Any]:
         """Configured limits of the device."""
         return {}
 
@@ -397,7 +395,7 @@ class Pool4Params(PoolParams):
         return self.responder_ipv4
 
     @property
-    def limits(self) -> dict[str, int]:
+    def limits(self) -> dict[str, Any]:
         names = ("port_block", "udp_timeout_s", "session_limit")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
@@ -531,12 +529,12 @@ class StatefulTechnology(Technology):
             learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
         """
         if direction == "forward":
-            return self.rewrite(packets, source=read_learned_source(learned))
-        return self.rewrite(packets, destination=read_source(initial))
+            return self.rewrite(packets, read_learned_source(learned), source=True)
+        return self.rewrite(packets, read_source(initial), source=False)
 
-    def rewrite(self, packets: U8, **endpoints: Endpoints) -> U8:
-        """Return packets as they leave the device with another ``source`` or ``destination``."""
-        return rewrite(packets, **endpoints, hops=self.hops)
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        """Return packets as they leave the device, with another source or destination."""
+        return rewrite(packets, endpoint, source=source, hops=self.hops)
 
     def expect_connected(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
@@ -644,50 +642,32 @@ def read_learned_source(rows: U8) -> Endpoints:
 
 
 def translate_version(
-    packets: U8,
-    addresses: MappingsArray | Rfc6052Array,
-    *,
-    source: Endpoints | None = None,
-    destination: Endpoints | None = None,
+    packets: U8, addresses: MappingsArray | Rfc6052Array, endpoint: Endpoints, *, source: bool
 ) -> U8:
-    """Translate packets to the other IP version, with a new endpoint and the other address as mapped."""
+    """Translate packets to the other IP version, with one new endpoint, and the other address mapped."""
     if packets[0, 0] >> 4 == 6:
         header, find, translate = view(packets, IPV6), addresses.to_ipv4, six_to_four
     else:
         header, find, translate = view(packets, IPV4), addresses.to_ipv6, four_to_six
-    if source is not None:
-        mapped, _ = find(header["dst_octets"])
-        return write_ports(translate(packets, source[0], mapped), source=source[1])
-    client, port = destination
-    mapped, _ = find(header["src_octets"])
-    outgoing = translate(packets, mapped, np.ascontiguousarray(client))
-    return write_ports(outgoing, destination=port)
+    mapped, _ = find(header["dst_octets" if source else "src_octets"])
+    address = np.ascontiguousarray(endpoint[0])
+    ends = (address, mapped) if source else (mapped, address)
+    return write_port(translate(packets, *ends), endpoint[1], source=source)
 
 
-def write_ports(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
-    """Write ports and valid transport checksums into packets, and return the packets."""
+def write_port(packets: U8, ports: U8, *, source: bool) -> U8:
+    """Write source or destination ports and valid transport checksums, and return the packets."""
     layout = _locate(packets)
-    for ports, is_source in ((source, True), (destination, False)):
-        if ports is not None:
-            packets[:, layout.port(source=is_source)] = ports
+    packets[:, layout.port(source=source)] = ports
     layout.write_checksum(packets)
     return packets
 
 
-def rewrite(
-    packets: U8,
-    *,
-    source: Endpoints | None = None,
-    destination: Endpoints | None = None,
-    hops: int = 1,
-) -> U8:
+def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) -> U8:
     """Return copies with another source or destination, fewer hops to live and valid checksums."""
     out = packets.copy()
     layout = _locate(out)
-    for endpoint, is_source in ((source, True), (destination, False)):
-        if endpoint is not None:
-            addresses, ports = layout.address(source=is_source), layout.port(source=is_source)
-            out[:, addresses], out[:, ports] = endpoint
+    out[:, layout.address(source=source)], out[:, layout.port(source=source)] = endpoint
     remaining = read_hops(out, layout.version)
     remaining -= np.uint8(hops)
     if layout.version == 4:

@@ -74,10 +74,11 @@ def background_of(
         check_mtu(size + tag_octets(link), link, "IPv6")
     side, vlan = 0 if direction == "forward" else 1, None
     if links.background_vlans is not None:
-        ends = tuple(IPv6Address(vlan.tester) for vlan in links.background_vlans)
-        vlan = links.background_vlans[side].vlan
+        left, right = links.background_vlans
+        ends, vlan = (IPv6Address(left.tester), IPv6Address(right.tester)), (left, right)[side].vlan
     elif ends is None:
-        ends = params.tester_left_ipv6, params.tester_right_ipv6  # type: ignore[attr-defined]
+        addresses: Any = params
+        ends = addresses.tester_left_ipv6, addresses.tester_right_ipv6
     layers = (
         *ethernet(links, direction, vlan),
         ipv6(params, ends[side], ends[1 - side]),
