@@ -32,13 +32,37 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
-class PortRange(PluginParams):
+class Range(PluginParams):
+    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+
+    noun: ClassVar[str]
+    """Name of a value in messages."""
+
+    policy: Policy = "random"
+    min: int = Field(ge=0, le=65535)
+    max: int = Field(ge=0, le=65535)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.min > self.max:
+            raise InvalidValue(
+                f"the smallest {self.noun} {self.min} is larger than the largest {self.max}",
+                code="empty-range",
+            )
+        return self
+
+    def make_variable(self, name: str) -> Variable:
+        """Return a variable that takes the values; ``policy`` is not ``fixed``."""
+        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+
+
+class PortRange(Range):
     """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
+    noun: ClassVar[str] = "port"
     fixed_port: ClassVar[int] = 1
     """Port of the policy ``fixed`` without ``min``: that of RFC 2544."""
 
-    policy: Policy = "random"
     min: int = Field(ge=1, le=65535)
     max: int = Field(ge=1, le=65535)
 
@@ -49,20 +73,10 @@ class PortRange(PluginParams):
             return {**value, "min": cls.fixed_port, "max": value.get("max", cls.fixed_port)}
         return value
 
-    @model_validator(mode="after")
-    def _ordered(self) -> PortRange:
-        if self.min > self.max:
-            raise InvalidValue(
-                f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="empty-range",
-            )
-        return self
-
     def build_field(self, name: str) -> Variable | int:
         """Return a port field: a variable of this name, or the port if it never changes."""
-        if self.policy == "fixed" or self.min == self.max:
-            return self.min
-        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+        fixed = self.policy == "fixed" or self.min == self.max
+        return self.min if fixed else self.make_variable(name)
 
 
 class SourcePorts(PortRange):
@@ -71,9 +85,6 @@ class SourcePorts(PortRange):
     fixed_port: ClassVar[int] = FIXED_SOURCE
     min: int = Field(1024, ge=1, le=65535)
     max: int = Field(65535, ge=1, le=65535)
-
-
-_DEFAULT_SOURCES = SourcePorts()
 
 
 class DestinationPorts(PortRange):
@@ -88,11 +99,8 @@ def udp_header(
     source: PortRange, source_name: str, destination: PortRange, destination_name: str
 ) -> Layer:
     """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
-    fields = {
-        "sport": source.build_field(source_name),
-        "dport": destination.build_field(destination_name),
-    }
-    return Layer("UDP", fields)
+    ports = source.build_field(source_name), destination.build_field(destination_name)
+    return Layer("UDP", dict(zip(("sport", "dport"), ports, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -196,15 +204,14 @@ def customer_port(
         source: whether the field is a source port, which has another default without port sharing.
         psid: PSID from other variables; None: it does not vary.
     """
-    base, index = FIXED_SOURCE if source else FIXED_DESTINATION, None
-    width, low, top = 16, _DEFAULT_SOURCES.min, _DEFAULT_SOURCES.max
+    base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:
         first, last = ports.ranges[0]
-        base = max(first, min(1, last))
-        width = 16 - ports.psid_len
+        base, width = max(first, min(1, last)), 16 - ports.psid_len
         low, top = int(psid is not None or ports.psid == 0), (1 << width) - 1
         if ports.psid_offset:
             low = 1 << ports.low_bits
+    index = None
     if policy != "fixed" and width and low <= top:
         index = Variable(CE_PORT, width, KINDS[policy], low=low, high=top)
     return Expression.from_layout(ports.layout, base, index=index, psid=psid)

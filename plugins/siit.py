@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
+from v6t.packets.headers import DONT_FRAGMENT, HOPS, IP, IPV6, view
 from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins import audit_views as views
+from v6t.plugins import translation
 from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
-from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams, StatelessTechnology
+from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
-from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
+from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
-from v6t.plugins.translation import (
-    MappingsArray,
-    four_to_six,
-    plain_ipv4,
-    plain_ipv6,
-    six_to_four,
-)
+from v6t.plugins.tunnels import match_address
 from v6t.profiles.model import FramePair, Traffic
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
 
 _T = TypeVar("_T")
 
@@ -85,19 +76,19 @@ class TranslatorParams(LinkParams):
     @property
     def prefix6(self) -> IPv6Network | None:
         """The checked prefix for addresses without an explicit mapping."""
-        return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
+        return self.mappings.prefix and self.mappings.prefix.ipv6
 
     @property
     def embedded_addresses(self) -> Embedded:
-        prefix, six, four = self.mappings.prefix, self.ipv6_hosts, self.ipv4_hosts
-        if prefix is None:
+        table, hosts = self.mappings, (self.ipv6_hosts, self.ipv4_hosts)
+        if table.prefix is None:
             return {}
-        ends = (six.first, six.top, four.first, four.top)
-        behind = [end for end in ends if self.mappings.of_ipv4(end) is prefix]
-        return {self.prefix_parameter: (prefix.ipv6, behind)}
+        ends = [end for each in hosts for end in (each.first, each.top)]
+        behind = [end for end in ends if table.of_ipv4(end) is table.prefix]
+        return {self.prefix_parameter: (table.prefix.ipv6, behind)}
 
     @model_validator(mode="after")
-    def _hosts(self) -> TranslatorParams:
+    def _check_hosts(self) -> TranslatorParams:
         if self.mappings.to_ipv4(self.bg_ipv4_side) is not None:
             raise UsageError(
                 f"the background address {self.bg_ipv4_side} lies within a mapping, so it would "
@@ -107,11 +98,8 @@ class TranslatorParams(LinkParams):
             )
         six, four = self.ipv6_hosts, self.ipv4_hosts
         if six.first <= four.top and four.first <= six.top:
-            raise UsageError(
-                "ipv6_hosts and ipv4_hosts overlap",
-                "choose disjoint ranges",
-                code="address-conflict",
-            )
+            problem = "ipv6_hosts and ipv4_hosts overlap"
+            raise UsageError(problem, "choose disjoint ranges", code="address-conflict")
         self.describe_hosts(seed=1)
         return self
 
@@ -125,8 +113,7 @@ class TranslatorParams(LinkParams):
     def find_unmapped(self, address: Address) -> Address | None:
         """Return an address without a mapping that differs from this one in one bit of its network."""
         find: Any = self.mappings.of_ipv4 if address.version == 4 else self.mappings.of_ipv6
-        lowest = 0 if address.version == 4 else 64
-        bits = range(address.max_prefixlen - 1, lowest - 1, -1)
+        bits = range(31, -1, -1) if address.version == 4 else range(127, 63, -1)
         near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
         return next((each for each in near if find(each) is None), None)
 
@@ -142,24 +129,20 @@ class StatelessTranslator(StatelessTechnology):
     family: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
 
-    @property
-    def ipv6_is_left(self) -> bool:
-        """Whether the left link carries IPv6."""
-        return self.ip_versions[0] == 6
-
     def _order(self, six: _T, four: _T) -> tuple[_T, _T]:
-        """Return the left and the right one, or the other way round."""
-        return (six, four) if self.ipv6_is_left else (four, six)
+        """Exchange what belongs to the IPv6 and the IPv4 link if the left link carries IPv4."""
+        return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Describe one foreground class, background, and frames with unmapped addresses."""
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
-        if (direction == "forward") == self.ipv6_is_left:
+        if direction == self._order("forward", "reverse")[0]:
             header = ipv6(p, six.values[6], four.values[6])
         else:
-            check_whole(p.df, sizes.ipv6, self._ends[0], p.lowest_ipv6_mtu)
+            link = self._order(self.links.left, self.links.right)[0]
+            check_whole(p.df, sizes.ipv6, link, p.lowest_ipv6_mtu)
             header, source = ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
         made = foreground(self, direction, sizes, header)
         negative = []
@@ -170,83 +153,69 @@ class StatelessTranslator(StatelessTechnology):
         return combine(self, made, negative, direction, sizes, seed, ends)
 
     def reference_device(self) -> ReferenceDevice:
-        from_six: dict[int, Handler] = {6: self._from_ipv6}
-        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: self._route}
+        from_six = {6: partial(self._translate, 6)}
+        from_four = {4: partial(self._translate, 4), 6: self._route}
         return ReferenceDevice(self.links, *self._order(from_six, from_four))
 
-    @property
-    def _ends(self) -> tuple[Link, Link]:
-        """The IPv6 and the IPv4 link."""
-        return self._order(self.links.left, self.links.right)
-
     @cached_property
-    def _table(self) -> MappingsArray:
-        return MappingsArray(self.params.mappings)
+    def _table(self) -> translation.MappingsArray:
+        return translation.MappingsArray(self.params.mappings)
 
-    def _from_ipv4(self, packets: U8) -> Answer:
-        header, octets = view(packets, IPV4), packets.shape[1] + 20
-        source, known = self._table.to_ipv6(header["src_octets"])
-        destination, mapped = self._table.to_ipv6(header["dst_octets"])
-        df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ends[0].mtu
-        return Answer(
-            [
-                (EXHAUSTED, header["ttl"] <= 1),
-                (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
-                (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv4(packets)),
-                (TranslatorDrop.TOO_BIG, df & (octets > mtu)),
-                (TranslatorDrop.FRAGMENTS, ~df & (octets > min(self.params.lowest_ipv6_mtu, mtu))),
-            ],
-            partial(_translate, four_to_six, (packets, source, destination)),
-        )
+    def _translate(self, version: int, packets: U8) -> Answer:
+        """Translate packets of one IP version; IPv6 to the background address is routed."""
+        header, octets = view(packets, IP[version]), packets.shape[1]
+        find = self._table.to_ipv6 if version == 4 else self._table.to_ipv4
+        source, known = find(header["src_octets"])
+        destination, mapped = find(header["dst_octets"])
+        six, four = self._order(self.links.left, self.links.right)
+        size_checks: Checks
+        if version == 4:
+            native, plain = None, translation.plain_ipv4(packets)
+            convert = translation.four_to_six
+            df, largest = header["flags_frag"] & DONT_FRAGMENT != 0, self.params.lowest_ipv6_mtu
+            size_checks = [
+                (TranslatorDrop.TOO_BIG, df & (octets + 20 > six.mtu)),
+                (TranslatorDrop.FRAGMENTS, ~df & (octets + 20 > min(largest, six.mtu))),
+            ]
+        else:
+            native = match_address(header["dst_octets"], self.params.bg_ipv4_side) & ~mapped
+            convert, plain = translation.six_to_four, translation.plain_ipv6(packets)
+            size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
-    def _from_ipv6(self, packets: U8) -> Answer:
-        """Translate packets whose destination has a mapping, and route background."""
-        header = view(packets, IPV6)
-        source, known = self._table.to_ipv4(header["src_octets"])
-        destination, mapped = self._table.to_ipv4(header["dst_octets"])
-        beyond_four = np.frombuffer(self.params.bg_ipv4_side.packed, dtype=np.uint8)
-        return Answer(
-            [
-                (EXHAUSTED, header["hlim"] <= 1),
-                (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
-                (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv6(packets)),
-                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > self._ends[1].mtu),
-            ],
-            partial(_translate, six_to_four, (packets, source, destination)),
-            version=4,
-            native=(header["dst_octets"] == beyond_four).all(axis=1) & ~mapped,
-        )
+        def build(rows: Mask) -> U8:
+            columns = packets, source, destination
+            return convert(*(columns if rows.all() else (column[rows] for column in columns)))
+
+        checks = [
+            (EXHAUSTED, header[HOPS[version]] <= 1),
+            (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
+            (TranslatorDrop.UNTRANSLATABLE, ~plain),
+        ]
+        return Answer([*checks, *size_checks], build, version=10 - version, native=native)
 
     def _route(self, packets: U8) -> Answer:
         """Route background from the IPv4 link."""
-        beyond_six = np.frombuffer(self.params.bg_ipv6_side.packed, dtype=np.uint8)
-        native = (view(packets, IPV6)["dst_octets"] == beyond_six).all(axis=1)
+        native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe the address table, both links, static neighbors and routes to all test hosts."""
-        p = self.params
-        side6, side4 = self._order("left", "right")
-        device6, tester6, native, via = (
-            getattr(p, f"{who}_{side}_ipv6") for side in (side6, side4) for who in ("dut", "tester")
+        p, links = self.params, self._order(self.links.left, self.links.right)
+        sides = self._order("left", "right")
+        (device6, tester6), (native, via) = (
+            [getattr(p, f"{who}_{side}_ipv6") for who in ("dut", "tester")] for side in sides
         )
-        networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-        six = LinkIntent.describe(
-            self._ends[0], [device6], [tester6], dict.fromkeys([*networks, p.bg_ipv6_side], tester6)
-        )
-        to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
-        four = LinkIntent.describe(
-            self._ends[1],
-            [p.dut_ipv4, native],
-            [p.tester_ipv4, via],
-            {**to_four, p.bg_ipv4_side: via},
-        )
-        table: dict[str, Any] = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": side6}
+        networks = [*ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts), p.bg_ipv6_side]
+        six = LinkIntent.describe(links[0], [device6], [tester6], dict.fromkeys(networks, tester6))
+        routes = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via}
+        devices, testers = [p.dut_ipv4, native], [p.tester_ipv4, via]
+        four = LinkIntent.describe(links[1], devices, testers, routes)
+        table: Any = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": sides[0]}
         configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
     @property
-    def _eam(self) -> tuple[tuple[IPv4Network, IPv6Network], ...]:
+    def _eam(self) -> Any:
         return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
     def audit_views(self) -> tuple[views.AuditView, ...]:
@@ -254,7 +223,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = p.describe_hosts(seed=1)
         return (
             views.Translator(
-                six_side="left" if self.ipv6_is_left else "right",
+                six_side=self._order("left", "right")[0],
                 six=six.ipv6,
                 six4=(six.ipv4,),
                 port=40123,
@@ -266,10 +235,6 @@ class StatelessTranslator(StatelessTechnology):
                 prefix_side=self.prefix_side,
             ),
         )
-
-
-def _translate(translate: Callable[..., U8], columns: Iterable[U8], rows: Mask) -> U8:
-    return translate(*(columns if rows.all() else (column[rows] for column in columns)))
 
 
 class EamEntry(PluginParams):

@@ -1,18 +1,20 @@
 """Translation of arrays: addresses by RFC 6052 and RFC 7757, headers of UDP datagrams by RFC 7915.
 
 Addresses are rows of octets, ``(n, 4)`` and ``(n, 16)``. Only whole UDP datagrams with a checksum are
-translated. TTL and hop limit decrease by one. Checksums are updated, not recomputed (RFC 1624), so a wrong
-one stays wrong.
+translated. Checksums are updated, not recomputed (RFC 1624), so a wrong one stays wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.packets.address_layouts import IPV4 as ADDRESS
 from v6t.packets.address_layouts import eam_layout, embedded_address_layout
+from v6t.packets.arrays import U8, Mask
+from v6t.packets.bit_layout import BitLayout
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import (
     DONT_FRAGMENT,
@@ -27,13 +29,6 @@ from v6t.packets.headers import (
 )
 from v6t.plugins.address_mappings import Mappings, check_prefix
 from v6t.plugins.prefixes import LongestMatch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, Mask
-    from v6t.packets.bit_layout import BitLayout
 
 DF_FROM = 1261
 """Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
