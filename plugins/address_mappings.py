@@ -26,11 +26,9 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
         UsageError: RFC 6052 does not define its length, or bits 64 to 71 are set.
     """
     if prefix.prefixlen not in PREFIX_LENGTHS:
-        raise UsageError(
-            f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}",
-            "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS)),
-            code="not-a-prefix",
-        )
+        problem = f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}"
+        hint = "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS))
+        raise UsageError(problem, hint, code="not-a-prefix")
     if prefix.network_address.packed[8]:
         raise UsageError(
             f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
@@ -133,17 +131,13 @@ class Mappings:
         prefixes = Counter(str(net) for e in self.eams for net in (e.ipv4, e.ipv6))
         for prefix, count in prefixes.most_common(1):
             if count > 1:
-                raise UsageError(
-                    f"two explicit address mappings have the same prefix {prefix}",
-                    "leave one out; a longer prefix within another is fine",
-                    code="duplicate",
-                )
+                problem = f"two explicit address mappings have the same prefix {prefix}"
+                hint = "leave one out; a longer prefix within another is fine"
+                raise UsageError(problem, hint, code="duplicate")
         if not self.eams and self.prefix is None:
-            raise UsageError(
-                "translation needs a prefix or explicit address mappings",
-                "give eam entries, or a prefix such as 64:ff9b::/96",
-                code="nothing-to-translate",
-            )
+            problem = "translation needs a prefix or explicit address mappings"
+            hint = "give eam entries, or a prefix such as 64:ff9b::/96"
+            raise UsageError(problem, hint, code="nothing-to-translate")
 
     def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
         """Find the mapping of an IPv4 address."""
@@ -210,9 +204,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         if [":" in word for word in words] == [False, True]:
             pairs.append((words[0], words[1]))
         elif words:
-            raise UsageError(
-                f"{path}:{number}: an IPv4 and an IPv6 prefix are expected",
-                "write for example 198.18.0.0/24 2001:2::/120",
-                code="invalid-table-row",
-            )
+            problem = f"{path}:{number}: an IPv4 and an IPv6 prefix are expected"
+            hint = "write for example 198.18.0.0/24 2001:2::/120"
+            raise UsageError(problem, hint, code="invalid-table-row")
     return pairs

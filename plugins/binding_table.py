@@ -156,10 +156,8 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
         elif k == 16 and not row.psid:
             reason = "PSID 0 of 16 bits owns port 0 and nothing else"
         if reason:
-            raise UsageError(
-                f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}",
-                "PSID offset and length are 16 bits at most, and the PSID has that length",
-                code="invalid-table-row",
-            )
+            problem = f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}"
+            hint = "PSID offset and length are 16 bits at most, and the PSID has that length"
+            raise UsageError(problem, hint, code="invalid-table-row")
         own = br if row.br is None else row.br
         yield (int(row.ipv4), row.psid, k, a, row.b4.packed, own.packed)

@@ -119,11 +119,9 @@ class LwAftrParams(TunnelRelayParams):
         else:
             unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE))
             if unused:
-                raise UsageError(
-                    f"binding_table names a file with all rows, so {unused} cannot be set",
-                    f"delete {unused}, or delete binding_table to generate a table",
-                    code="setting-without-effect",
-                )
+                problem = f"binding_table names a file with all rows, so {unused} cannot be set"
+                hint = f"delete {unused}, or delete binding_table to generate a table"
+                raise UsageError(problem, hint, code="setting-without-effect")
             table = self.table()
             rows, bound = len(table), int(self.server_ipv4) in table.ipv4
             if (self.simulated or rows) > MAX_LIST:
@@ -134,26 +132,18 @@ class LwAftrParams(TunnelRelayParams):
                     code="not-enough-addresses",
                 )
         if self.simulated > rows:
-            raise UsageError(
-                f"{self.simulated} simulated softwires are more than the table's {rows} rows",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.simulated} simulated softwires are more than the table's {rows} rows"
+            raise UsageError(problem, code="not-enough-addresses")
         if bound:
-            raise UsageError(
-                "server_ipv4 is an address of the binding table, and hairpinning is off",
-                "choose one outside",
-                code="address-conflict",
-            )
+            problem = "server_ipv4 is an address of the binding table, and hairpinning is off"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
         return self
 
     def _check_generated(self) -> None:
         PortSet(self.psid_offset, self.psid_len, 0)  # raises errors
         if self.psid_len == 16 and not self.psid_offset:
-            raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
-                "shorten the PSID",
-                code="not-enough-addresses",
-            )
+            problem = "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0"
+            raise UsageError(problem, "shorten the PSID", code="not-enough-addresses")
         table, needed = self.generated, (self.softwires - 1 >> self.psid_len) + 1
         if needed > table.ipv4_pool.num_addresses:
             raise UsageError(
@@ -163,11 +153,9 @@ class LwAftrParams(TunnelRelayParams):
                 code="not-enough-addresses",
             )
         if table.b4_prefix.prefixlen + table.index_bits > 64:
-            raise UsageError(
-                f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s",
-                f"use a prefix of at most /{64 - table.index_bits}",
-                code="not-enough-addresses",
-            )
+            problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
+            hint = f"use a prefix of at most /{64 - table.index_bits}"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         if self.br_address in table.b4_prefix:
             raise UsageError(
                 "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
@@ -336,12 +324,11 @@ def _listed_flows(
         sharing = (int(table.psid_offset[row]), int(table.psid_len[row]), table.br[row].tobytes())
         groups.setdefault(sharing, []).append(row)
     if len(groups) > _MAX_GROUPS:
-        raise UsageError(
+        problem = (
             f"the simulated softwires have {len(groups)} different port sharings or lwAFTR "
-            f"addresses, at most {_MAX_GROUPS} make a class of traffic each",
-            "simulate fewer, or unify the table",
-            code="beyond-trex",
+            f"addresses, at most {_MAX_GROUPS} make a class of traffic each"
         )
+        raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)
         ipv4 = Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())

@@ -97,18 +97,14 @@ class Domain(RuleParams):
         low, high = self.ea_bounds
         room = high - low + 1
         if room < 1:
-            raise UsageError(
-                "the rule contains no CEs except the network and broadcast address",
-                code="not-enough-addresses",
-            )
+            problem = "the rule contains no CEs except the network and broadcast address"
+            raise UsageError(problem, code="not-enough-addresses")
         if self.ces > room and "ces" not in self.model_fields_set:
             object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
         if self.ces > room:
-            raise UsageError(
-                f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits",
-                f"set ces to at most {room}, or to all",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits"
+            hint = f"set ces to at most {room}, or to all"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         if self.psid and rule.ea_len:
             raise UsageError(
                 f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
@@ -118,11 +114,9 @@ class Domain(RuleParams):
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
         if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
-            raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
-                "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
-                code="not-enough-addresses",
-            )
+            problem = "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0"
+            hint = "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
 
@@ -137,11 +131,8 @@ class MapParams(RelayParams, Domain):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
         if any(self.server_ipv4 in rule.ipv4_prefix for rule in self.rules):
-            raise UsageError(
-                "server_ipv4 lies within a rule IPv4 prefix",
-                "choose one outside",
-                code="address-conflict",
-            )
+            problem = "server_ipv4 lies within a rule IPv4 prefix"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
         for domain in self.all_domains:
             low, high = domain.ea_bounds
             room = sum(map(len, self.find_served_ea(domain, low)))
@@ -172,12 +163,11 @@ class MapParams(RelayParams, Domain):
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
-                raise UsageError(
+                problem = (
                     f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
-                    "not tell their CEs apart",
-                    "give each domain a PSID of its own",
-                    code="conflict",
+                    "not tell their CEs apart"
                 )
+                raise UsageError(problem, "give each domain a PSID of its own", code="conflict")
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
@@ -339,11 +329,8 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
         if not any(flipped in rule.ipv6_prefix for rule in params.rules):
             return flipped
-    raise UsageError(
-        "no address lies outside all rules, so none can be spoofed",
-        "set negative_percent to 0",
-        code="not-enough-addresses",
-    )
+    problem = "no address lies outside all rules, so none can be spoofed"
+    raise UsageError(problem, "set negative_percent to 0", code="not-enough-addresses")
 
 
 def rule_config(rule: MapRule) -> MapRuleConfig:

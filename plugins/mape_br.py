@@ -45,11 +45,8 @@ class MapEParams(TunnelRelayParams, MapParams):
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
         if any(self.br_address in rule.ipv6_prefix for rule in self.rules):
-            raise UsageError(
-                "br_address lies within a rule IPv6 prefix",
-                "choose one outside",
-                code="address-conflict",
-            )
+            problem = "br_address lies within a rule IPv6 prefix"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
         return self
 
 

@@ -45,10 +45,8 @@ class Range(PluginParams):
     @model_validator(mode="after")
     def _ordered(self) -> Range:
         if self.min > self.max:
-            raise InvalidValue(
-                f"the smallest {self.noun} {self.min} is larger than the largest {self.max}",
-                code="empty-range",
-            )
+            problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
+            raise InvalidValue(problem, code="empty-range")
         return self
 
     def make_variable(self, name: str) -> Variable:

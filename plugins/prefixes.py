@@ -55,12 +55,8 @@ def _read_network(
         hint = f"write it as {example}"
         with contextlib.suppress(ValueError):
             hint = f"did you mean {kind(text, strict=False)}?"
-        raise UsageError(
-            f"{what} '{text}' is not an IPv{version} prefix: {exc}",
-            hint,
-            path=path,
-            code="not-a-prefix",
-        ) from exc
+        problem = f"{what} '{text}' is not an IPv{version} prefix: {exc}"
+        raise UsageError(problem, hint, path=path, code="not-a-prefix") from exc
     try:
         refuse_unforwarded(refuse_zone(network), partly=partly)
     except InvalidValue as exc:

@@ -113,17 +113,13 @@ class RouterParams(LinkParams):
         for side in SIDES:
             host, hosts, networks = self.side(side)
             if hosts.offset not in self.offsets:
-                raise UsageError(
-                    f"{side}_hosts cannot begin at octet {hosts.offset} of an address",
-                    "choose " + ", ".join(map(str, self.offsets)),
-                    code="out-of-range",
-                )
+                problem = f"{side}_hosts cannot begin at octet {hosts.offset} of an address"
+                hint = "choose " + ", ".join(map(str, self.offsets))
+                raise UsageError(problem, hint, code="out-of-range")
             if networks > 1 and hosts.policy != "fixed":
-                raise UsageError(
-                    f"{side}_networks and {side}_hosts cannot both vary",
-                    f"set {side}_networks to 1, or the policy of {side}_hosts to fixed",
-                    code="conflict",
-                )
+                problem = f"{side}_networks and {side}_hosts cannot both vary"
+                hint = f"set {side}_networks to 1, or the policy of {side}_hosts to fixed"
+                raise UsageError(problem, hint, code="conflict")
             if host.packed[self.network_octet] + networks > 256:
                 raise UsageError(
                     f"{networks} networks from {host} on do not fit the octet that tells them apart",

@@ -183,8 +183,7 @@ class StatelessTranslator(StatelessTechnology):
             size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
         def build(rows: Mask) -> U8:
-            columns = packets, source, destination
-            return convert(*(columns if rows.all() else (column[rows] for column in columns)))
+            return convert(*translation.select_rows(rows, packets, source, destination))
 
         checks = [
             (EXHAUSTED, header[HOPS[version]] <= 1),
@@ -368,17 +367,11 @@ class ClatParams(TranslatorParams):
     def _sides(self) -> ClatParams:
         own = self.mappings.eams[0].ipv4
         if self.ipv4_hosts.first not in own or self.ipv4_hosts.top not in own:
-            raise UsageError(
-                f"the customer's hosts are not within clat_ipv4 {own}",
-                "choose ipv4_hosts within it",
-                code="outside-prefix",
-            )
+            problem = f"the customer's hosts are not within clat_ipv4 {own}"
+            raise UsageError(problem, "choose ipv4_hosts within it", code="outside-prefix")
         if any(net.overlaps(own) for net in self.ipv6_hosts.networks()):
-            raise UsageError(
-                f"the servers beyond the PLAT lie within clat_ipv4 {own}",
-                "choose ipv6_hosts outside it",
-                code="address-conflict",
-            )
+            problem = f"the servers beyond the PLAT lie within clat_ipv4 {own}"
+            raise UsageError(problem, "choose ipv6_hosts outside it", code="address-conflict")
         return self
 
 

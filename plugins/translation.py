@@ -6,7 +6,7 @@ translated. Checksums are updated, not recomputed (RFC 1624), so a wrong one sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
@@ -141,6 +141,11 @@ def plain_ipv6(packets: U8) -> Mask:
     plain &= (header["plen"] == length - 40) & (udp["len"] == length - 40)
     plain &= udp["chksum"] != 0
     return plain
+
+
+def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
+    """Return rows of columns; the columns themselves, not copies, if all rows are selected."""
+    return columns if rows.all() else [column[rows] for column in columns]
 
 
 def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
