@@ -161,10 +161,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.responder_ipv4
 
     @property
-    def only_psid(self) -> int:
-        return self.psid
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant != "lw4o6":

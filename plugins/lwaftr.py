@@ -20,7 +20,7 @@ from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.address_layouts import SOFTWIRE, GeneratedSoftwires
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import PROTOCOL_IPIP
+from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
@@ -93,18 +93,16 @@ class LwAftrParams(TunnelRelayParams):
 
     @property
     def customers(self) -> list[str]:
-        """IPv6 prefixes that hold the lwB4s."""
         if self.binding_table is None:
             return [str(self.generated.b4_prefix)]
-        high = sorted({int.from_bytes(b4[:8].tobytes(), "big") for b4 in self.table().b4})
+        high = np.unique(to_numbers(self.table().b4[:, :8])).tolist()
         if len(high) > _MOST_ROUTES:
             length = 64 - (high[0] ^ high[-1]).bit_length()
-            return [str(IPv6Network((high[0] >> 64 - length << 128 - length, length)))]
+            return [str(IPv6Network((high[0] << 64, length), strict=False))]
         return [str(IPv6Network((number << 64, 64))) for number in high]
 
     @property
     def br_addresses(self) -> list[str]:
-        """All addresses of the lwAFTR, the parameter's first."""
         own = str(self.br_address)
         if self.binding_table is None:
             return [own]
@@ -205,9 +203,7 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def _has_one_softwire_each(self) -> bool:
         """Return whether no lwB4 has a second softwire, whose ports would be right after all."""
-        if self.params.binding_table is None:
-            return True
-        b4 = _join_octets(self._table.b4)
+        b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
         return len(np.unique(b4)) == len(b4)
 
     @cached_property
@@ -226,7 +222,7 @@ class LightweightAftr(TunnelDevice, Relay):
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
         """Check that addresses and port are those of a softwire (RFC 7596, section 6.2)."""
         table = self._table
-        row = table.find(inner["src"].astype(np.uint64), udp["sport"].astype(np.uint64))
+        row = table.find(inner["src"], udp["sport"])
         right = (table.b4[row] == outer["src_octets"]).all(axis=1)
         right &= (table.br[row] == outer["dst_octets"]).all(axis=1)
         return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
@@ -234,40 +230,33 @@ class LightweightAftr(TunnelDevice, Relay):
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         """Choose the softwire of the IPv4 destination and port; hairpinning is off."""
         table = self._table
-        row = table.find(header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64))
+        row = table.find(header["dst"], udp["dport"])
         softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
         return softwires, lambda rows: (table.br[row[rows]], table.b4[row[rows]])
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
-        p = self.params
-        table: GeneratedTable | TableFile = GeneratedTable(
-            softwires=p.softwires,
-            ipv4_pool=p.generated.ipv4_pool,
-            b4_prefix=p.generated.b4_prefix,
-            psid_len=p.psid_len,
-            psid_offset=p.psid_offset,
-        )
+        p, table = self.params, {name: getattr(self.params, name) for name in GENERATED_TABLE}
         if p.binding_table is not None:
-            table = TableFile(file=str(p.binding_table))
-        return LwAftrConfig(table=table, br_address=p.br_address)
+            return LwAftrConfig(table=TableFile(file=str(p.binding_table)), br_address=p.br_address)
+        return LwAftrConfig(table=GeneratedTable(**table), br_address=p.br_address)
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
         rows = [self._table.softwire(n) for n in range(min(len(self._table), _ROWS_EXAMINED))]
         chosen = rows[min(1, len(rows) - 1)]
-        customer = _customer(chosen)
         # further rows of the same lwB4 and other addresses of the lwAFTR are left out
-        others = [_customer(r) for r in rows if r.aftr == chosen.aftr and r.b4 != chosen.b4]
-        sharing = [c for c in others if c.ipv4 == chosen.ipv4]
-        sibling = next((c for c in sharing if c.ports.psid > chosen.psid), None)
+        others = [row for row in rows if row.aftr == chosen.aftr and row.b4 != chosen.b4]
+        sharing = [row for row in others if row.ipv4 == chosen.ipv4]
+        sharing.sort(key=lambda row: row.psid < chosen.psid)
+        apart = (row for row in others if row.ipv4 != chosen.ipv4)
         relay = audit_views.SharedAddressRelay(
             self.kind,
             chosen.aftr,
             frozenset(map(IPv6Address, self.params.br_addresses)),
             self.params.server_ipv4,
-            customer,
-            sibling or next(iter(sharing), None),
-            next((c for c in others if c.ipv4 != chosen.ipv4), None),
+            _customer(chosen),
+            next(map(_customer, sharing), None),
+            next(map(_customer, apart), None),
             self._table.find_b4,
             softwires=self._table.list_softwires,
         )

@@ -161,10 +161,6 @@ class MapCeParams(CustomerParams, RuleParams):
         return (self.rule,)
 
     @property
-    def only_psid(self) -> int:
-        return self.ce_psid
-
-    @property
     def config_values(self) -> dict[str, Any]:
         rule, prefix = rule_config(self.rule), self.end_user_prefix
         return {**super().config_values, "rule": rule, "end_user_prefix": prefix}

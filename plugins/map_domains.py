@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from functools import cached_property, lru_cache
+from ipaddress import IPv4Network, IPv6Address
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -35,6 +35,9 @@ _NESTED_BITS, _PREFIX_BITS = 4, 2
 class RuleParams(PluginParams):
     """One mapping rule."""
 
+    psid_name: ClassVar[str] = "psid"
+    """Parameter with the PSID of the only CE that a rule without EA bits has."""
+
     rule_ipv6: str = Field("2001:db8:ce::/51", description="rule IPv6 prefix (BMR and FMR)")
     rule_ipv4: str = Field("192.0.2.0/24", description="rule IPv4 prefix")
     ea_len: int = Field(13, description="length of the EA bits, 0..48")
@@ -47,7 +50,7 @@ class RuleParams(PluginParams):
     @cached_property
     def rule(self) -> MapRule:
         """The checked rule."""
-        return self.make_rule(self.only_psid)
+        return self.make_rule(getattr(self, self.psid_name))
 
     def make_rule(self, psid: int | None) -> MapRule:
         """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
@@ -60,11 +63,6 @@ class RuleParams(PluginParams):
             iid_format=self.iid_format,
             psid=psid,
         )
-
-    @property
-    def only_psid(self) -> int:
-        """PSID of the one CE that a rule without EA bits has."""
-        return 0
 
 
 class Domain(RuleParams):
@@ -80,10 +78,6 @@ class Domain(RuleParams):
     share: int = Field(1, ge=1, description="share of the foreground traffic among the domains")
 
     @property
-    def only_psid(self) -> int:
-        return self.psid
-
-    @property
     def ea_bounds(self) -> tuple[int, int]:
         """Smallest and largest EA value that is simulated."""
         rule = self.rule
@@ -91,7 +85,7 @@ class Domain(RuleParams):
         return edge, rule.ce_count - 1 - edge
 
     @model_validator(mode="after")
-    def _possible(self) -> Domain:
+    def _check_ces(self) -> Domain:
         rule = self.rule  # raises UsageError with what to change
         hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
         low, high = self.ea_bounds
@@ -187,7 +181,6 @@ class MapParams(RelayParams, Domain):
 
     @property
     def customers(self) -> list[str]:
-        """IPv6 prefixes that hold the CEs."""
         return [str(rule.ipv6_prefix) for rule in self.rules]
 
 
@@ -252,15 +245,10 @@ class MapRelay(Relay):
     def relay_view(self, **translation: Any) -> SharedAddressRelay:
         """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
         p, relay = self.params, self.params.relay_address
+        tunnels = frozenset() if translation else frozenset({relay})
+        owner = RuleTable(p.rules).find_ce
         return SharedAddressRelay(
-            self.kind,
-            relay,
-            frozenset() if translation else frozenset({relay}),
-            p.server_ipv4,
-            *_customers(p),
-            partial(owner, p.rules),
-            p.rules,
-            **translation,
+            self.kind, relay, tunnels, p.server_ipv4, *_customers(p), owner, p.rules, **translation
         )
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
@@ -296,11 +284,11 @@ def _ea_variable(
         return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
     served = params.find_served_ea(domain, low)
     count = min(domain.ces, sum(map(len, served)))
-    if count <= LISTED_CES:
-        name = domain.rule_ipv6
-        values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
-        return Variable(EA, rule.ea_len, Kind.LIST, values=values)
-    return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
+    if count > LISTED_CES:
+        return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
+    name = domain.rule_ipv6
+    values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
+    return Variable(EA, rule.ea_len, Kind.LIST, values=values)
 
 
 @lru_cache(maxsize=32)  # every frame size has the same
@@ -339,17 +327,6 @@ def rule_config(rule: MapRule) -> MapRuleConfig:
     return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
-def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:
-    """Return the CE that has an address and port, by the rule with the longest IPv4 prefix."""
-    matches = [rule for rule in rules if ipv4 in rule.ipv4_prefix]
-    longest = max((rule.ipv4_prefix.prefixlen for rule in matches), default=0)
-    for rule in matches:
-        psid = rule.find_psid(port)
-        if rule.ipv4_prefix.prefixlen == longest and psid is not None:
-            return rule.map_address(ipv4, psid)
-    return None
-
-
 def _nested_rule(rule: MapRule) -> dict[str, Any]:
     """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
     pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_BITS))[-1]
@@ -364,8 +341,8 @@ def _nested_rule(rule: MapRule) -> dict[str, Any]:
     }
 
 
-def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
-    """Return a customer, one that shares its address, and one with another address.
+def _customers(params: MapParams) -> Sequence[Any]:
+    """Return a customer, one that shares its address, and one with another address, or None for these.
 
     The first is neither the first nor the last of its rule, if possible, so that the ports next to its own
     belong to other customers. No other domain serves their addresses.
@@ -374,19 +351,18 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     ratio = rule.sharing_ratio if rule.ea_len else 1
     served = params.find_served_ea(params, 0)
 
-    def find_customer(*values: int) -> Customer | None:
-        """Return the first of these CEs that is served."""
-        ea = next((ea for ea in values if any(ea in some for some in served)), None)
-        return None if ea is None else make_customer(ea)
-
-    def make_customer(ea: int) -> Customer:
-        ipv4, psid = rule.decode_ea(ea)
-        return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+    def is_served(ea: int) -> bool:
+        return any(ea in some for some in served)
 
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
-    chosen = next((ea for ea in candidates if any(ea in some for some in served)), preferred)
+    chosen = next(filter(is_served, candidates), preferred)
     number, psid = divmod(chosen, ratio)
     shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
-    others = find_customer(*shared), find_customer(chosen + ratio, chosen - ratio)
-    return make_customer(chosen), *others
+    others = shared, (chosen + ratio, chosen - ratio)
+    customers: list[Customer | None] = []
+    for ea in (chosen, *(next(filter(is_served, values), None) for values in others)):
+        ipv4, psid = rule.decode_ea(ea or 0)
+        customer = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+        customers.append(None if ea is None else customer)
+    return customers

@@ -321,6 +321,11 @@ class RuleTable:
         ipv6 = np.concatenate([to_octets(half, 8) for half in halves], axis=1)
         return MapDestinations(ipv6, known, owned)
 
+    def find_ce(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
+        """Return the MAP address of the CE that has an IPv4 address and a port, or None."""
+        ce = self.find_destinations(np.array([int(ipv4)]), np.array([port]))
+        return IPv6Address(ce.ipv6.tobytes()) if ce.owned[0] else None
+
 
 def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:
     """Select the addresses, without their last ``shift`` bits, that a prefix contains."""
