@@ -272,7 +272,7 @@ class CustomerEdge(CustomerTechnology):
         masked = addresses & np.uint32(int(ipv4.netmask))
         return [
             (CustomerDrop.WRONG_ADDRESS, masked != int(ipv4.network_address)),
-            (CustomerDrop.BAD_PORT, ~ports.have(port)),
+            (CustomerDrop.BAD_PORT, ~ports.select(port)),
         ]
 
     def dut_intent(self) -> DeviceIntent:

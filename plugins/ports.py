@@ -113,17 +113,13 @@ class PortSharing:
     psid_len: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.psid_offset <= 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} is outside 0..16", code="out-of-range"
-            )
-        if self.psid_len and self.psid_offset + self.psid_len > 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} plus PSID length {self.psid_len} is more than "
-                "the 16 bits of a port",
-                f"set psid_offset to at most {16 - self.psid_len}",
-                code="out-of-range",
-            )
+        offset, length = self.psid_offset, self.psid_len
+        if not 0 <= offset <= 16:
+            raise UsageError(f"psid_offset {offset} is outside 0..16", code="out-of-range")
+        if length and offset + length > 16:
+            problem = f"psid_offset {offset} plus PSID length {length} is more than "
+            hint = f"set psid_offset to at most {16 - length}"
+            raise UsageError(f"{problem}the 16 bits of a port", hint, code="out-of-range")
 
     @property
     def low_bits(self) -> int:
@@ -159,9 +155,8 @@ class PortSet(PortSharing):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.psid < 1 << self.psid_len:
-            raise UsageError(
-                f"PSID {self.psid} does not fit {self.psid_len} bits", code="out-of-range"
-            )
+            problem = f"PSID {self.psid} does not fit {self.psid_len} bits"
+            raise UsageError(problem, code="out-of-range")
 
     @cached_property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -175,10 +170,10 @@ class PortSet(PortSharing):
 
     @property
     def count(self) -> int:
-        """Ports in the set."""
+        """Number of ports in the set."""
         return sum(last - first + 1 for first, last in self.ranges)
 
-    def have(self, ports: U64) -> Mask:
+    def select(self, ports: U64) -> Mask:
         """Select the ports that belong to the set."""
         psids, owned = self.find_psids(ports.astype("u8"))
         mask: Mask = owned & (psids == self.psid)

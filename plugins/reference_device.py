@@ -12,21 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.intent.device import Link, Links
+from v6t.packets.arrays import U8, Mask, Reasons
 from v6t.packets.checksum import has_valid_sum
+from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
 from v6t.packets.unique import sort_unique
 from v6t.plugins.addresses import UNFORWARDED
 from v6t.plugins.prefixes import LongestMatch
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, Mask, Reasons
-    from v6t.packets.direction import Direction
 
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 
@@ -54,11 +52,6 @@ class LinkHeaders(NamedTuple):
         ours &= (frames[:, 12 : len(head)] == head[12:]).all(axis=1)
         return ours
 
-    def ethertypes(self, frames: U8) -> NDArray[np.uint16]:
-        """Read the EtherType of each row."""
-        kinds: NDArray[np.uint16] = frames[:, self.l3 - 2 : self.l3].view(">u2")[:, 0]
-        return kinds
-
 
 def link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
     """Return the headers of a link as the device sees them; ``vlan`` replaces the link's own."""
@@ -68,7 +61,7 @@ def link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
     return LinkHeaders(dut + tester + tag, tester + dut + tag)
 
 
-Checks: TypeAlias = "Sequence[tuple[Reasons | int, Mask | bool]]"
+Checks: TypeAlias = Sequence[tuple[Reasons | int, Mask | bool]]
 """Drop reasons with their conditions; the first condition that holds decides."""
 
 
@@ -119,7 +112,7 @@ class Answer:
 DROP_ALL = Answer([(NOT_FORWARDED, True)])
 """The answer to packets that no device forwards."""
 
-Handler: TypeAlias = "Callable[[U8], Answer]"
+Handler: TypeAlias = Callable[[U8], Answer]
 """Takes equally long IP packets of one version, ``(n, length)``, at least a header long."""
 
 
@@ -130,14 +123,15 @@ class ReferenceDevice:
         self, links: Links, forward: Mapping[int, Handler], reverse: Mapping[int, Handler]
     ) -> None:
         """Combine handlers by IP version, for frames that arrive on the left and on the right link."""
-        left, right = link_headers(links.left), link_headers(links.right)
-        self._layers = {"forward": [(left, right, forward)], "reverse": [(right, left, reverse)]}
+        layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
-            one, other = links.background_vlans
-            left, right = link_headers(links.left, one.vlan), link_headers(links.right, other.vlan)
-            native = {6: route_all(6)}
-            self._layers["forward"].append((left, right, native))
-            self._layers["reverse"].append((right, left, native))
+            vlans, native = [side.vlan for side in links.background_vlans], {6: route_all(6)}
+            ends = map(link_headers, (links.left, links.right), vlans)
+            layers.append((*ends, native, native))
+        self._layers = {
+            "forward": [(left, right, handlers) for left, right, handlers, _ in layers],
+            "reverse": [(right, left, handlers) for left, right, _, handlers in layers],
+        }
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return what the device emits; see :class:`v6t.packets.reference.ReferenceTranslation`."""
@@ -151,7 +145,7 @@ class ReferenceDevice:
                 break
             ours &= arrival.is_destination(frames)
             reason[ours] = NOT_FORWARDED
-            kinds = arrival.ethertypes(frames)
+            kinds = frames[:, at - 2 : at].view(">u2")[:, 0]
             for version, handler in handlers.items():
                 mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
                 mine &= frames[:, at] >> 4 == version
@@ -183,11 +177,7 @@ class ReferenceDevice:
 
 def route_all(version: int) -> Handler:
     """Return a handler that forwards all packets natively."""
-
-    def handler(packets: U8) -> Answer:
-        return Answer((), native=np.ones(len(packets), dtype=bool), version=version)
-
-    return handler
+    return lambda packets: Answer((), native=np.ones(len(packets), dtype=bool), version=version)
 
 
 def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Reasons:
