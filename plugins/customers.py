@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
@@ -33,11 +33,7 @@ from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, Traf
 
 ALL = 0
 """Number of simulated customers that means all customers; written as "all"."""
-
-
-def read_all(value: Any) -> Any:
-    """Replace the word for all customers by its number."""
-    return ALL if value == "all" else value
+CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "all" else value)]
 
 
 class RelayParams(Mixture):
@@ -153,26 +149,19 @@ class CustomerTechnology(StatelessTechnology):
         """Return rules, table, address and ports of the device."""
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        p, links = self.params, self.links
-        flows = self.customer_flows(direction, seed)
-        foreground = [
-            self._foreground("fg" if len(flows) == 1 else f"fg-{number}", flow, direction, sizes)
-            for number, flow in enumerate(flows)
+        p, links, flows = self.params, self.links, self.customer_flows(direction, seed)
+        names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
+        shares = [
+            (self._foreground(name, flow, direction, sizes), flow.share)
+            for name, flow in zip(names, flows, strict=True)
         ]
-        negative = []
+        good, negative = shares[0][0], []
         if p.negative_percent:
-            changed = self.negative_layers(flows[0], foreground[0], direction)
-            negative = [negative_like(foreground[0], n, layers=changed[n]) for n in changed]
-        ends = (p.tester_left_ipv6, p.tester_right_ipv6)
-        return mixed(
-            p,
-            direction,
-            [(each, flow.share) for each, flow in zip(foreground, flows, strict=True)],
-            background_of(p, links, direction, sizes, ends, links.left),
-            negative,
-            p.negative_percent,
-            seed,
-        )
+            changed = self.negative_layers(flows[0], good, direction)
+            negative = [negative_like(good, name, layers=changed[name]) for name in changed]
+        ends = p.tester_left_ipv6, p.tester_right_ipv6
+        behind = background_of(p, links, direction, sizes, ends, links.left)
+        return mixed(p, direction, shares, behind, negative, p.negative_percent, seed)
 
     def _foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
@@ -192,15 +181,11 @@ class CustomerTechnology(StatelessTechnology):
             if isinstance(value, PortRange):
                 ports[field] = value.build_field(PEER_PORT)
             else:
-                source_port = field == "sport"
-                ports[field] = customer_port(flow.ports, value, source=source_port, psid=flow.psid)
-        return TrafficClass(
-            name,
-            Role.FOREGROUND,
-            (*ethernet(self.links, direction), *headers, Layer("UDP", ports)),
-            sizes.ipv6 if forward else sizes.ipv4,
-            draw_order=(*flow.variables, CE_PORT),
-        )
+                is_source = field == "sport"
+                ports[field] = customer_port(flow.ports, value, source=is_source, psid=flow.psid)
+        layers = (*ethernet(self.links, direction), *headers, Layer("UDP", ports))
+        size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, CE_PORT)
+        return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)
 
 
 class Relay(CustomerTechnology):
@@ -212,13 +197,9 @@ class Relay(CustomerTechnology):
         p, links = self.params, self.links
         routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
         right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
-        return DeviceIntent(
-            self.name,
-            self.configuration(),
-            links,
-            LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes),
-            LinkIntent.describe(links.right, *right),
-        )
+        near = LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes)
+        far = LinkIntent.describe(links.right, *right)
+        return DeviceIntent(self.name, self.configuration(), links, near, far)
 
 
 def view_tunnel(relay: SharedAddressRelay) -> TunnelEnd:

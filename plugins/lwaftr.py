@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.address_layouts import SOFTWIRE, GeneratedSoftwires
@@ -24,7 +24,14 @@ from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
-from v6t.plugins.customers import ALL, CustomerFlow, Relay, TunnelRelayParams, read_all, view_tunnel
+from v6t.plugins.customers import (
+    ALL,
+    CustomerCount,
+    CustomerFlow,
+    Relay,
+    TunnelRelayParams,
+    view_tunnel,
+)
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.params import address
@@ -71,7 +78,7 @@ class LwAftrParams(TunnelRelayParams):
     binding_table: Path | None = Field(
         None, description="file with the rows, instead of a generated table"
     )
-    simulated: Annotated[int, BeforeValidator(read_all)] = Field(
+    simulated: CustomerCount = Field(
         ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
     )
     br_address: IPv6Address = address(

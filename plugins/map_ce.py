@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import CustomerConfig, LwB4Config, MapECeConfig, MapTCeConfig
 from v6t.packets.address_layouts import HOST
 from v6t.packets.arrays import Mask
@@ -276,15 +275,10 @@ class CustomerEdge(CustomerTechnology):
         ]
 
     def dut_intent(self) -> DeviceIntent:
-        p, routes = self.params, {self.relay_network: self.params.tester_left_ipv6}
-        left = [p.dut_left_ipv6], [p.tester_left_ipv6], routes
-        return DeviceIntent(
-            self.name,
-            self.configuration(),
-            self.links,
-            LinkIntent.describe(self.links.left, *left),
-            describe_link(p, self.links, "right", [p.customer.ipv4]),
-        )
+        p, links = self.params, self.links
+        near = describe_link(p, links, "left", [self.relay_network])
+        far = describe_link(p, links, "right", [p.customer.ipv4])
+        return DeviceIntent(self.name, self.configuration(), links, near, far)
 
     def view_edge(self, **fields: Any) -> audit_views.CustomerEdge:
         """Return the audit view of the device; ``fields`` are those of a kind of device."""

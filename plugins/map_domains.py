@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Network, IPv6Address
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapRuleConfig
 from v6t.packets.address_layouts import EA, HOST, IidFormat
@@ -21,7 +21,7 @@ from v6t.packets.direction import Direction
 from v6t.plugins import audit_views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay
 from v6t.plugins.base import PluginParams
-from v6t.plugins.customers import ALL, CustomerFlow, Relay, RelayParams, read_all
+from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow, Relay, RelayParams
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
@@ -54,22 +54,16 @@ class RuleParams(PluginParams):
 
     def make_rule(self, psid: int | None) -> MapRule:
         """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
-        return rule_from_text(
-            self.rule_ipv6,
-            self.rule_ipv4,
-            self.ea_len,
-            self.psid_offset,
-            psid_len=self.psid_len,
-            iid_format=self.iid_format,
-            psid=psid,
-        )
+        given = self.rule_ipv6, self.rule_ipv4, self.ea_len, self.psid_offset
+        more: Any = {"psid_len": self.psid_len, "iid_format": self.iid_format, "psid": psid}
+        return rule_from_text(*given, **more)
 
 
 class Domain(RuleParams):
     """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
-    ces: Annotated[int, BeforeValidator(read_all)] = Field(
+    ces: CustomerCount = Field(
         1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
     )
     exclude_network_broadcast: bool = Field(
@@ -209,15 +203,12 @@ class MapRelay(Relay):
         psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
         layout = rule.host_address_layout if self.whole_host else rule.address_layout
         ce = str(rule.map_address(address, psid))
-        return CustomerFlow(
+        ipv6, relay = (
             Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids),
-            ipv4,
             self.params.relay_address,
-            rule.port_set(psid),
-            psids if ea else None,
-            (EA, HOST),
-            domain.share,
         )
+        ports, varying = rule.port_set(psid), psids if ea else None
+        return CustomerFlow(ipv6, ipv4, relay, ports, varying, (EA, HOST), domain.share)
 
     def negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction

@@ -203,15 +203,10 @@ def rule_from_text(
     """Make a rule from what a user writes; a ``psid`` for a rule with EA bits is ignored."""
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
-    return MapRule(
-        network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6"),
-        network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
-        ea_len,
-        psid_offset,
-        -1 if psid_len is None else psid_len,
-        iid_format,
-        psid if psid_len and not ea_len else None,
-    )
+    ipv6 = network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
+    ipv4 = network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4")
+    length, only = -1 if psid_len is None else psid_len, psid if psid_len and not ea_len else None
+    return MapRule(ipv6, ipv4, ea_len, psid_offset, length, iid_format, only)
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
