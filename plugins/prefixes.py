@@ -108,5 +108,5 @@ class LongestMatch:
             wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             hit = keys[place] == wanted
-            indices[hit] = numbers[place[hit]]
+            np.copyto(indices, numbers[place], where=hit)
         return indices

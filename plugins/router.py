@@ -205,10 +205,8 @@ class Router(StatelessTechnology):
         p = self.params
         networks: dict[int, list[Network]] = {6: [getattr(p, f"dut_{side}_ipv6").network]}
         networks.setdefault(p.version, []).extend(p.list_networks(side))
-        return {
-            version: partial(_route, LongestMatch(some), version)
-            for version, some in networks.items()
-        }
+        matches = {version: LongestMatch(routed) for version, routed in networks.items()}
+        return {version: partial(_route, match, version) for version, match in matches.items()}
 
     def dut_intent(self) -> DeviceIntent:
         """Describe addresses, static neighbors, and a route to every network of either side."""

@@ -76,33 +76,31 @@ class TunnelDevice(ABC):
         if packets.shape[1] < 68:
             return Answer(DROP_ALL.drops, native=native)
         inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
-        return Answer(
-            [
-                (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
-                *self.check_source(outer, inner, udp),
-                (EXHAUSTED, inner["ttl"] <= 1),
-                (self.drops["UNMARKED"], unmarkable(packets)),
-            ],
-            lambda rows: decapsulate(packets[rows], uniform=self.uniform),
-            version=4,
-            native=native,
-        )
+        checks = [
+            (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
+            *self.check_source(outer, inner, udp),
+            (EXHAUSTED, inner["ttl"] <= 1),
+            (self.drops["UNMARKED"], unmarkable(packets)),
+        ]
+
+        def build(rows: Mask) -> U8:
+            return decapsulate(packets[rows], uniform=self.uniform)
+
+        return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
         """Encapsulate IPv4 packets."""
         if packets.shape[1] < 28:
             return DROP_ALL
         header = view(packets, IPV4)
-        checks, addresses = self.choose_tunnel(header, view(packets, UDP, 20))
-        return Answer(
-            [
-                (NOT_FORWARDED, ~has_ports(packets, self.transports)),
-                *checks,
-                (EXHAUSTED, header["ttl"] <= 1),
-                (self.drops["TOO_BIG"], packets.shape[1] + 40 > self.links.left.mtu),
-            ],
-            lambda rows: encapsulate(packets[rows], *addresses(rows)),
-        )
+        own_checks, choose_ends = self.choose_tunnel(header, view(packets, UDP, 20))
+        checks = [
+            (NOT_FORWARDED, ~has_ports(packets, self.transports)),
+            *own_checks,
+            (EXHAUSTED, header["ttl"] <= 1),
+            (self.drops["TOO_BIG"], packets.shape[1] + 40 > self.links.left.mtu),
+        ]
+        return Answer(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
 
 
 def address_octets(address: IPv6Address) -> U8:
@@ -121,18 +119,15 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
 
     Args:
         packets: ``(n, length)`` of the other IP version, with more than one hop to live.
-        source: outer address of each row, or of all.
-        destination: outer address, as ``source``.
+        source, destination: outer addresses of each row, or of all.
         outer_version: 4 or 6.
-
-    Returns:
-        ``(n, 20 or 40 + length)``.
     """
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape
     out = np.empty((count, size + length), dtype=np.uint8)
     out[:, size:] = packets
     outer, tos = view(out, IP[outer_version]), _read_tos(packets, inner_version)
+    outer["src_octets"], outer["dst_octets"] = source, destination
     if outer_version == 6:
         outer["ver_tc_fl"] = 0
         write_traffic_class(outer, tos)
@@ -141,8 +136,6 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
         outer["ver_ihl"], outer["tos"], outer["len"] = 0x45, tos, size + length
         outer["id"], outer["flags_frag"] = 0, 0
         outer["ttl"], outer["proto"] = OUTER_HOPS, PROTOCOL_IPV6
-    outer["src_octets"], outer["dst_octets"] = source, destination
-    if outer_version == 4:
         write_ipv4_checksum(out, 0, size)
     decrement_hops(out, inner_version, at=size)
     return out
