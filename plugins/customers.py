@@ -26,6 +26,7 @@ from v6t.plugins.ports import (
     PortRange,
     PortSet,
     SourcePorts,
+    customer_policy,
     customer_port,
 )
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like
@@ -51,14 +52,10 @@ class RelayParams(Mixture):
     dut_right_ipv6: IPv6Interface = address(
         "2001:db8:7::1/64", "the relay's IPv6 address on the right link"
     )
-    fw_sport: Policy = Field(
-        "random", description="forward source ports, within the customer's port set"
-    )
+    fw_sport: Policy = customer_policy("forward source")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
     rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
-    rv_dport: Policy = Field(
-        "random", description="reverse destination ports, within the customer's port set"
-    )
+    rv_dport: Policy = customer_policy("reverse destination")
     negative_percent: int = negative_share(
         "share of forward frames the relay must drop: spoofed ones [%]"
     )

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Annotated
 
+from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
 from v6t.intent.device import Link
@@ -22,6 +24,12 @@ IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
 """Smallest IPv6 test frame: UDP with room for the tester's trailer."""
 LOWEST_IPV6_MTU = 1280
 """Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
+LowestIpv6Mtu = Annotated[
+    int,
+    Field(
+        ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)"
+    ),
+]
 MIX_SIZE_CHANGE = 128
 """A size of a mix that cannot exist is changed by fewer octets than this."""
 

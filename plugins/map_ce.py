@@ -35,7 +35,7 @@ from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import RuleParams, rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
-from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts
+from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Expression, Layer, TrafficClass, Variable
@@ -85,12 +85,8 @@ class CustomerParams(Mixture):
     dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
-    fw_dport: Policy = Field(
-        "random", description="forward destination ports, within the customer's port set"
-    )
-    rv_sport: Policy = Field(
-        "random", description="reverse source ports, within the customer's port set"
-    )
+    fw_dport: Policy = customer_policy("forward destination")
+    rv_sport: Policy = customer_policy("reverse source")
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
     negative_percent: int = negative_share(
         "share of frames the device must drop: they are none of the customer's [%]"

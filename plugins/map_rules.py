@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from v6t.base.errors import UsageError
@@ -140,11 +140,11 @@ class MapRule:
 
     def find_psid(self, port: int) -> int | None:
         """Find the PSID that has a port, or None for a port that no CE of the rule has."""
-        psid = self.ports.find_psid(port)
-        return psid if self.psid in (None, psid) else None
+        psid, owned = self.find_psids(port)
+        return psid if owned else None
 
-    def find_psids(self, ports: U64) -> tuple[U64, Mask]:
-        """Find the PSID of each port, and whether a CE of the rule has the port."""
+    def find_psids(self, ports: Any) -> tuple[Any, Any]:
+        """Find the PSID of a port or of an array of ports, and whether a CE of the rule has the port."""
         psids, owned = self.ports.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 

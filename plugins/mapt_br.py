@@ -20,7 +20,7 @@ from v6t.plugins.address_mappings import check_prefix, embed
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.customers import CustomerTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_whole
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import address
@@ -39,11 +39,7 @@ class DmrParams(PluginParams):
         "2001:db8:ffff::/64",
         description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
     )
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
+    lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
 
     @cached_property
     def dmr_prefix(self) -> IPv6Network:

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.packets.address_layouts import PSID, port_layout
+from v6t.packets.address_layouts import port_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.base import PluginParams
 from v6t.profiles.model import Expression, Kind, Layer, Variable
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U64, Mask
 
 Policy = Literal["fixed", "inc", "dec", "random"]
 
@@ -136,13 +133,9 @@ class PortSharing:
         """Place of index and PSID in a port."""
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
-    def find_psid(self, port: int) -> int | None:
-        """Find the PSID that has a port, or None for a port that no customer has."""
-        return None if port < self.lowest_port else self.layout.decode(port)[PSID]
-
-    def find_psids(self, ports: U64) -> tuple[U64, Mask]:
-        """Find the PSID of each port, and whether a customer has the port."""
-        psids = self.layout.inverse(PSID).encode_words(field=ports)[0]
+    def find_psids(self, ports: Any) -> tuple[Any, Any]:
+        """Find the PSID of a port or of an array of ports, and whether a customer has the port."""
+        psids = ports >> (self.low_bits if self.psid_len else 0) & (1 << self.psid_len) - 1
         return psids, ports >= self.lowest_port
 
 
@@ -173,14 +166,18 @@ class PortSet(PortSharing):
         """Number of ports in the set."""
         return sum(last - first + 1 for first, last in self.ranges)
 
-    def select(self, ports: U64) -> Mask:
-        """Select the ports that belong to the set."""
-        psids, owned = self.find_psids(ports.astype("u8"))
-        mask: Mask = owned & (psids == self.psid)
-        return mask
+    def select(self, ports: Any) -> Any:
+        """Return whether a port, or each port of an array, belongs to the set."""
+        psids, owned = self.find_psids(ports)
+        return owned & (psids == self.psid)
 
     def __contains__(self, port: object) -> bool:
-        return isinstance(port, int) and 0 <= port <= 65535 and self.find_psid(port) == self.psid
+        return isinstance(port, int) and 0 <= port <= 65535 and self.select(port)
+
+
+def customer_policy(purpose: str) -> Any:
+    """Declare the policy of a customer's ports, for example of its ``forward source`` ports."""
+    return Field("random", description=f"{purpose} ports, within the customer's port set")
 
 
 def customer_port(

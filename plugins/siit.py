@@ -19,7 +19,7 @@ from v6t.plugins import audit_views as views
 from v6t.plugins import translation
 from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
 from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_whole
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
@@ -59,11 +59,7 @@ class TranslatorParams(LinkParams):
     )
     dut_ipv4: IPv4Interface = address("192.168.19.1/30", "the device's address on the IPv4 link")
     tester_ipv4: IPv4Address = address("192.168.19.2", "tester's address on the IPv4 link")
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
+    lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
     negative_percent: int = negative_share(
         "share of frames the translator must drop: no mapping holds their source [%]"
     )
