@@ -139,12 +139,12 @@ class Mappings:
             hint = "give eam entries, or a prefix such as 64:ff9b::/96"
             raise UsageError(problem, hint, code="nothing-to-translate")
 
-    def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
+    def find_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
         """Find the mapping of an IPv4 address."""
         hits = (e for e in self.eams if ipv4 in e.ipv4)
         return max(hits, key=lambda e: e.ipv4.prefixlen, default=self.prefix)
 
-    def of_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
+    def find_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
         """Find the mapping of an IPv6 address."""
         hits = (e for e in self.eams if ipv6 in e.ipv6)
         prefix = self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
@@ -152,17 +152,17 @@ class Mappings:
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
         """Compute the IPv6 address of an IPv4 address, or return None if it is not mapped."""
-        mapping = self.of_ipv4(ipv4)
+        mapping = self.find_ipv4(ipv4)
         return mapping and mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
         """Compute the IPv4 address of an IPv6 address, or return None if it is not mapped."""
-        mapping = self.of_ipv6(ipv6)
+        mapping = self.find_ipv6(ipv6)
         return mapping and mapping.to_ipv4(ipv6)
 
     def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
         """Find the only mapping of ``first..last`` both ways, or return None if there are several."""
-        mapping = self.of_ipv4(first)
+        mapping = self.find_ipv4(first)
         if mapping is None or last not in mapping.ipv4:
             return None
         low, high = mapping.to_ipv6(first), mapping.to_ipv6(last)

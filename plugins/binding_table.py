@@ -20,7 +20,7 @@ from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.packets.arrays import I64, U8, U64
 from v6t.packets.headers import to_octets
 from v6t.plugins.audit_views import Softwire
-from v6t.plugins.reference_device import has_forwardable_address
+from v6t.plugins.reference_device import is_forwardable_address
 from v6t.plugins.tunnels import address_octets
 
 
@@ -115,7 +115,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
-    rows = list(_rows(path, br))
+    rows = list(_read_rows(path, br))
     if not rows:
         raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
@@ -130,7 +130,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
         (same & mixed, "has several PSID lengths or offsets"),
     ]
     for name, addresses in (("IPv4", to_octets(ipv4, 4)), ("lwB4", b4), ("lwAFTR", brs)):
-        wrong = ~has_forwardable_address(addresses)
+        wrong = ~is_forwardable_address(addresses)
         shown = ip_address(addresses[wrong.argmax()].tobytes())
         problems.append((wrong, f"has the {name} address {shown}, which no device forwards"))
     for wrong, problem in problems:
@@ -142,7 +142,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     return BindingTable(ipv4, psid, length, offset, b4, brs)
 
 
-def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+def _read_rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
     for number, row in read_softwires(path):
         k, a = row.psid_len, row.psid_offset
         reason = ""

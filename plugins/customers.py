@@ -122,7 +122,7 @@ class CustomerTechnology(StatelessTechnology):
     """A stateless device between customers and an IPv4 server; IPv6 is on the left."""
 
     ip_versions = (6, 4)
-    customers_send: ClassVar[Direction]
+    customer_direction: ClassVar[Direction]
     """Direction of the frames from customers to the server."""
     params: Any
 
@@ -132,11 +132,11 @@ class CustomerTechnology(StatelessTechnology):
         return self.params.measured
 
     @abstractmethod
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         """Return the simulated customers; both directions have the same ones."""
 
     @abstractmethod
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Return the layers of negative classes by name: those of ``good`` with one thing wrong."""
@@ -146,27 +146,27 @@ class CustomerTechnology(StatelessTechnology):
         """Return rules, table, address and ports of the device."""
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        p, links, flows = self.params, self.links, self.customer_flows(direction, seed)
+        p, links, flows = self.params, self.links, self.simulate_customers(direction, seed)
         names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
         shares = [
-            (self._foreground(name, flow, direction, sizes), flow.share)
+            (self._make_foreground(name, flow, direction, sizes), flow.share)
             for name, flow in zip(names, flows, strict=True)
         ]
         good, negative = shares[0][0], []
         if p.negative_percent:
-            changed = self.negative_layers(flows[0], good, direction)
+            changed = self.make_negative_layers(flows[0], good, direction)
             negative = [negative_like(good, name, layers=changed[name]) for name in changed]
         ends = p.tester_left_ipv6, p.tester_right_ipv6
         behind = background_of(p, links, direction, sizes, ends, links.left)
         return mixed(p, direction, shares, behind, negative, p.negative_percent, seed)
 
-    def _foreground(
+    def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
     ) -> TrafficClass:
         """Return the class of a flow: IPv6 headers on the left link, with IPv4 inside if it is tunnelled."""
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
-        source, destination = ends if direction == self.customers_send else ends[::-1]
+        source, destination = ends if direction == self.customer_direction else ends[::-1]
         headers = [ipv6(p, source[0], destination[0]), ipv4(p, source[1], destination[1])]
         if not forward:
             headers = headers[1:]
@@ -188,7 +188,7 @@ class CustomerTechnology(StatelessTechnology):
 class Relay(CustomerTechnology):
     """A relay whose customers are IPv6 hosts on the left link."""
 
-    customers_send = "forward"
+    customer_direction = "forward"
 
     def dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
@@ -199,7 +199,7 @@ class Relay(CustomerTechnology):
         return DeviceIntent(self.name, self.configuration(), links, near, far)
 
 
-def view_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
+def make_tunnel_view(relay: SharedAddressRelay) -> TunnelEnd:
     """Return the audit view of the tunnel of a relay's first customer."""
     customer = relay.customer
     place, shared = (customer.ipv4, customer.port), customer.ports.psid_len > 0

@@ -84,7 +84,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         config = self.config
         own: Mask = match_address(outer["dst_octets"], config.aftr)
         own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
@@ -288,7 +288,7 @@ class DsLiteAftr(stateful.StatefulTechnology):
         if direction == "forward":
             inner = tunnels.decapsulate(packets, uniform=True)
             outgoing = stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
-            drops = [(stateful.StatefulDrop.UNMARKED, tunnels.unmarkable(packets))]
+            drops = [(stateful.StatefulDrop.UNMARKED, tunnels.select_unmarkable(packets))]
             return stateful.NatPackets(outgoing, 4, drops)
         inner = stateful.rewrite(packets, destination=stateful.source_of(initial[:, 40:]), hops=0)
         aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]

@@ -103,7 +103,7 @@ def check_mtu(size: int, link: Link, version: str) -> None:
         raise UsageError(problem, hint, code="frame-too-long")
 
 
-def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
+def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
     """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4).
 
     ``df`` says whether they have Don't Fragment set, ``ipv6_frame`` is the size of the translated frame on

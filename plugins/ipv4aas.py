@@ -46,7 +46,7 @@ from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, Ports, networks
-from v6t.plugins.translation import DF_FROM
+from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
@@ -207,7 +207,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if rule.prefix_ce:
+            if rule.assigns_prefixes:
                 raise UsageError(
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
@@ -505,7 +505,7 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
-        frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
+        frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
 
     def translate(
         self, direction: Direction, packets: U8, initial: U8, learned: U8
@@ -519,7 +519,7 @@ class Ipv4aas(stateful.StatefulTechnology):
         out = packets.copy()
         header = view(out, IPV4)
         header["id"] = 0
-        header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
+        header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= MIN_DF_OCTETS else 0
         return out
 
     def dut_intent(self) -> DeviceIntent:

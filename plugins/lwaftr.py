@@ -30,7 +30,7 @@ from v6t.plugins.customers import (
     CustomerFlow,
     Relay,
     TunnelRelayParams,
-    view_tunnel,
+    make_tunnel_view,
 )
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
@@ -42,14 +42,14 @@ from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, list_ipv6_addresses
 
-GENERATED_TABLE = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
+GENERATED_TABLE_SETTINGS = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
 """Settings of the table that v6t generates where no file is given."""
-_MOST_ROUTES = 256
-"""Above that, one prefix that holds all lwB4s stands for theirs."""
+_MAX_ROUTES = 256
+"""Most routes to lwB4s; more are replaced by one route to a prefix that holds them all."""
 _MAX_GROUPS = 56
-"""Classes of foreground; a direction has 64 streams."""
-_ROWS_EXAMINED = 256
-"""Rows in which audits look for customers."""
+"""Most classes of foreground; a direction has 64 streams."""
+_MAX_EXAMINED_ROWS = 256
+"""Most rows in which audits look for customers."""
 
 
 class LwAftrDrop(DropReason):
@@ -103,7 +103,7 @@ class LwAftrParams(TunnelRelayParams):
         if self.binding_table is None:
             return [str(self.generated.b4_prefix)]
         high = np.unique(to_numbers(self.table().b4[:, :8])).tolist()
-        if len(high) > _MOST_ROUTES:
+        if len(high) > _MAX_ROUTES:
             length = 64 - (high[0] ^ high[-1]).bit_length()
             return [str(IPv6Network((high[0] << 64, length), strict=False))]
         return [str(IPv6Network((number << 64, 64))) for number in high]
@@ -117,12 +117,12 @@ class LwAftrParams(TunnelRelayParams):
         return [own, *sorted(others - {own})]
 
     @model_validator(mode="after")
-    def _possible(self) -> LwAftrParams:
+    def _check_table(self) -> LwAftrParams:
         if self.binding_table is None:
             self._check_generated()
             rows, bound = self.softwires, self.server_ipv4 in self.generated.ipv4_pool
         else:
-            unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE))
+            unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE_SETTINGS))
             if unused:
                 problem = f"binding_table names a file with all rows, so {unused} cannot be set"
                 hint = f"delete {unused}, or delete binding_table to generate a table"
@@ -184,12 +184,12 @@ class LightweightAftr(TunnelDevice, Relay):
     def _table(self) -> BindingTable:
         return self.params.table()
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         if self.params.binding_table is None:
-            return [_generated_flow(self.params, direction, seed)]
-        return list(_listed_flows(self.params, self._table, direction, seed))
+            return [_simulate_generated(self.params, direction, seed)]
+        return list(_simulate_listed(self.params, self._table, direction, seed))
 
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Change what a lwAFTR must check of forward frames."""
@@ -217,7 +217,7 @@ class LightweightAftr(TunnelDevice, Relay):
     def _relay_addresses(self) -> np.ndarray:
         return np.unique(_join_octets(self._table.br))
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
         return own
 
@@ -243,13 +243,16 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
-        p, table = self.params, {name: getattr(self.params, name) for name in GENERATED_TABLE}
+        p, table = (
+            self.params,
+            {name: getattr(self.params, name) for name in GENERATED_TABLE_SETTINGS},
+        )
         if p.binding_table is not None:
             return LwAftrConfig(table=TableFile(file=str(p.binding_table)), br_address=p.br_address)
         return LwAftrConfig(table=GeneratedTable(**table), br_address=p.br_address)
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
-        rows = [self._table.softwire(n) for n in range(min(len(self._table), _ROWS_EXAMINED))]
+        rows = [self._table.softwire(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
         chosen = rows[min(1, len(rows) - 1)]
         # further rows of the same lwB4 and other addresses of the lwAFTR are left out
         others = [row for row in rows if row.aftr == chosen.aftr and row.b4 != chosen.b4]
@@ -261,13 +264,13 @@ class LightweightAftr(TunnelDevice, Relay):
             chosen.aftr,
             frozenset(map(IPv6Address, self.params.br_addresses)),
             self.params.server_ipv4,
-            _customer(chosen),
-            next(map(_customer, sharing), None),
-            next(map(_customer, apart), None),
+            _make_customer(chosen),
+            next(map(_make_customer, sharing), None),
+            next(map(_make_customer, apart), None),
             self._table.find_b4,
             softwires=self._table.list_softwires,
         )
-        return relay, view_tunnel(relay)
+        return relay, make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         """Return every PSID offset, with a PSID that leaves room for it."""
@@ -280,7 +283,7 @@ class LightweightAftr(TunnelDevice, Relay):
         return variants
 
 
-def _customer(row: audit_views.Softwire) -> audit_views.Customer:
+def _make_customer(row: audit_views.Softwire) -> audit_views.Customer:
     ports = PortSet(row.psid_offset, row.psid_len, row.psid)
     return audit_views.Customer(row.b4, row.ipv4, ports)
 
@@ -290,12 +293,12 @@ def _join_octets(addresses: U8) -> np.ndarray:
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
-def _generated_flow(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
+def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
     table, width = params.generated, params.generated.index_bits
     count = params.simulated or params.softwires
     number = None
     if width and count <= MAX_LIST:
-        rows = _sample(params.softwires, count, direction, seed)
+        rows = _sample_rows(params.softwires, count, direction, seed)
         number = Variable(SOFTWIRE, width, Kind.LIST, values=tuple(rows))
     elif width:
         number = Variable(SOFTWIRE, width, Kind.PERMUTATION, low=0, high=count - 1)
@@ -310,11 +313,11 @@ def _generated_flow(params: LwAftrParams, direction: Direction, seed: int) -> Cu
     )
 
 
-def _listed_flows(
+def _simulate_listed(
     params: LwAftrParams, table: BindingTable, direction: Direction, seed: int
 ) -> Iterator[CustomerFlow]:
     """Yield the simulated rows in groups of one port sharing and one lwAFTR address."""
-    rows = _sample(len(table), params.simulated or len(table), direction, seed)
+    rows = _sample_rows(len(table), params.simulated or len(table), direction, seed)
     groups: dict[tuple[int, int, bytes], list[int]] = {}
     for row in rows:
         sharing = (int(table.psid_offset[row]), int(table.psid_len[row]), table.br[row].tobytes())
@@ -342,7 +345,7 @@ def _listed_flows(
         )
 
 
-def _sample(rows: int, count: int, direction: Direction, seed: int) -> list[int]:
+def _sample_rows(rows: int, count: int, direction: Direction, seed: int) -> list[int]:
     """Draw rows without repetition; both directions have the same ones, in different order."""
     chosen = random.Random(f"{seed}/softwires").sample(range(rows), count)  # noqa: S311
     random.Random(f"{seed}/{direction}/softwires").shuffle(chosen)  # noqa: S311

@@ -32,7 +32,7 @@ from v6t.plugins import audit_views, map_rules
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.customers import CustomerFlow, CustomerTechnology
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.map_domains import RuleParams, rule_config
+from v6t.plugins.map_domains import RuleParams, make_rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
@@ -54,7 +54,7 @@ class CustomerDrop(DropReason):
 
 
 class CustomerAddresses(NamedTuple):
-    """What a customer has.
+    """A customer's addresses and ports.
 
     Attributes:
         ipv6: tunnel address of the device, or the IPv6 address of the customer's first host.
@@ -157,7 +157,7 @@ class MapCeParams(CustomerParams, RuleParams):
 
     @property
     def config_values(self) -> dict[str, Any]:
-        rule, prefix = rule_config(self.rule), self.end_user_prefix
+        rule, prefix = make_rule_config(self.rule), self.end_user_prefix
         return {**super().config_values, "rule": rule, "end_user_prefix": prefix}
 
     @cached_property
@@ -230,7 +230,7 @@ class CustomerEdge(CustomerTechnology):
 
     sides = ("relay", "customer")
     drops = CustomerDrop
-    customers_send = "reverse"
+    customer_direction = "reverse"
     params: CustomerParams
 
     @property
@@ -238,13 +238,13 @@ class CustomerEdge(CustomerTechnology):
         """Network or address behind the left link."""
         return self.params.relay_address
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         ipv6, ipv4, ports = self.params.customer
         bits, base = 32 - ipv4.prefixlen, str(ipv4.network_address)
         host = Variable(HOST, bits).at(32 - bits, base) if bits else Expression(base, ())
         return [CustomerFlow(ipv6, host, self.params.relay_address, ports, None, (HOST,))]
 
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Return frames of a neighbor: with a port of another set, with another address."""
@@ -276,7 +276,7 @@ class CustomerEdge(CustomerTechnology):
         far = describe_link(p, links, "right", [p.customer.ipv4])
         return DeviceIntent(self.name, self.configuration(), links, near, far)
 
-    def view_edge(self, **fields: Any) -> audit_views.CustomerEdge:
+    def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
         """Return the audit view of the device; ``fields`` are those of a kind of device."""
         ipv6, ipv4, ports = self.params.customer
         server = self.params.server_ipv4
@@ -297,7 +297,7 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
     rfc_frame_sizes = TUNNEL_SIZES
     config_model: ClassVar[type[LwB4Config]] = LwB4Config
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         return match_address(outer["dst_octets"], self.params.customer.ipv6)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
@@ -321,7 +321,7 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
             "left", p.customer.ipv6, p.relay_address, server, server, self.audited_host
         )
         shared = p.customer.ports.psid_len > 0
-        return self.view_edge(relay=p.relay_address), replace(tunnel, shared=shared)
+        return self.make_edge_view(relay=p.relay_address), replace(tunnel, shared=shared)
 
 
 class MapECe(TunnelEdge):
@@ -355,8 +355,8 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def relay_network(self) -> IPv6Network:
         return self.params.dmr_prefix
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        (flow,) = super().customer_flows(direction, seed)
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        (flow,) = super().simulate_customers(direction, seed)
         layout = self.params.rule.host_address_layout
         hosts = Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4)
         return [replace(flow, ipv6=hosts)]
@@ -378,8 +378,8 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, (host, port) = self.params, self.audited_host
         shared = p.customer.ports.psid_len > 0
-        edge = self.view_edge(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
-        translator = self.view_translator(
+        edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
+        translator = self.make_translator_view(
             (p.relay_address, p.server_ipv4, port if shared else 40123),
             (host, p.customer.ipv6, port),
             uses_ports=shared,

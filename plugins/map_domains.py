@@ -26,9 +26,9 @@ from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_
 from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-LISTED_CES = 65535
+MAX_LISTED_CES = 65535
 """Most CEs that fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
-_NESTED_BITS, _PREFIX_BITS = 4, 2
+_NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2
 """IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
 
 
@@ -124,7 +124,7 @@ class MapParams(RelayParams, Domain):
         for domain in self.all_domains:
             low, high = domain.ea_bounds
             room = sum(map(len, self.find_served_ea(domain, low)))
-            most, lost = min(room, LISTED_CES), high - low + 1 - room
+            most, lost = min(room, MAX_LISTED_CES), high - low + 1 - room
             if lost and not 0 < domain.ces <= most:
                 fewer = f"set the domain's ces to at most {most}, or " if room else ""
                 raise UsageError(
@@ -191,13 +191,15 @@ class MapRelay(Relay):
         """The rules of all domains."""
         return RuleTable(self.params.rules)
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        return [self._ce_flow(domain, direction, seed) for domain in self.params.all_domains]
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        return [
+            self._simulate_domain(domain, direction, seed) for domain in self.params.all_domains
+        ]
 
-    def _ce_flow(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
+    def _simulate_domain(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
         address, psid = rule.decode_ea(domain.ea_bounds[0])
-        ea = _ea_variable(self.params, domain, direction, seed)
+        ea = _make_ea_variable(self.params, domain, direction, seed)
         host = Variable(HOST, rule.host_bits) if rule.host_bits else None
         ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
         psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
@@ -210,14 +212,14 @@ class MapRelay(Relay):
         ports, varying = rule.port_set(psid), psids if ea else None
         return CustomerFlow(ipv6, ipv4, relay, ports, varying, (EA, HOST), domain.share)
 
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Change what a relay must check of forward frames (RFC 7597, section 8.1)."""
         if direction == "reverse":
             return {}
         p, rule = self.params, self.params.rule
-        outside = replace(flow.ipv6, base=str(_outside(p, IPv6Address(str(flow.ipv6.base)))))
+        outside = replace(flow.ipv6, base=str(_spoof_prefix(p, IPv6Address(str(flow.ipv6.base)))))
         changed = {"spoof-prefix": good.replace_fields("IPv6", src=outside)}
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
@@ -229,17 +231,24 @@ class MapRelay(Relay):
             changed["spoof-port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
         return changed
 
-    def rule_configs(self) -> tuple[MapRuleConfig, ...]:
+    def make_rule_configs(self) -> tuple[MapRuleConfig, ...]:
         """Return the rules of all domains for a device intent."""
-        return tuple(map(rule_config, self.params.rules))
+        return tuple(map(make_rule_config, self.params.rules))
 
-    def relay_view(self, **translation: Any) -> SharedAddressRelay:
+    def make_relay_view(self, **translation: Any) -> SharedAddressRelay:
         """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
         p, relay = self.params, self.params.relay_address
         tunnels = frozenset() if translation else frozenset({relay})
         owner = RuleTable(p.rules).find_ce
         return SharedAddressRelay(
-            self.kind, relay, tunnels, p.server_ipv4, *_customers(p), owner, p.rules, **translation
+            self.kind,
+            relay,
+            tunnels,
+            p.server_ipv4,
+            *_choose_customers(p),
+            owner,
+            p.rules,
+            **translation,
         )
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
@@ -252,16 +261,16 @@ class MapRelay(Relay):
         for offset, name in enumerate(audit_views.PSID_OFFSETS if room > 0 else ()):
             length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
             variants[name] = {"psid_offset": offset, "ea_len": suffix + length, "ces": 2}
-        if rule.shared and suffix > _NESTED_BITS and n:
-            nested = {"ces": 2, "domains": [_nested_rule(rule)]}
+        if rule.shared and suffix > _NESTED_SUFFIX_BITS and n:
+            nested = {"ces": 2, "domains": [_make_nested_rule(rule)]}
             variants[audit_views.NESTED_RULE] = nested
-        if _PREFIX_BITS < suffix <= 64 + _PREFIX_BITS - n:
-            prefixes = {"ea_len": suffix - _PREFIX_BITS, "ces": 2}
+        if _CE_PREFIX_BITS < suffix <= 64 + _CE_PREFIX_BITS - n:
+            prefixes = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
             variants[audit_views.PREFIX_CUSTOMERS] = prefixes
         return variants
 
 
-def _ea_variable(
+def _make_ea_variable(
     params: MapParams, domain: Domain, direction: Direction, seed: int
 ) -> Variable | None:
     """Return the EA bits of the simulated CEs; both directions have the same CEs."""
@@ -275,7 +284,7 @@ def _ea_variable(
         return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
     served = params.find_served_ea(domain, low)
     count = min(domain.ces, sum(map(len, served)))
-    if count > LISTED_CES:
+    if count > MAX_LISTED_CES:
         return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
     name = domain.rule_ipv6
     values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
@@ -302,7 +311,7 @@ def value_at(ranges: Iterable[range], place: int) -> int:
     raise IndexError(place)
 
 
-def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
+def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
     """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
@@ -312,27 +321,27 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
     raise UsageError(problem, "set negative_percent to 0", code="not-enough-addresses")
 
 
-def rule_config(rule: MapRule) -> MapRuleConfig:
+def make_rule_config(rule: MapRule) -> MapRuleConfig:
     """Convert a rule for a device intent."""
     values = {name: getattr(rule, name) for name in MapRuleConfig.model_fields}
     return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
-def _nested_rule(rule: MapRule) -> dict[str, Any]:
+def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
     """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
-    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_BITS))[-1]
+    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS))[-1]
     width = 1 << 128 - rule.ipv6_prefix.prefixlen
     adjacent = rule.ipv6_prefix.network_address + width
     return {
         "rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}",
         "rule_ipv4": str(pool),
-        "ea_len": _NESTED_BITS + rule.psid_len,
+        "ea_len": _NESTED_SUFFIX_BITS + rule.psid_len,
         "psid_offset": 4 if rule.psid_offset != 4 else 6,
         "ces": 2,
     }
 
 
-def _customers(params: MapParams) -> Sequence[Any]:
+def _choose_customers(params: MapParams) -> Sequence[Any]:
     """Return a customer, one that shares its address, and one with another address, or None for these.
 
     The first is neither the first nor the last of its rule, if possible, so that the ports next to its own

@@ -100,7 +100,7 @@ class MapRule:
         return self.psid_len > 0
 
     @property
-    def prefix_ce(self) -> bool:
+    def assigns_prefixes(self) -> bool:
         """Whether each CE gets an IPv4 prefix instead of (a share of) one address."""
         return self.host_bits > 0
 

@@ -20,7 +20,7 @@ from v6t.plugins.address_mappings import check_prefix, embed
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.customers import CustomerTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import address
@@ -30,7 +30,7 @@ from v6t.profiles.model import FramePair, Traffic
 
 
 class DmrParams(PluginParams):
-    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
+    """Default mapping rule of the relay and the CEs of a MAP-T domain."""
 
     if TYPE_CHECKING:
         server_ipv4: IPv4Address
@@ -94,7 +94,7 @@ class DmrTranslator(CustomerTechnology):
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":
             p = self.params
-            check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
+            check_unfragmented(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
         return super().traffic(direction, sizes, seed)
 
     @cached_property
@@ -112,7 +112,7 @@ class DmrTranslator(CustomerTechnology):
 
     def _name_fields(self, direction: Direction) -> tuple[str, str, str]:
         """Return the fields with the customer's address, the server's address and the customer's port."""
-        from_customer = direction == self.customers_send
+        from_customer = direction == self.customer_direction
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
     def forward(self, packets: U8) -> Answer:
@@ -132,7 +132,7 @@ class DmrTranslator(CustomerTechnology):
             return translation.six_to_four(*columns)
 
         checks = [
-            (NOT_FORWARDED, ~translation.plain_ipv6(packets)),
+            (NOT_FORWARDED, ~translation.is_plain_ipv6(packets)),
             *self.check_sender(ce, port),
             (EXHAUSTED, header["hlim"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
@@ -141,7 +141,7 @@ class DmrTranslator(CustomerTechnology):
 
     def reverse(self, packets: U8) -> Answer:
         """Translate packets to IPv6, with the MAP address of the customer's address and port."""
-        plain = translation.plain_ipv4(packets)
+        plain = translation.is_plain_ipv4(packets)
         if not plain.any():
             return DROP_ALL
         customer, server, port_field = self._name_fields("reverse")
@@ -164,7 +164,7 @@ class DmrTranslator(CustomerTechnology):
         ]
         return Answer(checks, build)
 
-    def view_translator(
+    def make_translator_view(
         self,
         six: tuple[IPv6Address, IPv4Address, int],
         four: tuple[IPv4Address, IPv6Address, int],
@@ -239,12 +239,12 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
 
     def configuration(self) -> MapTRelayConfig:
-        return MapTRelayConfig(rules=self.rule_configs(), **self.params.dmr_values)
+        return MapTRelayConfig(rules=self.make_rule_configs(), **self.params.dmr_values)
 
     def audit_views(self) -> tuple[AuditView, ...]:
-        relay = self.relay_view(**self.params.dmr_values)
+        relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
-        translator = self.view_translator(
+        translator = self.make_translator_view(
             (customer.ipv6, customer.ipv4, customer.port),
             (relay.server, relay.relay, 443),
             uses_ports=customer.ports.psid_len > 0,

@@ -28,7 +28,7 @@ from v6t.plugins.audit_views import (
 )
 from v6t.plugins.base import DeviceIntent, Embedded
 from v6t.plugins.four_tuples import TupleField
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, background_address, describe_link, device, tester
 from v6t.plugins.stateful import (
     NatPackets,
@@ -187,7 +187,7 @@ class Nat64(StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         if direction == "reverse":
-            check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
+            check_unfragmented(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
         servers = Rfc6052Array(self.params.servers)

@@ -29,7 +29,7 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
-class Range(PluginParams):
+class ValueRange(PluginParams):
     """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
 
     noun: ClassVar[str]
@@ -40,7 +40,7 @@ class Range(PluginParams):
     max: int = Field(ge=0, le=65535)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Range:
+    def _check_order(self) -> ValueRange:
         if self.min > self.max:
             problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
             raise InvalidValue(problem, code="empty-range")
@@ -51,7 +51,7 @@ class Range(PluginParams):
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
 
 
-class PortRange(Range):
+class PortRange(ValueRange):
     """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
     noun: ClassVar[str] = "port"

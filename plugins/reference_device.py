@@ -33,21 +33,21 @@ class LinkHeaders(NamedTuple):
     """Ethernet headers of one link without the EtherType.
 
     Attributes:
-        arriving: what the device receives: its own address, the tester's, the VLAN tag.
-        leaving: what it sends.
+        ingress: what the device receives: its own address, the tester's, the VLAN tag.
+        egress: what it sends.
     """
 
-    arriving: bytes
-    leaving: bytes
+    ingress: bytes
+    egress: bytes
 
     @property
     def l3(self) -> int:
         """Offset of the IP packet."""
-        return len(self.arriving) + 2
+        return len(self.ingress) + 2
 
-    def is_destination(self, frames: U8) -> Mask:
+    def accepts(self, frames: U8) -> Mask:
         """Select rows addressed to the device, with the link's tag; routers ignore the source address."""
-        head = np.frombuffer(self.arriving, dtype=np.uint8)
+        head = np.frombuffer(self.ingress, dtype=np.uint8)
         ours: Mask = (frames[:, :6] == head[:6]).all(axis=1)
         ours &= (frames[:, 12 : len(head)] == head[12:]).all(axis=1)
         return ours
@@ -71,11 +71,11 @@ def _build_nothing(_: Mask) -> U8:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a device makes of a batch of packets.
+    """How a device answers a batch of packets.
 
     Attributes:
         drops: drop reasons with their conditions, in order of precedence.
-        build: makes the packets that leave, given the rows without a drop reason.
+        build: returns the packets that leave, given the rows without a drop reason.
         version: IP version of these packets.
         native: ``(n,)``, packets that are routed unchanged; ``drops`` does not apply to them.
     """
@@ -85,7 +85,7 @@ class Answer:
     version: int = 6
     native: Mask | None = None
 
-    def settle(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
+    def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Apply the drop reasons, route native packets and build the others.
 
         Returns:
@@ -143,7 +143,7 @@ class ReferenceDevice:
             if octets <= at:
                 reason[ours] = NOT_FORWARDED
                 break
-            ours &= arrival.is_destination(frames)
+            ours &= arrival.accepts(frames)
             reason[ours] = NOT_FORWARDED
             kinds = frames[:, at - 2 : at].view(">u2")[:, 0]
             for version, handler in handlers.items():
@@ -159,9 +159,9 @@ class ReferenceDevice:
                     if not len(packets):
                         continue
                 rows = np.flatnonzero(mine)
-                reason[rows], leaving = handler(packets).settle(packets)
+                reason[rows], leaving = handler(packets).resolve(packets)
                 for answered, emitted, kind in leaving:
-                    header = departure.leaving + ETHERTYPE[kind]
+                    header = departure.egress + ETHERTYPE[kind]
                     parts.append((rows[answered], header, emitted))
         longest = max((len(header) + packets.shape[1] for _, header, packets in parts), default=0)
         out = np.zeros((count, longest), dtype=np.uint8)
@@ -194,17 +194,17 @@ _UNFORWARDED = {
 }
 """Networks that no device forwards, by the octets of their addresses."""
 _FIND_UNFORWARDED = {octets: LongestMatch(nets).find for octets, nets in _UNFORWARDED.items()}
-_SUSPECT = {octets: np.zeros(256, dtype=bool) for octets in _UNFORWARDED}
+_SUSPECT_OCTETS = {octets: np.zeros(256, dtype=bool) for octets in _UNFORWARDED}
 """First octets of these networks: only such addresses are looked up."""
 for _octets, _networks in _UNFORWARDED.items():
     for _net in _networks:
-        _SUSPECT[_octets][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
+        _SUSPECT_OCTETS[_octets][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
 
 
-def has_forwardable_address(addresses: U8) -> Mask:
+def is_forwardable_address(addresses: U8) -> Mask:
     """Select the rows of ``(n, 4)`` or ``(n, 16)`` addresses that a device forwards."""
     octets = addresses.shape[1]
-    good: Mask = ~_SUSPECT[octets][addresses[:, 0]]
+    good: Mask = ~_SUSPECT_OCTETS[octets][addresses[:, 0]]
     if not good.all():
         rows = np.flatnonzero(~good)
         good[rows] = _FIND_UNFORWARDED[octets](addresses[rows]) < 0
@@ -214,8 +214,8 @@ def has_forwardable_address(addresses: U8) -> Mask:
 def is_forwardable(packets: U8, version: int) -> Mask:
     """Select the rows of ``(n, length)`` packets, at least a header long, that a device may forward."""
     length, header = packets.shape[1], view(packets, IP[version])
-    good: Mask = has_forwardable_address(header["src_octets"])
-    good &= has_forwardable_address(header["dst_octets"])
+    good: Mask = is_forwardable_address(header["src_octets"])
+    good &= is_forwardable_address(header["dst_octets"])
     if version == 6:
         good &= (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
         return good

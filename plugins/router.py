@@ -17,7 +17,7 @@ from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import LinkParams, address, describe_link, negative_share, tester
-from v6t.plugins.ports import Policy, Range
+from v6t.plugins.ports import Policy, ValueRange
 from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
@@ -44,7 +44,7 @@ def _read_number(value: Any) -> Any:
 Number = Annotated[int, BeforeValidator(_read_number)]
 
 
-class HostBits(Range):
+class HostBits(ValueRange):
     """Sixteen bits of an IPv6 host's address that change from frame to frame."""
 
     noun: ClassVar[str] = "host"
@@ -84,14 +84,14 @@ class RouterParams(LinkParams):
         "share of frames the router must drop: their TTL or hop limit ends at it [%]"
     )
 
-    def side(self, side: Side) -> tuple[Any, HostBits, int]:
+    def describe_side(self, side: Side) -> tuple[Any, HostBits, int]:
         """Return the host of a side, its varying bits, and the number of destination networks."""
         host = getattr(self, f"{side}_ipv{self.version}")
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
     def list_networks(self, side: Side) -> list[Network]:
         """Return the networks of a side: ``/24`` or ``/64``, or one ``/16`` where IPv4 hosts vary."""
-        host, hosts, count = self.side(side)
+        host, hosts, count = self.describe_side(side)
         octets = self.network_octet + 1
         if hosts.policy != "fixed":
             octets = min(octets, hosts.offset)
@@ -101,7 +101,7 @@ class RouterParams(LinkParams):
 
     def make_address(self, side: Side, *, destination: bool) -> object:
         """Return the address field of a side's host with what varies in it."""
-        host, hosts, networks = self.side(side)
+        host, hosts, networks = self.describe_side(side)
         if not destination or networks == 1:
             return hosts.vary(f"{side}_host", host)
         first = host.packed[self.network_octet]
@@ -111,7 +111,7 @@ class RouterParams(LinkParams):
     @model_validator(mode="after")
     def _check_networks(self) -> RouterParams:
         for side in SIDES:
-            host, hosts, networks = self.side(side)
+            host, hosts, networks = self.describe_side(side)
             if hosts.offset not in self.offsets:
                 problem = f"{side}_hosts cannot begin at octet {hosts.offset} of an address"
                 hint = "choose " + ", ".join(map(str, self.offsets))
@@ -215,7 +215,7 @@ class Router(StatelessTechnology):
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)
 
     def audit_views(self) -> tuple[RouterView]:
-        return (RouterView(*(self.params.side(side)[0] for side in SIDES)),)
+        return (RouterView(*(self.params.describe_side(side)[0] for side in SIDES)),)
 
 
 def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:

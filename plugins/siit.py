@@ -19,7 +19,7 @@ from v6t.plugins import audit_views as views
 from v6t.plugins import translation
 from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
 from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
@@ -70,7 +70,7 @@ class TranslatorParams(LinkParams):
         raise NotImplementedError
 
     @property
-    def prefix6(self) -> IPv6Network | None:
+    def rfc6052_prefix(self) -> IPv6Network | None:
         """The checked prefix for addresses without an explicit mapping."""
         return self.mappings.prefix and self.mappings.prefix.ipv6
 
@@ -80,7 +80,7 @@ class TranslatorParams(LinkParams):
         if table.prefix is None:
             return {}
         ends = [end for each in hosts for end in (each.first, each.top)]
-        behind = [end for end in ends if table.of_ipv4(end) is table.prefix]
+        behind = [end for end in ends if table.find_ipv4(end) is table.prefix]
         return {self.prefix_parameter: (table.prefix.ipv6, behind)}
 
     @model_validator(mode="after")
@@ -108,7 +108,7 @@ class TranslatorParams(LinkParams):
 
     def find_unmapped(self, address: Address) -> Address | None:
         """Return an address without a mapping that differs from this one in one bit of its network."""
-        find: Any = self.mappings.of_ipv4 if address.version == 4 else self.mappings.of_ipv6
+        find: Any = self.mappings.find_ipv4 if address.version == 4 else self.mappings.find_ipv6
         bits = range(31, -1, -1) if address.version == 4 else range(127, 63, -1)
         near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
         return next((each for each in near if find(each) is None), None)
@@ -138,7 +138,7 @@ class StatelessTranslator(StatelessTechnology):
             header = ipv6(p, six.values[6], four.values[6])
         else:
             link = self._order(self.links.left, self.links.right)[0]
-            check_whole(p.df, sizes.ipv6, link, p.lowest_ipv6_mtu)
+            check_unfragmented(p.df, sizes.ipv6, link, p.lowest_ipv6_mtu)
             header, source = ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
         made = foreground(self, direction, sizes, header)
         negative = []
@@ -166,7 +166,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = self._order(self.links.left, self.links.right)
         size_checks: Checks
         if version == 4:
-            native, plain = None, translation.plain_ipv4(packets)
+            native, plain = None, translation.is_plain_ipv4(packets)
             convert = translation.four_to_six
             df, largest = header["flags_frag"] & DONT_FRAGMENT != 0, self.params.lowest_ipv6_mtu
             size_checks = [
@@ -175,7 +175,7 @@ class StatelessTranslator(StatelessTechnology):
             ]
         else:
             native = match_address(header["dst_octets"], self.params.bg_ipv4_side) & ~mapped
-            convert, plain = translation.six_to_four, translation.plain_ipv6(packets)
+            convert, plain = translation.six_to_four, translation.is_plain_ipv6(packets)
             size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
         def build(rows: Mask) -> U8:
@@ -205,12 +205,12 @@ class StatelessTranslator(StatelessTechnology):
         routes = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via}
         devices, testers = [p.dut_ipv4, native], [p.tester_ipv4, via]
         four = LinkIntent.describe(links[1], devices, testers, routes)
-        table: Any = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": sides[0]}
+        table: Any = {"eam": self._eam_pairs, "prefix": p.rfc6052_prefix, "ipv6_side": sides[0]}
         configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
     @property
-    def _eam(self) -> Any:
+    def _eam_pairs(self) -> Any:
         return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
     def audit_views(self) -> tuple[views.AuditView, ...]:
@@ -226,7 +226,7 @@ class StatelessTranslator(StatelessTechnology):
                 four6=four.ipv6,
                 server_port=443,
                 lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=views.AddressTable(self._eam, p.prefix6),
+                table=views.AddressTable(self._eam_pairs, p.rfc6052_prefix),
                 prefix_side=self.prefix_side,
             ),
         )
@@ -240,7 +240,7 @@ class EamEntry(PluginParams):
 
     @model_validator(mode="before")
     @classmethod
-    def _pair(cls, value: Any) -> Any:
+    def _split_pair(cls, value: Any) -> Any:
         """Accept ``IPV4 = IPV6``, as it is printed."""
         if not isinstance(value, str):
             return value
@@ -259,7 +259,7 @@ class EamEntry(PluginParams):
     __repr__ = __str__
 
 
-PAPER = (
+SIITPERF_MAPPINGS = (
     EamEntry(ipv4="198.18.0.0/24", ipv6="2001:2::/120"),
     EamEntry(ipv4="198.19.0.0/24", ipv6="2001:2:0:1000::/120"),
 )
@@ -272,7 +272,9 @@ class SiitParams(TranslatorParams):
     orientation: Literal["nat64", "nat46"] = Field(
         "nat64", description="nat64: IPv6 on the left link; nat46: IPv4 on the left link"
     )
-    eam: tuple[EamEntry, ...] = Field(PAPER, description="explicit address mappings (RFC 7757)")
+    eam: tuple[EamEntry, ...] = Field(
+        SIITPERF_MAPPINGS, description="explicit address mappings (RFC 7757)"
+    )
     eam_file: Path | None = Field(
         None, description="file with further mappings, an IPv4 and an IPv6 prefix per line"
     )
@@ -360,7 +362,7 @@ class ClatParams(TranslatorParams):
         return mappings_from_text([(self.clat_ipv4, self.clat_ipv6)], self.plat_prefix)
 
     @model_validator(mode="after")
-    def _sides(self) -> ClatParams:
+    def _check_sides(self) -> ClatParams:
         own = self.mappings.eams[0].ipv4
         if self.ipv4_hosts.first not in own or self.ipv4_hosts.top not in own:
             problem = f"the customer's hosts are not within clat_ipv4 {own}"
@@ -372,7 +374,7 @@ class ClatParams(TranslatorParams):
 
 
 class Clat(StatelessTranslator):
-    """Left is IPv6 towards the PLAT, right the customer's IPv4; stateless."""
+    """Translates a customer's IPv4 on the right to IPv6 towards a PLAT on the left; stateless."""
 
     name = "clat"
     title = "CLAT of 464XLAT: the customer's IPv4 translated statelessly towards a PLAT"

@@ -620,14 +620,14 @@ class StatefulTechnology(Technology):
         here, there = (left, right) if direction == "forward" else (right, left)
         packets = frames[:, here.l3 :]
         leaving = self.translate(direction, packets, initial[:, left.l3 :], learned)
-        head = np.frombuffer(there.leaving + ETHERTYPE[leaving.version], dtype=np.uint8)
+        head = np.frombuffer(there.egress + ETHERTYPE[leaving.version], dtype=np.uint8)
         out = np.empty((len(frames), len(head) + leaving.packets.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
         out[:, len(head) :] = leaving.packets
         version = self.ip_versions[0 if direction == "forward" else 1]
         reason = choose_reasons(
             len(frames),
-            (NOT_OURS, ~here.is_destination(frames)),
+            (NOT_OURS, ~here.accepts(frames)),
             (NOT_FORWARDED, ~is_forwardable(packets, version)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
             *leaving.drops,

@@ -29,8 +29,8 @@ from v6t.packets.headers import (
 from v6t.plugins.address_mappings import Mappings, check_prefix
 from v6t.plugins.prefixes import LongestMatch
 
-_64 = np.uint64(64)
-DF_FROM = 1261
+_WORD_BITS = np.uint64(64)
+MIN_DF_OCTETS = 1261
 """Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
 
 
@@ -79,7 +79,7 @@ class MappingsArray:
         suffix, bits = to_numbers(ipv4) & self._suffix[row], self._behind[row]
         # shifts by 64 and more, also by numbers below 0 that wrap around, leave 0
         high, low = self._ipv6[row].T
-        high = high | suffix >> (_64 - bits) | suffix << (bits - _64)
+        high = high | suffix >> (_WORD_BITS - bits) | suffix << (bits - _WORD_BITS)
         halves = [to_octets(half, 8) for half in (high, low | suffix << bits)]
         out, known = np.concatenate(halves, axis=1), row >= 0
         if self._prefix is None or known.all():
@@ -92,7 +92,7 @@ class MappingsArray:
             return self._prefix.to_ipv4(ipv6)
         row = self._find_ipv6(ipv6)
         high, low, bits = to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:]), self._behind[row]
-        suffix = low >> bits | high << (_64 - bits) | high >> (bits - _64)
+        suffix = low >> bits | high << (_WORD_BITS - bits) | high >> (bits - _WORD_BITS)
         out = to_octets(self._ipv4[row] | suffix & self._suffix[row], 4)
         known = row >= 0
         if self._prefix is None or known.all():
@@ -101,7 +101,7 @@ class MappingsArray:
         return np.where(known[:, None], out, embedded), known | inside
 
 
-def plain_ipv4(packets: U8) -> Mask:
+def is_plain_ipv4(packets: U8) -> Mask:
     """Select rows that are one whole UDP datagram with a checksum in IPv4 without options."""
     count, length = packets.shape
     if length < 28:
@@ -114,7 +114,7 @@ def plain_ipv4(packets: U8) -> Mask:
     return plain
 
 
-def plain_ipv6(packets: U8) -> Mask:
+def is_plain_ipv6(packets: U8) -> Mask:
     """Select rows that are one whole UDP datagram with a checksum in IPv6 without extension headers."""
     count, length = packets.shape
     if length < 48:
@@ -135,7 +135,7 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
     """Translate IPv4 to IPv6 packets with the TOS as traffic class and flow label 0.
 
     Args:
-        packets: ``(n, length)``, all :func:`plain_ipv4`, TTL above 1.
+        packets: ``(n, length)``, all :func:`is_plain_ipv4`, TTL above 1.
         source, destination: ``(n, 16)`` addresses.
     """
     count, length = packets.shape
@@ -156,7 +156,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     """Translate IPv6 to IPv4 packets with identification 0, which a real translator may choose.
 
     Args:
-        packets: ``(n, length)``, all :func:`plain_ipv6`, hop limit above 1.
+        packets: ``(n, length)``, all :func:`is_plain_ipv6`, hop limit above 1.
         source, destination: ``(n, 4)`` addresses.
     """
     count, length = packets.shape[0], packets.shape[1] - 20
@@ -165,7 +165,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
         return out  # of a length that need not hold a header
     old, new = view(packets, IPV6), view(out, IPV4)
     new["ver_ihl"], new["tos"], new["len"], new["id"] = 0x45, read_traffic_class(old), length, 0
-    new["flags_frag"] = DONT_FRAGMENT if length >= DF_FROM else 0
+    new["flags_frag"] = DONT_FRAGMENT if length >= MIN_DF_OCTETS else 0
     new["ttl"], new["proto"] = old["hlim"] - 1, PROTOCOL_UDP
     new["src_octets"], new["dst_octets"] = source, destination
     out[:, 20:] = packets[:, 40:]

@@ -53,11 +53,11 @@ class TunnelDevice(ABC):
     """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
 
     @abstractmethod
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
     def select_native(self, outer: Any, own: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_own`."""
+        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_tunnelled`."""
         return ~own
 
     @abstractmethod
@@ -66,12 +66,12 @@ class TunnelDevice(ABC):
 
     @abstractmethod
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Return drop reasons of IPv4 packets, and what returns both outer addresses of chosen packets."""
+        """Return drop reasons of IPv4 packets, and a function that returns the outer addresses of rows."""
 
     def forward(self, packets: U8) -> Answer:
         """Decapsulate packets from tunnels."""
         outer = view(packets, IPV6)
-        own = self.select_own(outer)
+        own = self.select_tunnelled(outer)
         native = self.select_native(outer, own)
         if packets.shape[1] < 68:
             return Answer(DROP_ALL.drops, native=native)
@@ -80,7 +80,7 @@ class TunnelDevice(ABC):
             (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
             *self.check_source(outer, inner, udp),
             (EXHAUSTED, inner["ttl"] <= 1),
-            (self.drops["UNMARKED"], unmarkable(packets)),
+            (self.drops["UNMARKED"], select_unmarkable(packets)),
         ]
 
         def build(rows: Mask) -> U8:
@@ -142,7 +142,7 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
 
 
 def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Take packets ``(n, length)``, none :func:`unmarkable`, out of their outer headers.
+    """Take packets ``(n, length)``, none :func:`select_unmarkable`, out of their outer headers.
 
     ``uniform``: the DSCP is the outer one (RFC 2983, section 3), not the inner one.
     """
@@ -158,7 +158,7 @@ def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -
     return inner
 
 
-def unmarkable(packets: U8, outer_version: int = 6) -> Mask:
+def select_unmarkable(packets: U8, outer_version: int = 6) -> Mask:
     """Select rows whose outer header has CE, but whose inner one is Not-ECT (RFC 6040, section 4.2)."""
     inner = _read_tos(packets, 10 - outer_version, IP[outer_version].itemsize)
     mask: Mask = (_read_tos(packets, outer_version) & _ECN == _CE) & (inner & _ECN == 0)
