@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error, read_text
-from v6t.base.zones import refuse_zone
+from v6t.base.strict_model import refuse_zone
 
 _COLUMNS = (
     "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and the lwAFTR's "

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.ethernet import FCS_OCTETS
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
@@ -290,7 +290,7 @@ def check_class(kind: type[Technology], entry: str | None) -> Rows:
     """Check what the class declares."""
     for name in ("name", "title", "rfcs", "default_frame_sizes"):
         yield name, not getattr(kind, name), f"{name} is empty"
-    words = descriptions(kind.params_model)
+    words = describe_fields(kind.params_model)
     for name, param in kind.params_model.model_fields.items():
         yield "description", not words[name].strip(), f"parameter '{name}' has no description"
         yield "default", param.is_required(), f"parameter '{name}' has no default"

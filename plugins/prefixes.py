@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.base.zones import refuse_zone
+from v6t.base.strict_model import refuse_zone
 from v6t.plugins.addresses import refuse_unforwarded
 
 if TYPE_CHECKING:

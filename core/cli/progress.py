@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.core.cli.stopping import drawing, tell
 from v6t.core.runs.wording import happening, outcome
 from v6t.procedures.trial_runner import Progress
@@ -39,7 +39,7 @@ class Plain:
     def say(self, text: str) -> None:
         """Print a line; a closed terminal is no error."""
         with contextlib.suppress(OSError):
-            print(visible(text), file=sys.stderr, flush=True)
+            print(escape_controls(text), file=sys.stderr, flush=True)
 
     def trial(self, progress: Progress) -> None:
         """Print a line when the trial is over."""
@@ -129,7 +129,9 @@ class Live:
 
         if self._now is None or self._stopping:
             return Text(self._stopping)
-        return Text(visible(happening(self._now, self._progress, self._passed_s()) + self._of))
+        return Text(
+            escape_controls(happening(self._now, self._progress, self._passed_s()) + self._of)
+        )
 
     def close(self) -> None:
         """Remove the live line."""
@@ -149,4 +151,4 @@ class Live:
     def _line(self, text: str, style: str) -> None:
         """Nobody need hear it: a terminal that is gone ends no run."""
         with self._turn, contextlib.suppress(OSError):
-            self._console.print(visible(text), style=style, highlight=False, markup=False)
+            self._console.print(escape_controls(text), style=style, highlight=False, markup=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Column, Sheet
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def print_table(console: Console, sheet: Sheet) -> None:
         console.print(_table(narrow))
     for note in sheet.notes:  # a terminal would break them anywhere, in figures, too
         whole = not console.is_terminal
-        console.print(visible(note), highlight=False, markup=False, soft_wrap=whole)
+        console.print(escape_controls(note), highlight=False, markup=False, soft_wrap=whole)
 
 
 def _widths(sheet: Sheet) -> Iterator[int]:
@@ -42,13 +42,13 @@ def _table(sheet: Sheet) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(visible(sheet.title)), title_justify="left")
+    table = Table(title=escape(escape_controls(sheet.title)), title_justify="left")
     for place, column in enumerate(sheet.columns):
         justify: Any = "right" if column.number else "left"
         long = max((len(row[place]) for row in sheet.rows), default=0) > _LONG
-        table.add_column(escape(visible(column.name)), justify=justify, no_wrap=not long)
+        table.add_column(escape(escape_controls(column.name)), justify=justify, no_wrap=not long)
     for row in sheet.rows:
-        table.add_row(*(escape(visible(cell)) for cell in row))
+        table.add_row(*(escape(escape_controls(cell)) for cell in row))
     return table
 
 
@@ -57,21 +57,21 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(visible(sheet.title), style="italic"))
+    console.print(Text(escape_controls(sheet.title), style="italic"))
     named = _leading(sheet.columns)
-    names = [" ".join(visible(column.name).split()) for column in sheet.columns]
+    names = [" ".join(escape_controls(column.name).split()) for column in sheet.columns]
     width = max(map(len, names[named:]), default=0)
     for row in sheet.rows:
         head = ", ".join(
             f"{cell} {name}" if column.number else cell
             for cell, name, column in zip(row[:named], names, sheet.columns, strict=False)
         )
-        console.print(Text(visible(head), style="bold"))
+        console.print(Text(escape_controls(head), style="bold"))
         grid = Table.grid(padding=(0, 2))
         grid.add_column(width=width + 2, no_wrap=True)
         grid.add_column(overflow="fold")
         for name, cell in zip(names[named:], row[named:], strict=True):
-            grid.add_row(f"  {name}", Text(visible(cell)))
+            grid.add_row(f"  {name}", Text(escape_controls(cell)))
         console.print(grid)
 
 

@@ -13,4 +13,4 @@ GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(GROUP, "v6t.plugins.base:Technology", "plugin")
 names = TECHNOLOGIES.names
 load_plugin = TECHNOLOGIES.load
-listing = TECHNOLOGIES.listing
+listing = TECHNOLOGIES.list_rows

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from v6t.base.errors import UsageError
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.core.reporting.live_page import PAGE, POLICY
 from v6t.core.reporting.write import UNREPORTED, load
 from v6t.core.runs.wording import happening, outcome, point
@@ -148,14 +148,14 @@ class LiveView:
     def say(self, text: str) -> None:
         """Pass a line on."""
         self._watch.say(text)
-        self._tell(visible(text))
+        self._tell(escape_controls(text))
 
     def trial(self, progress: Any) -> None:
         """Before and after each trial of a search."""
         self._watch.trial(progress)
         self._progress = progress
         if progress.verdict is not None:
-            self._trials.appendleft(visible(outcome(progress)))
+            self._trials.appendleft(escape_controls(outcome(progress)))
             self._tell(f"{point(progress)}: over")
             return
         self._tell(f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
@@ -163,7 +163,7 @@ class LiveView:
     def now(self, now: Any) -> None:
         """Before every trial: how long the rest takes, too."""
         self._watch.now(now)
-        self._tell(visible(happening(now, self._progress, 0.0)))
+        self._tell(escape_controls(happening(now, self._progress, 0.0)))
 
     def begun(self, run: str) -> None:
         """One of several runs: what is told from now on is about it; ``""``: about none of them."""
@@ -179,7 +179,7 @@ class LiveView:
         if ended > self._ended:
             self._ended = ended
             self._make()
-        self._state = self._state_json(visible(now))
+        self._state = self._state_json(escape_controls(now))
 
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""

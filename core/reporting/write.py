@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import explain_read_error, read_json, read_text
-from v6t.base.storage import write_atomically
+from v6t.base.files import explain_read_error, read_json, read_text, write_atomically
 from v6t.core.runs import rundir as names
 
 if TYPE_CHECKING:

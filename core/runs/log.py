@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.entry_points import blaming
+from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import V6tError
 from v6t.core import log
 from v6t.core.runs.wording import outcome
@@ -78,7 +78,7 @@ def _private(path: str, flags: int) -> int:
 def logged(watch: Any, directory: Path) -> Iterator[Logged]:
     """Keep a run's log, with the errors that end it."""
     file = Logged(watch, directory)
-    with log.record_log(file.note, file.say), _ending(file), blaming():
+    with log.record_log(file.note, file.say), _ending(file), attribute_errors():
         yield file
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 from v6t.core.config.files import RunFile, TestbedFile
 from v6t.packets.unique import sort_unique
 from v6t.plugins.base import Link, Links
@@ -132,7 +132,7 @@ def test_ports_of_rfc_4814_are_the_defaults():
 
 def test_every_parameter_is_described():
     for model in (Domain, MapEParams):
-        for name, text in descriptions(model).items():
+        for name, text in describe_fields(model).items():
             assert text, name
 
 
