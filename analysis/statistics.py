@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
-from v6t.trials.order_statistics import median, median_interval, percentile
+from v6t.trials.order_statistics import median_interval, percentile
 
 
 def summary_json(values: Sequence[float]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.delays import compute_ipdv, make_distribution, merge_distributions
+from v6t.drivers.delays import compute_ipdv, make_distribution
 from v6t.profiles.compiler.schedule import order_with_index, positions
 from v6t.trials.delays import Distribution
 from v6t.trials.timeline import Timeline, choose_slot_s
@@ -112,7 +112,7 @@ class ClassTimes:
     def delays(self) -> Distribution:
         """All delays; what was expected and is missing is lost."""
         self._fold()
-        whole = merge_distributions(self._parts)
+        whole = Distribution.merge(self._parts)
         lost = max(0, self.expected - whole.frames)
         return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
 
@@ -128,7 +128,7 @@ class ClassTimes:
     def _fold(self) -> None:
         if self._new:
             part = make_distribution(np.concatenate(self._new))
-            self._parts = [merge_distributions([*self._parts, part])]
+            self._parts = [Distribution.merge([*self._parts, part])]
             self._new, self._waiting = [], 0
 
 

@@ -1,12 +1,7 @@
 """Order statistics (RFC 2330, section 11.3)."""
 
 import pytest
-from v6t.trials.order_statistics import median, median_interval, nearest_rank, percentile
-
-
-def test_median_of_even_number_is_mean_of_the_middle_values():
-    assert median([4.0, 1.0, 2.0, 10.0]) == 3.0
-    assert median([4.0, 1.0, 2.0]) == 2.0
+from v6t.trials.order_statistics import median_interval, nearest_rank, percentile
 
 
 @pytest.mark.parametrize(
@@ -29,12 +24,10 @@ def test_percentile_sorts_its_values():
     assert [percentile([3.0, 1.0, 2.0], p) for p in (0, 50, 100)] == [1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize(
-    "call", [lambda: percentile([], 1), lambda: percentile([1.0], 101), lambda: median([])]
-)
-def test_missing_values_and_wrong_percentages_are_rejected(call):
-    with pytest.raises(ValueError, match=r"percentile|median"):
-        call()
+@pytest.mark.parametrize(("values", "percent"), [([], 1), ([1.0], 101)])
+def test_missing_values_and_wrong_percentages_are_rejected(values, percent):
+    with pytest.raises(ValueError, match="percentile"):
+        percentile(values, percent)
 
 
 @pytest.mark.parametrize(
