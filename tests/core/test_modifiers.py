@@ -36,7 +36,7 @@ from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.privilege import available
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
