@@ -28,7 +28,7 @@ class BitCopy(NamedTuple):
     source: int = 0
 
 
-class _Piece(NamedTuple):
+class _WordCopy(NamedTuple):
     """Bits of one 64-bit word that are copied to one word; 0 for no mask and no shift."""
 
     variable: str
@@ -85,9 +85,9 @@ class BitLayout:
             for name, value in values.items()
         }
         words = []
-        for constant, pieces in self._pieces:
+        for constant, copies in self._word_copies:
             word: U64 | None = None
-            for variable, index, mask, left, right in pieces:
+            for variable, index, mask, left, right in copies:
                 bits = columns[variable][index]
                 if mask:
                     bits = bits & mask
@@ -169,12 +169,12 @@ class BitLayout:
         ]
 
     @cached_property
-    def _pieces(self) -> list[tuple[np.uint64, list[_Piece]]]:
-        """Constant and pieces of each word of the field, highest first."""
+    def _word_copies(self) -> list[tuple[np.uint64, list[_WordCopy]]]:
+        """Constant and copies of each word of the field, highest first."""
         import numpy as np
 
         count = -(-self.width // _WORD) or 1
-        words: list[list[_Piece]] = [[] for _ in range(count)]
+        words: list[list[_WordCopy]] = [[] for _ in range(count)]
         for variable, right, mask, left in self._terms:
             width, done = self.variables[variable], 0
             while done < mask.bit_length():
@@ -183,8 +183,8 @@ class BitLayout:
                 size = min(mask.bit_length() - done, _WORD - low, _WORD - at)
                 bits = 0 if size == min(width, _WORD) else (1 << size) - 1 << low
                 shifts = np.uint64(max(0, at - low)), np.uint64(max(0, low - at))
-                piece = _Piece(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
-                words[count - 1 - destination].append(piece)
+                copy = _WordCopy(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
+                words[count - 1 - destination].append(copy)
                 done += size
         ones = (1 << _WORD) - 1
         constants = [np.uint64(self.constant >> _WORD * n & ones) for n in range(count)]

@@ -27,11 +27,11 @@ from v6t.base.ethernet import FCS_OCTETS
 from v6t.base.strict_model import describe_fields
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
+from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.headers import to_numbers
 from v6t.packets.reference import COMMON_REASONS
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import find_problems, locate_endpoints, walk
 from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology

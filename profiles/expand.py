@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import fold, sum_words
 from v6t.packets.headers import PROTOCOL_TCP, PROTOCOL_UDP
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import Network, locate_headers
 from v6t.profiles import lcg
 from v6t.profiles.compiler.instructions import L4_TCP, L4_UDP

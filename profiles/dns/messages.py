@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.arrays import sort_unique
 from v6t.packets.headers import to_octets
-from v6t.packets.unique import sort_unique
 from v6t.profiles.dns.zone import (
     LABEL,
     NAME_OCTETS,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
 from v6t.core.config.files import RunFile, TestbedFile
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map_domains import Domain
 from v6t.plugins.mape_br import MapEParams

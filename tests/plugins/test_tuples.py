@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from v6t.core.config.resolve import Flags, resolve
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.plugins.four_tuples import TupleField, combinations, linear_tuples, shuffled_tuples
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat64 import Nat64, Nat64Params

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.random_draws import FILLED, FILLED_BIAS, FILLED_BITS, compute_bias
