@@ -22,6 +22,16 @@ Exchange = Literal["frames", "queries"]
 """What a tester and a device exchange: frames that are forwarded, or queries that are answered."""
 
 
+def make_model_error(message: str, hint: str = "") -> UsageError:
+    """Make the error for a traffic model that is inconsistent."""
+    return UsageError(message, hint, code="invalid-traffic-model")
+
+
+def make_limit_error(message: str, hint: str = "") -> UsageError:
+    """Make the error for traffic that TRex's field engine cannot express."""
+    return UsageError(message, hint, code="beyond-trex")
+
+
 class Role(str, Enum):
     """What a traffic class is for.
 
@@ -127,10 +137,9 @@ class Expression:
             value = values.get(copy.variable)
             if isinstance(value, Variable):
                 if value.width != layout.variables[copy.variable]:
-                    raise UsageError(
+                    raise make_model_error(
                         f"variable '{value.name}' has {value.width} bits, the layout's "
                         f"'{copy.variable}' has {layout.variables[copy.variable]}",
-                        code="invalid-traffic-model",
                     )
                 value = value.at(0, 0)
             for part in value.bits if value else ():

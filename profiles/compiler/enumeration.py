@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.flow_variables import (
     BoundVariable,
     FlowVariable,
@@ -29,7 +28,7 @@ from v6t.profiles.compiler.flow_variables import (
     trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
-from v6t.profiles.model import Kind
+from v6t.profiles.model import Kind, make_limit_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,11 +84,10 @@ def split_permutation(bound: BoundVariable) -> Split:
         above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
     else:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
             f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
             "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
-            code="beyond-trex",
         )
     below, note = _permute_low_bits(bound, zeros)
     return Split((above, *below), constant, (text, note), order)
@@ -126,11 +124,10 @@ def split_counter(bound: BoundVariable) -> Split:
             f"{name}.32", 32, bits - 32, op, 0, (1 << bits) - 1, step, sizes=(8,), clean=False
         )
         return Split((high, FlowVariable(f"{name}.0", 0, 32, op, 0, ones, step, add=add)), constant)
-    raise UsageError(
+    raise make_limit_error(
         f"variable '{name}' cannot count {count} steps of {step}: a counter TRex can "
         "write has 32 bits and must hold a multiple of the step",
         f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k",
-        code="beyond-trex",
     )
 
 
@@ -141,11 +138,10 @@ def split_values(bound: BoundVariable) -> Split:
     """Split a variable that takes listed values in their order."""
     variable = bound.variable
     if len(variable.values) > MAX_LIST:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{variable.name}' lists {len(variable.values)} values, but a list of TRex "
             f"ends at {MAX_LIST} entries",
             "spread the values over several traffic classes, or draw them from a range",
-            code="beyond-trex",
         )
     return bound.split_list(variable.values)
 
@@ -169,11 +165,10 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
     if bound.carry >= bits:
         return mix_permutation(name, bits, apart, bound.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{name}' enumerates 2^{bits} values and has a constant added, which TRex "
             f"carries through 2^{ONE_STRIDE_BITS} values",
             "copy it without a constant, or narrow it",
-            code="beyond-trex",
         )
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
@@ -213,11 +208,10 @@ def mix_permutation(
     import numpy as np
 
     if bits + apart > MAX_MIXED_BITS:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{name}' cannot enumerate 2^{bits} values: "
             f"TRex counts 2^{MAX_MIXED_BITS} frames",
             "choose fewer values",
-            code="beyond-trex",
         )
     listed = LISTED_BITS - apart
     # the list has the upper bits of each stretch between cuts, in proportion

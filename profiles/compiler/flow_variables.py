@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
+from v6t.profiles.model import make_limit_error
 
 if TYPE_CHECKING:
     from v6t.profiles.model import Variable
@@ -144,11 +144,10 @@ class BoundVariable:
         """Return the cheapest of several ways to cut, the first of equals."""
         usable = [c for c in candidates if max(c, default=0) <= self.carry]
         if not usable:
-            raise UsageError(
+            raise make_limit_error(
                 f"variable '{self.variable.name}' ({what}) needs several flow variables, and TRex "
                 "cannot carry the constant added to it from one to the next",
                 "copy it without a constant, or narrow it",
-                code="beyond-trex",
             )
         return min(usable, key=self._cost_ns)
 

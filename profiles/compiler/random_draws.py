@@ -20,7 +20,6 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.flow_variables import (
     WORD,
     BoundVariable,
@@ -31,6 +30,7 @@ from v6t.profiles.compiler.flow_variables import (
     trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST
+from v6t.profiles.model import make_limit_error
 
 DRAW_BITS = 15
 FILLED = (1 << 30) + (1 << 15)
@@ -119,11 +119,10 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
             f"shuffled list gives each exactly once per {span} frames"
         )
         return [list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
-    raise UsageError(
+    raise make_limit_error(
         f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values: "
         "TRex's random numbers have 15 or 30 bits",
         "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one",
-        code="beyond-trex",
     )
 
 

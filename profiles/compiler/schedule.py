@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
+from v6t.profiles.model import make_model_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,10 +76,9 @@ def first_positions(weights: Sequence[int]) -> list[int]:
 def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
     values = tuple(int(w) for w in weights)
     if not values or min(values) < 0 or sum(values) == 0:
-        raise UsageError(
+        raise make_model_error(
             f"the shares {list(values)} of the traffic classes are invalid",
             "give non-negative whole numbers that are not all zero",
-            code="invalid-traffic-model",
         )
     divisor = math.gcd(*values)
     reduced = tuple(w // divisor for w in values)
