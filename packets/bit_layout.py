@@ -5,15 +5,17 @@ Bit 0 is the most significant one, as in RFCs, of fields and of variables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from v6t.packets.arrays import U8, U64
 
+Copy = TypeVar("Copy", bound=Any)
+"""A named tuple with the fields of :class:`BitCopy`, and perhaps more."""
 FIELD = "field"
 """The variable of a layout made by :meth:`BitLayout.inverse`."""
 _WORD = 64
@@ -141,14 +143,8 @@ class BitLayout:
             above = inner.width - copy.source - copy.length
             value = inner.constant >> above & (1 << copy.length) - 1
             constant |= value << self.width - copy.destination - copy.length
-            for part in inner.copies:
-                first = max(part.destination, copy.source)
-                length = min(part.destination + part.length, copy.source + copy.length) - first
-                if length > 0:
-                    destination = copy.destination + first - copy.source
-                    source = part.source + first - part.destination
-                    copies.append(BitCopy(part.variable, destination, length, source))
-        return BitLayout(self.width, variables, _join(copies), constant)
+            copies += copy_on(inner.copies, copy)
+        return BitLayout(self.width, variables, join_copies(copies), constant)
 
     def mask(self, variable: str) -> int:
         """Return the field's bits that hold a variable, as ones."""
@@ -199,7 +195,7 @@ class BitLayout:
                 if copy.variable == name:
                     bits = range(copy.length)
                     origin |= {copy.source + bit: copy.destination + bit for bit in bits}
-            copies = _join(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
+            copies = join_copies(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
             inverses[name] = BitLayout(width, {FIELD: self.width}, copies)
         return inverses
 
@@ -209,15 +205,28 @@ def variable_layout(name: str, width: int) -> BitLayout:
     return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
 
 
-def _join(copies: Iterable[BitCopy]) -> tuple[BitCopy, ...]:
-    """Join neighbouring copies that continue each other."""
-    joined: list[BitCopy] = []
+def copy_on(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:
+    """Yield the bits copied to a variable that another copy takes from it, as copies to its field."""
+    for part in inner:
+        first = max(part.destination, outer.source)
+        length = min(part.destination + part.length, outer.source + outer.length) - first
+        if length > 0:
+            destination = outer.destination + first - outer.source
+            source = part.source + first - part.destination
+            yield part._replace(destination=destination, length=length, source=source)
+
+
+def join_copies(copies: Iterable[Copy]) -> tuple[Copy, ...]:
+    """Join neighboring copies that continue each other."""
+    joined: list[Copy] = []
     for copy in copies:
-        if joined:
-            last = joined[-1]
-            following = (last.variable, last.destination + last.length, last.source + last.length)
-            if following == (copy.variable, copy.destination, copy.source):
-                joined[-1] = last._replace(length=last.length + copy.length)
-                continue
-        joined.append(copy)
+        last = joined[-1] if joined else None
+        if last is not None and copy == last._replace(
+            destination=last.destination + last.length,
+            length=copy.length,
+            source=last.source + last.length,
+        ):
+            joined[-1] = last._replace(length=last.length + copy.length)
+        else:
+            joined.append(copy)
     return tuple(joined)

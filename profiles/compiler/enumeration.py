@@ -96,7 +96,8 @@ def split_permutation(bound: BoundVariable) -> Split:
 def split_counter(bound: BoundVariable) -> Split:
     """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``)."""
     variable, name = bound.variable, bound.variable.name
-    low, step, op = variable.low, variable.step, _OPS[variable.kind]
+    low, step = variable.low, variable.step
+    op: Op = "inc" if variable.kind is Kind.INC else "dec"
     count = (variable.top - low) // step + 1
     top = low + (count - 1) * step
     if count == 1 and not bound.adds:
@@ -129,9 +130,6 @@ def split_counter(bound: BoundVariable) -> Split:
         "write has 32 bits and must hold a multiple of the step",
         f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k",
     )
-
-
-_OPS: dict[Kind, Op] = {Kind.INC: "inc", Kind.DEC: "dec"}
 
 
 def split_values(bound: BoundVariable) -> Split:
@@ -177,11 +175,11 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
 
 
 def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
-    """Lengthen a list of an odd number of values: their order differs from pass to pass.
+    """Repeat a list of an odd number of values in orders that differ from pass to pass.
 
-    With a permutation of ``2^bits`` values it still gives every pair once: frames that show the same
-    value of the permutation are apart by a multiple of ``2^bits``, and the list holds every value
-    once in places that are equal modulo any power of two up to that.
+    With a permutation of ``2^bits`` values it still gives every pair once: frames with the same value
+    of the permutation are a multiple of ``2^bits`` apart, and the list holds every value once in places
+    that are equal modulo any power of two up to that.
     """
     import numpy as np
 
@@ -198,12 +196,8 @@ def mix_permutation(
 ) -> tuple[FlowVariable, ...]:
     """Return flow variables that together take each of ``2^bits`` values once per cycle.
 
-    Args:
-        name: of the variable.
-        bits: of its values.
-        apart: every value comes once in the frames that are equal modulo ``2^apart``.
-        cuts: bits between which copies begin or end; each stretch has its share of the list.
-        rng: of the order.
+    Every value comes once in the frames that are equal modulo ``2^apart``. Each stretch of bits between
+    ``cuts`` has its share of the list.
     """
     import numpy as np
 
@@ -235,12 +229,13 @@ def mix_permutation(
     for octets, times in _plan_counters(LISTED_BITS, bits + apart):
         raised, stride = _choose_stride(octets, times, rng)
         step, word = stride << raised, 32 if octets == 8 else 0
-        runs = tuple((places[t], t + raised - word, 1) for t in times)
-        most = (step << times[-1] + 1) - 1
-        label, sizes = f"{name}.{times[0]}", (octets,)
-        flow_vars.append(
-            FlowVariable(label, 0, bits, "inc", 0, most, step, sizes=sizes, clean=False, runs=runs)
-        )
+        values = (0, (step << times[-1] + 1) - 1, step)
+        layout = {
+            "sizes": (octets,),
+            "runs": tuple((places[t], t + raised - word, 1) for t in times),
+        }
+        counter = FlowVariable(f"{name}.{times[0]}", 0, bits, "inc", *values, clean=False, **layout)
+        flow_vars.append(counter)
     return tuple(flow_vars)
 
 

@@ -86,8 +86,7 @@ class FlowVariable:
         return replace(self, name=name, op=op, add=ones - self.minimum - self.maximum - self.add)
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """How flow variables supply all bits of a variable.
 
     Attributes:
@@ -114,10 +113,7 @@ class FrameBits(NamedTuple):
 
 @dataclass(frozen=True)
 class BoundVariable:
-    """A variable with the bits of the frame that it is copied to.
-
-    ``seed`` decides the orders and strides drawn for it.
-    """
+    """A variable, the bits of the frame that it is copied to, and the seed of its pseudorandom order."""
 
     variable: Variable
     copies: tuple[FrameBits, ...]
@@ -153,15 +149,15 @@ class BoundVariable:
 
     def _cost_ns(self, cuts: Sequence[int]) -> float:
         """Estimate the time per frame of all writes if the variable is cut at these bits."""
-        edges = [0, *sorted(cuts), self.variable.width]
+        pieces = list(pairwise([0, *sorted(cuts), self.variable.width]))
         writes = 0
         for copy in self.copies:
-            for start, end in pairwise(edges):
+            for start, end in pieces:
                 low, high = max(copy.low, start), min(copy.high, end)
                 if low < high:
                     first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
                     writes += -(-(last // 8 - first // 8 + 1) // 4)
-        return 6.0 * (len(edges) - 1) + 5.5 * writes
+        return 6.0 * len(pieces) + 5.5 * writes
 
     def split_constant_bits(self, low: int, high: int) -> tuple[int, int]:
         """Return the number of low bits that differ within ``low..high``, and the bits above.
