@@ -1,11 +1,8 @@
 """The expander: frames of a compiled stream, as TRex's field engine would emit them.
 
-A NumPy interpreter of ``vm.instructions`` with random access by frame number; checksums are finished
-as the NIC finishes them. Written from TRex v3.08's ``trex_stl_stream_vm.{h,cpp}`` and compared octet
-by octet with its simulator.
-
-Instead of running instructions frame by frame, each 16-bit word a program may change becomes one
-array expression over a block of frames; checksums are sums over these words only.
+A NumPy interpreter of ``vm.instructions`` with random access by frame number, written from TRex v3.08's
+``trex_stl_stream_vm.{h,cpp}`` and compared with its simulator. Each 16-bit word that a program may
+change is one array expression over a block of frames; checksums are sums over these words only.
 """
 
 from __future__ import annotations
@@ -61,7 +58,6 @@ class Expander:
         self.checksum = stream.checksum
         self._template = np.frombuffer(packet, dtype=np.uint8)
         variables = {str(i["name"]): i for i in stream.program if i["type"] == "flow_var"}
-        rest = [i for i in stream.program if i["type"] != "flow_var"]
         state = lcg.core_seed(int(stream.trex.get("random_seed", 0)), core)
         self._draws = _Draws(variables, state)
         self._counters = {
@@ -71,8 +67,7 @@ class Expander:
             if v["op"] != "random"
         }
         self._wide = {name for name, v in variables.items() if int(v["size"]) == 8}
-        self._words = _compile_words(rest, packet, variables)
-        fixes = [i for i in rest if i["type"].startswith("fix_checksum")]
+        self._words, fixes = _compile_words(stream.program, packet, variables)
         self._sums = [s for i in fixes for s in _compile_checksums(i, packet, self._words)]
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
@@ -238,28 +233,30 @@ class _Word(NamedTuple):
 
 
 def _compile_words(
-    instructions: Sequence[Instruction], packet: bytes, variables: Mapping[str, Instruction]
-) -> dict[int, _Word]:
-    """Return the 16-bit words that writes change, by number in ascending order."""
+    program: Sequence[Instruction], packet: bytes, variables: Mapping[str, Instruction]
+) -> tuple[dict[int, _Word], list[Instruction]]:
+    """Return the 16-bit words that writes change, by number in ascending order, and the fixes."""
     words: dict[int, _Word] = {}
-    has_fix = False
-    for i in instructions:
+    fixes: list[Instruction] = []
+    for i in program:
         if i["type"].startswith("fix_checksum"):
-            has_fix = True
-            continue
-        if i["type"] not in ("write_flow_var", "write_mask_flow_var"):
+            fixes.append(i)
+        elif i["type"] in ("write_flow_var", "write_mask_flow_var"):
+            if fixes:
+                raise _unsupported(
+                    "writes after a checksum instruction, which would leave it stale"
+                )
+            for number, term in _cut_write(i, variables[str(i["name"])]):
+                if 2 * number + 2 > len(packet):
+                    raise _unsupported("writes past the end of the frame")
+                constant = int.from_bytes(packet[2 * number : 2 * number + 2], "big")
+                before = words.get(number, _Word(constant, ()))
+                older = (t._replace(mask=t.mask & ~term.mask) for t in before.terms)
+                terms = (*(t for t in older if t.mask), term)
+                words[number] = _Word(before.constant & ~term.mask & 0xFFFF, terms)
+        elif i["type"] != "flow_var":
             raise _unsupported(f"'{i['type']}' instructions")
-        if has_fix:
-            raise _unsupported("writes after a checksum instruction, which would leave it stale")
-        for number, term in _cut_write(i, variables[str(i["name"])]):
-            if 2 * number + 2 > len(packet):
-                raise _unsupported("writes past the end of the frame")
-            constant = int.from_bytes(packet[2 * number : 2 * number + 2], "big")
-            before = words.get(number, _Word(constant, ()))
-            kept = (t._replace(mask=t.mask & ~term.mask) for t in before.terms)
-            terms = (*(t for t in kept if t.mask), term)
-            words[number] = _Word(before.constant & ~term.mask & 0xFFFF, terms)
-    return dict(sorted(words.items()))
+    return dict(sorted(words.items())), fixes
 
 
 def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Term]]:
@@ -274,9 +271,9 @@ def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Te
         stores = [(source, offset, cast, int(i["shift"]), int(i["mask"]) & (1 << 8 * cast) - 1)]
     elif size <= 4:
         stores = [(name, offset, size, 0, (1 << 8 * size) - 1)]
-    elif add:
-        raise _unsupported("additions to 8-octet variables")
     else:
+        if add:
+            raise _unsupported("additions to 8-octet variables")
         stores = [(name + _HIGH, offset, 4, 0, _U32), (name, offset + 4, 4, 0, _U32)]
     for source, at, cast, shift, mask in stores:
         for word in range(at // 2, (at + cast + 1) // 2):
@@ -310,9 +307,7 @@ def _compile_checksums(
 ) -> Iterator[_ChecksumWord]:
     """Yield the checksums that one instruction (and the NIC) computes."""
 
-    def covering(
-        at: int, covered: Sequence[int], extra: int = 0, udp: bool = False
-    ) -> _ChecksumWord:
+    def cover(at: int, covered: Sequence[int], extra: int = 0, udp: bool = False) -> _ChecksumWord:
         if at % 2 or any(octet % 2 for octet in covered):
             raise _unsupported("headers at odd offsets")
         octets = [octet for octet in covered if octet != at]
@@ -320,24 +315,22 @@ def _compile_checksums(
         parts = tuple(octet // 2 for octet in octets if octet // 2 in words)
         return _ChecksumWord(at // 2, fold(extra + sum_words(fixed)), parts, udp)
 
-    def ipv4(start: int) -> _ChecksumWord:
-        return covering(start + 10, range(start, start + 4 * (packet[start] & 15), 2))
-
-    padded = packet
-    if i["type"] == "fix_checksum_ipv4":
-        yield ipv4(int(i["pkt_offset"]))
-        return
-    if i["type"] != "fix_checksum_hw" or i["l4_type"] not in (L4_UDP, L4_TCP):
+    padded, is_hardware = packet, i["type"] == "fix_checksum_hw"
+    if i["type"] != "fix_checksum_ipv4" and (
+        not is_hardware or i["l4_type"] not in (L4_UDP, L4_TCP)
+    ):
         raise _unsupported("checksums other than IPv4's, UDP's and TCP's")
-    l3, udp = int(i["l2_len"]), i["l4_type"] == L4_UDP
-    l4, version = l3 + int(i["l3_len"]), packet[l3] >> 4
-    if version == 4:
-        yield ipv4(l3)
-    at = l4 + 4 if udp else l3 + (2 if version == 4 else 4)
-    length = int.from_bytes(packet[at : at + 2], "big")
-    end = length + (l4 if udp else l3 if version == 4 else l3 + 40)
-    padded = packet[:end] + b"\0" * (end % 2) + packet[end:]
-    addresses = Network(version, l3).addresses
-    covered = [*range(addresses.start, addresses.stop, 2), *range(l4, end, 2)]
-    extra = end - l4 + (PROTOCOL_UDP if udp else PROTOCOL_TCP)
-    yield covering(l4 + (6 if udp else 16), covered, extra, udp)
+    l3 = int(i["l2_len"] if is_hardware else i["pkt_offset"])
+    version = packet[l3] >> 4
+    if version == 4 or not is_hardware:
+        yield cover(l3 + 10, range(l3, l3 + 4 * (packet[l3] & 15), 2))
+    if is_hardware:
+        l4, udp = l3 + int(i["l3_len"]), i["l4_type"] == L4_UDP
+        at = l4 + 4 if udp else l3 + (2 if version == 4 else 4)
+        end = int.from_bytes(packet[at : at + 2], "big")
+        end += l4 if udp else l3 if version == 4 else l3 + 40
+        padded = packet[:end] + b"\0" * (end % 2) + packet[end:]
+        addresses = Network(version, l3).addresses
+        covered = [*range(addresses.start, addresses.stop, 2), *range(l4, end, 2)]
+        extra = end - l4 + (PROTOCOL_UDP if udp else PROTOCOL_TCP)
+        yield cover(l4 + (6 if udp else 16), covered, extra, udp)
