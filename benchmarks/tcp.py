@@ -60,8 +60,8 @@ from v6t.profiles.tcp.http import (
     MOST_OCTETS,
     OPENING_OCTETS,
     VERSION,
-    in_segments,
-    response,
+    build_response,
+    split_into_segments,
 )
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
@@ -277,7 +277,7 @@ def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int
     """Return the connections a second for whose opening and objects the medium has room."""
     opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
-    octets = sum(each + len(part) for part in in_segments(response(object_octets)))
+    octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
     return max(1, min(opened, int(line_rate_bps / (8 * octets))))
 
 

@@ -353,10 +353,13 @@ def check_zone(plugin: Technology) -> Rows:
         yield "zone", True, "it is of queries, and has no zone"
         return
     numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
-    addresses = zone.addresses(numbers)
+    addresses = zone.list_addresses(numbers)
     unique = len(sort_unique(addresses)) == len(numbers)
     yield "zone", not unique, "two names spell the same address"
-    records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
+    records, own = (
+        zone.list_expected_records(addresses, 0.0),
+        zone.list_expected_records(addresses, 1.0),
+    )
     message = (
         "a record of a name's own equals the one the device makes: they cannot be distinguished"
     )

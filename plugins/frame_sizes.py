@@ -127,7 +127,7 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
         pair: returns the technology's sizes for a listed one.
     """
     counts: Counter[FramePair] = Counter()
-    for size, count in mixes.parts(text):
+    for size, count in mixes.parse_mix(text):
         larger, smaller = range(size, size + NEAR), range(size - 1, size - NEAR, -1)
         for octets in (*larger, *smaller):
             with suppress(UsageError):

@@ -20,7 +20,7 @@ from v6t.packets.headers import PROTOCOL_TCP, PROTOCOL_UDP
 from v6t.packets.walker import Network, locate_headers
 from v6t.profiles import lcg
 from v6t.profiles.compiler.instructions import L4_TCP, L4_UDP
-from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
     expanders = [Expander(s) for s in streams.streams]
     weights = [s.weight for s in streams.streams]
     for start in range(first, first + count, BLOCK):
-        which, index = order_with_index(weights, start, min(BLOCK, first + count - start))
+        which, index = list_classes_with_index(weights, start, min(BLOCK, first + count - start))
         batches = {}
         for stream in sort_unique(which):
             numbers = index[which == stream]

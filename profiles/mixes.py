@@ -12,11 +12,11 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import MIN_FRAME_OCTETS
-from v6t.profiles.compiler.schedule import order
+from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.model import FramePair
 
 WORD = "imix"
-"""First word of a mix, where other frame sizes have a number."""
+"""First word of a mix."""
 NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
 MOST_SIZES = 16
@@ -62,7 +62,7 @@ class FrameMix:
     @property
     def label(self) -> str:
         """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
-        return label_of(self.mix)
+        return format_mix(self.mix)
 
     def _mean(self, side: str) -> float:
         octets = sum(getattr(pair, side) * count for pair, count in self.pairs)
@@ -73,19 +73,19 @@ Sizes = FramePair | FrameMix
 """Frame sizes of a point."""
 
 
-def listed_sizes(sizes: Sizes) -> dict[str, Any]:
+def sizes_to_json(sizes: Sizes) -> dict[str, Any]:
     """Return sizes as records hold them: octets on both sides, and the mix if it is one."""
     fields: dict[str, Any] = {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4}
     return fields if sizes.mix is None else {**fields, "mix": sizes.mix}
 
 
-def sizes_label(listed: Mapping[str, Any]) -> str:
-    """Format what :func:`listed_sizes` returns: ``"104/64"``, or the mix."""
+def format_sizes(listed: Mapping[str, Any]) -> str:
+    """Format what :func:`sizes_to_json` returns: ``"104/64"``, or the mix."""
     mix = listed.get("mix")
-    return label_of(mix) if mix else f"{listed['ipv6']}/{listed['ipv4']}"
+    return format_mix(mix) if mix else f"{listed['ipv6']}/{listed['ipv4']}"
 
 
-def sequence_of(mix: str) -> str:
+def describe_sequence(mix: str) -> str:
     """Describe the order of a mix within one class as in RFC 6985, sections 5 and 6.3."""
     listed = [part.rpartition("x") for part in mix.split(",")]
     counts = [int(count) for *_, count in listed]
@@ -100,26 +100,26 @@ def sequence_of(mix: str) -> str:
     )
     if frames > LONGEST_GENOME:
         return f"{table} octets; {rule} (RFC 6985 section 6.3)"
-    genome = "".join(letters[which] for which in order(counts, 0, frames))
+    genome = "".join(letters[which] for which in list_classes(counts, 0, frames))
     return f"CUSTOM IMIX - {genome} ({table} octets; {rule}; RFC 6985 section 5)"
 
 
-def label_of(mix: str) -> str:
+def format_mix(mix: str) -> str:
     """Format :attr:`FrameMix.mix` for people."""
     return f"{WORD} {mix.replace(',', ' ')}"
 
 
 def is_mix(text: str) -> bool:
-    """Return whether a text is a mix, not a number of octets."""
+    """Return whether a text is a mix and not a number of octets."""
     return text.strip().lower().startswith(WORD)
 
 
-def canonical(text: str) -> str:
+def normalize_mix(text: str) -> str:
     """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``."""
-    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parts(text))}"
+    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parse_mix(text))}"
 
 
-def parts(text: str) -> tuple[tuple[int, int], ...]:
+def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
     """Return the sizes of a mix, each with its frames in one round.
 
     Args:

@@ -37,7 +37,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     from v6t.core.runs.plan import plan
     from v6t.core.runs.wording import duration
     from v6t.drivers.duts.capabilities import find_capabilities
-    from v6t.profiles.mixes import sizes_label
+    from v6t.profiles.mixes import format_sizes
 
     planned = plan(bound)
     commands = plan_text(*plan_without_device(bound)) if bound.driver.configures else ""
@@ -47,7 +47,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     run = bound.settings
     print(f"{run.plugin} with the {run.tester.kind} tester, {run.dut.driver} device")
     for point in planned.points:
-        sizes = sizes_label(point.frame_sizes)
+        sizes = format_sizes(point.frame_sizes)
         print(
             f"  {sizes:>9} octets, {point.mode}, {point.benchmark}: {point.trials} trials, about "
             f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "

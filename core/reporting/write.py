@@ -41,7 +41,7 @@ def load(path: Path) -> RunData:
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
     from v6t.core.runs.results_file import read_results, records_of
-    from v6t.profiles.mixes import sequence_of
+    from v6t.profiles.mixes import describe_sequence
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -71,7 +71,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        mix_sequences={mix: sequence_of(mix) for mix in mixes},
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **of_plugin,
     )
 

@@ -25,7 +25,7 @@ from v6t.profiles.compiler.flow_variables import (
     trailing_zeros,
 )
 from v6t.profiles.compiler.random_draws import split_uniform
-from v6t.profiles.compiler.schedule import counts, first_positions
+from v6t.profiles.compiler.schedule import count_frames, find_first_positions
 from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import (
     Kind,
@@ -85,10 +85,10 @@ def compile_traffic(
             f"a rate of {rate_fps} frames per second is not positive", code="out-of-range"
         )
     weights = [c.weight for c in classes]
-    shares = [None] * len(classes) if frames is None else counts(weights, frames)
+    shares = [None] * len(classes) if frames is None else count_frames(weights, frames)
     streams = []
     drawn: dict[str, int] = {}
-    numbered = zip(classes, first_positions(weights), shares, strict=True)
+    numbered = zip(classes, find_first_positions(weights), shares, strict=True)
     for stream_id, (traffic_class, position, share) in enumerate(numbered, first_stream_id):
         name, weight = traffic_class.name, traffic_class.weight
         seed = _derive_seed(traffic.seed, stream_id)

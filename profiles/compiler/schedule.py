@@ -1,12 +1,9 @@
 """How the classes of a traffic alternate: m of n frames, spread evenly (RFC 8219, section 5).
 
-Class ``c`` of weight ``w`` has its frame number ``k`` of each period at ``(k + 1/2) / w`` of the
-period; all frames sorted by that time are the order (equal times: the earlier class first). So the
-background of 9:1 comes every tenth frame, and any number of frames from the start holds each
-class's share to within the number of classes.
-
-All functions raise UsageError if a weight is negative, all are zero, or the period is longer than
-:data:`MAX_PERIOD` frames.
+Frame number ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period; at equal times
+the earlier class is first. So any number of frames from the start holds each class's share to within
+the number of classes. All functions raise UsageError if a weight is negative, all are zero, or the
+period is longer than :data:`MAX_PERIOD` frames.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ MAX_PERIOD = 1 << 22
 """Longest period in frames: one period is kept in memory."""
 
 
-def counts(weights: Sequence[int], total: int) -> list[int]:
+def count_frames(weights: Sequence[int], total: int) -> list[int]:
     """Return the frames of each class among the first ``total`` of the order."""
     reduced = _reduce(weights)
     if total < 0:
@@ -40,12 +37,12 @@ def counts(weights: Sequence[int], total: int) -> list[int]:
     return [periods * w + int((head == c).sum()) for c, w in enumerate(reduced)]
 
 
-def order(weights: Sequence[int], first: int, count: int) -> Classes:
+def list_classes(weights: Sequence[int], first: int, count: int) -> Classes:
     """Return the class ``(count,)`` of frames from ``first`` on, as an index into ``weights``."""
-    return order_with_index(weights, first, count)[0]
+    return list_classes_with_index(weights, first, count)[0]
 
 
-def order_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
+def list_classes_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
     """Return the class of each frame and its number within that class, both ``(count,)``."""
     import numpy as np
 
@@ -56,7 +53,7 @@ def order_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Cl
     return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
 
 
-def positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
+def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
     """Return the places in the order of frames ``(n,)`` of one class, given by number."""
     import numpy as np
 
@@ -66,7 +63,7 @@ def positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
     return periods * sum(reduced) + places[rest]
 
 
-def first_positions(weights: Sequence[int]) -> list[int]:
+def find_first_positions(weights: Sequence[int]) -> list[int]:
     """Return the place of the first frame of each class; 0 for a class of weight 0."""
     reduced = _reduce(weights)
     classes, _ = _period(reduced)

@@ -14,7 +14,7 @@ from scapy.utils import RawPcapReader
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.expand import BLOCK, Expander, expand_set
 from v6t.profiles.exports import to_stl_json
 from v6t.profiles.model import Kind, Variable
@@ -195,7 +195,7 @@ def test_sets_come_in_sending_order(name, direction):
     streams = mape_set(name, direction)
     count = BLOCK + 300
     got = list(expand_set(streams, 0, count))
-    which, index = order_with_index([s.weight for s in streams.streams], 0, count)
+    which, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
     machines = [Machine(s).frames() for s in streams.streams]
     for k in range(300):
         assert got[k] == next(machines[which[k]])[0]
