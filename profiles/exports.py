@@ -24,7 +24,7 @@ from v6t.packets.trailer import Checksum
 from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import TemplateLayout, final_checksum, locate_fields
+from v6t.profiles.template import TemplateLayout, locate_fields
 
 _EXTRA = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
@@ -111,10 +111,7 @@ def from_stl_json(text: str) -> StreamSet:
         streams = []
         for trex in json.loads(text):
             extra = trex.pop(_EXTRA)
-            if "checksum" in extra:
-                checksum = Checksum(**extra["checksum"]) if extra["checksum"] else None
-            else:  # a file of an earlier version
-                checksum = final_checksum(_dissect(trex)[1])
+            checksum = extra["checksum"] and Checksum(**extra["checksum"])
             name, role, notes = str(trex["name"]), Role(extra["role"]), tuple(extra["notes"])
             numbers = int(extra["stream_id"]), int(extra["weight"])
             streams.append(Stream(name, role, *numbers, trex, checksum, notes))
