@@ -17,16 +17,15 @@ from v6t.tests.expect import expect_error
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 
 
-def test_nine_to_one_over_a_million_frames():  # A26
+def test_nine_to_one_over_a_million_frames():
     assert count_frames([9, 1], 10**6) == [900_000, 100_000]
     assert np.bincount(list_classes([9, 1], 0, 10**6)).tolist() == [900_000, 100_000]
 
 
-def test_background_never_bursts():  # GEN-14
-    places = np.flatnonzero(list_classes([9, 1], 0, 1000) == 1)
-    assert set(np.diff(places)) == {10}
-    places = np.flatnonzero(list_classes([3, 2], 0, 1000) == 1)
-    assert set(np.diff(places)) == {2, 3}
+@pytest.mark.parametrize(("weights", "distances"), [([9, 1], {10}), ([3, 2], {2, 3})])
+def test_background_never_bursts(weights, distances):
+    places = np.flatnonzero(list_classes(weights, 0, 1000) == 1)
+    assert set(np.diff(places)) == distances
 
 
 @given(WEIGHTS, st.integers(0, 500))
@@ -68,17 +67,16 @@ def test_first_frame_of_each_class():
     assert find_first_positions([0, 1]) == [0, 0]
 
 
-@pytest.mark.parametrize("weights", [[], [0, 0], [-1, 2]])
-def test_shares_that_are_none(weights):
-    with expect_error("invalid-traffic-model"):
-        list_classes(weights, 0, 1)
-
-
-def test_a_period_that_does_not_fit_in_memory_is_refused():
-    with expect_error("out-of-range"):
-        count_frames([10**9 + 7, 1], 10)
-
-
-def test_a_negative_number_of_frames():
-    with expect_error("out-of-range", mentions="-1"):
-        count_frames([1], -1)
+@pytest.mark.parametrize(
+    ("weights", "frames", "code"),
+    [
+        ([], 1, "invalid-traffic-model"),
+        ([0, 0], 1, "invalid-traffic-model"),
+        ([-1, 2], 1, "invalid-traffic-model"),
+        ([10**9 + 7, 1], 10, "out-of-range"),  # a period that does not fit in memory
+        ([1], -1, "out-of-range"),
+    ],
+)
+def test_invalid_shares_and_numbers_are_rejected(weights, frames, code):
+    with expect_error(code):
+        count_frames(weights, frames)

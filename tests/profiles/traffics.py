@@ -62,11 +62,11 @@ def bind(layers, variables, bindings):
     return tuple(layers)
 
 
-def single(variables, bindings, layers=OVER_SIX, frame_size=128, name="fg", **keys):
+def single(variables, bindings, layers=OVER_SIX, frame_size=128):
     """A class whose variables are drawn in the given order."""
     order = tuple(v.name for v in variables)
     made = bind(layers, variables, bindings)
-    return TrafficClass(name, Role.FOREGROUND, made, frame_size, draw_order=order, **keys)
+    return TrafficClass("fg", Role.FOREGROUND, made, frame_size, draw_order=order)
 
 
 MAPE_BINDINGS = (
