@@ -44,7 +44,7 @@ def convert_quantity(name: str, text: str) -> str:
     scales, unit = _SCALES, Fraction(1)
     pattern, _ = _RATES.get(ending, (_COUNT, ""))
     if ending in _UNITS:
-        scales, unit = _times(name), _SECONDS[ending]
+        scales, unit = _list_time_units(name), _SECONDS[ending]
         pattern = re.compile(_NUMBER + f"({'|'.join(scales)})")
     match = pattern.fullmatch(text)
     if match is None:
@@ -57,7 +57,7 @@ def describe_quantity(name: str, text: str, *, whole: bool) -> str:
     """Return a hint at valid values of a setting for which a text was written; may be empty."""
     ending = name.rpartition("_")[2]
     if ending in _UNITS:
-        known = ", ".join(_times(name))
+        known = ", ".join(_list_time_units(name))
         return f"write {_UNITS[ending]}, or a number with one unit of {known}: 90s, 1.5min"
     if ending in _RATES:
         return f"write {_RATES[ending][1]}"
@@ -71,5 +71,5 @@ def is_bit_rate(text: str) -> bool:
     return _BITS.fullmatch(text) is not None
 
 
-def _times(name: str) -> dict[str, Fraction]:
+def _list_time_units(name: str) -> dict[str, Fraction]:
     return _MINUTES if name.endswith("duration_s") else _SECONDS

@@ -74,7 +74,7 @@ class StrictModel(DescribedModel):
         if isinstance(value, str) and info.field_name and _is_number(cls, info.field_name):
             value = convert_quantity(info.field_name, value)
         if isinstance(value, Mapping) and info.field_name:
-            value = _complete(value, _default_model(cls, info.field_name))
+            value = _complete(value, _find_default_model(cls, info.field_name))
         typed = handler(value)
         errors = [] if typed is value else _find_conversions(value, typed, ())
         if errors:
@@ -91,7 +91,7 @@ def _is_number(model: type[BaseModel], name: str) -> bool:
 
 
 @cache
-def _default_model(model: type[BaseModel], name: str) -> StrictModel | None:
+def _find_default_model(model: type[BaseModel], name: str) -> StrictModel | None:
     """Return the default of a field if it is a model."""
     field = model.model_fields[name]
     if field.default_factory_takes_validated_data:

@@ -57,7 +57,7 @@ from v6t.procedures.stateful.tcp_capacity import (
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
-    MOST_OCTETS,
+    MAX_OBJECT_OCTETS,
     OPENING_OCTETS,
     VERSION,
     build_response,
@@ -330,7 +330,9 @@ S = TypeVar("S", bound=StrictModel)
 class TcpSettings(StrictModel):
     """Connections of TCP (RFC 8219 section 8, RFC 3511 sections 5.2 and 5.3)."""
 
-    object_octets: Annotated[int, Flag("--object-size")] = Field(default=64, ge=1, le=MOST_OCTETS)
+    object_octets: Annotated[int, Flag("--object-size")] = Field(
+        default=64, ge=1, le=MAX_OBJECT_OCTETS
+    )
     """Size of the object that every connection asks for [octets]."""
     timeout_s: float = Field(default=1.0, gt=0, le=60)
     """A SYN and a request must be answered within [s]."""

@@ -136,7 +136,7 @@ class BitLayout:
         constant = self.constant
         copies: list[BitCopy] = []
         for copy in self.copies:
-            inner = layouts.get(copy.variable) or variable_layout(
+            inner = layouts.get(copy.variable) or make_variable_layout(
                 copy.variable, self.variables[copy.variable]
             )
             variables |= inner.variables
@@ -200,7 +200,7 @@ class BitLayout:
         return inverses
 
 
-def variable_layout(name: str, width: int) -> BitLayout:
+def make_variable_layout(name: str, width: int) -> BitLayout:
     """Return a layout of one variable that fills the field."""
     return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
 

@@ -246,7 +246,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
         # a header that arrived with a wrong checksum must not be given a right one
         fits = pair.has_valid_checksums(frames)
         changed = np.zeros(len(rows), dtype=bool)
-        for rule in pair.rules(policy, sent[rows]):
+        for rule in pair.list_rules(policy, sent[rows]):
             values, right = rule.bits.read(headers), rule.bits.read(wanted)
             good = rule.allows(values)
             behaviors += rule.count_behaviors(values, good)
@@ -268,7 +268,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
 def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> str:
     """Describe the first field of one frame whose value is not allowed; an empty string if there is none."""
     for _, pair in _group_alike(sent, expected):
-        for rule in pair.rules(policy, sent):
+        for rule in pair.list_rules(policy, sent):
             value = rule.bits.read(pair.view_expected(received))
             if not rule.allows(value)[0]:
                 return rule.describe(int(value[0]))
@@ -336,16 +336,16 @@ class _FramePair(NamedTuple):
             rows &= (reference[:, field] == list(only.to_bytes(2, "big"))).all(axis=1)
         frames[rows, field] = reference[rows, field]
 
-    def rules(self, policy: HeaderPolicy, sent: U8) -> Sequence[FieldRule]:
+    def list_rules(self, policy: HeaderPolicy, sent: U8) -> Sequence[FieldRule]:
         """Return the rules of what the device did to these packets."""
         before, after = (h.limit - h.start for h in (self.sent, self.header))
         change = classify_change((self.old, before), (self.new, after))
         if change is Change.PUT_IN:
-            return _encapsulation_rules(policy, sent, self)
+            return _list_encapsulation_rules(policy, sent, self)
         if change is Change.TAKEN_OUT:
-            return _decapsulation_rules(policy, sent, self)
+            return _list_decapsulation_rules(policy, sent, self)
         if change is Change.TRANSLATED or policy.retranslated:
-            return _translation_rules(policy, sent, self)
+            return _list_translation_rules(policy, sent, self)
         return ()
 
 
@@ -359,7 +359,9 @@ def _group_alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _Fr
                 yield rows[part], _FramePair(before[0], after[0], headers)
 
 
-def _encapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
+def _list_encapsulation_rules(
+    policy: HeaderPolicy, sent: U8, pair: _FramePair
+) -> Sequence[FieldRule]:
     version, inner = pair.new, pair.view_sent(sent)
     dscp, ecn = _DSCP[pair.old].read(inner), _ECN[pair.old].read(inner)
     marks = {_INNER: ecn, "zero": np.zeros_like(ecn), _RESET: np.where(ecn == _CE, _ECT0, ecn)}
@@ -367,21 +369,23 @@ def _encapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Se
         "allowed": (_INNER, "zero"), "copied": (_INNER,), "zero": ("zero",), "reset": (_RESET,),
     }[policy.outer_ecn]  # fmt: skip
     rules = [
-        _choice("outer DSCP", _DSCP[version], policy.outer_dscp, dscp, _INNER),
-        _rule("outer ECN", _ECN[version], marks, allowed, (_INNER, _RESET)),
+        _make_choice_rule("outer DSCP", _DSCP[version], policy.outer_dscp, dscp, _INNER),
+        _make_rule("outer ECN", _ECN[version], marks, allowed, (_INNER, _RESET)),
     ]
     if not policy.tunnel_hop_limit:
         rules.append(FieldRule(f"outer {_HOPS_NAME[version]}", _HOPS[version], {}, 1))
     if version == 6:
-        return [*rules, _free("outer flow label", _LABEL, policy.flow_label)]
+        return [*rules, _make_free_rule("outer flow label", _LABEL, policy.flow_label)]
     return [
         *rules,
-        _free("outer identification", _IDENTIFICATION, policy.identification),
-        _free("outer DF", _DF, "allowed"),
+        _make_free_rule("outer identification", _IDENTIFICATION, policy.identification),
+        _make_free_rule("outer DF", _DF, "allowed"),
     ]
 
 
-def _decapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
+def _list_decapsulation_rules(
+    policy: HeaderPolicy, sent: U8, pair: _FramePair
+) -> Sequence[FieldRule]:
     version = pair.new
     inner, outer = view(sent, IP[version], pair.sent.end), pair.view_sent(sent)
     dscp = {"kept": _DSCP[version].read(inner), _OUTER: _DSCP[pair.old].read(outer)}
@@ -392,40 +396,46 @@ def _decapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Se
     kept = {"allowed": ("kept", _OUTER), "kept": ("kept",), "copied": (_OUTER,)}[policy.inner_dscp]
     allowed = {"rfc6040": _RFC6040, "rfc3168": _RFC3168, "kept": "kept"}[policy.inner_ecn]
     return [
-        _rule("inner DSCP", _DSCP[version], dscp, kept),
-        _rule("inner ECN", _ECN[version], marks, (allowed,), (_RFC6040, _RFC3168)),
+        _make_rule("inner DSCP", _DSCP[version], dscp, kept),
+        _make_rule("inner ECN", _ECN[version], marks, (allowed,), (_RFC6040, _RFC3168)),
     ]
 
 
-def _translation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
+def _list_translation_rules(
+    policy: HeaderPolicy, sent: U8, pair: _FramePair
+) -> Sequence[FieldRule]:
     version, header = pair.new, pair.view_sent(sent)
     octet = _OCTET[pair.old].read(header)
     copied = f"copied from the {_OCTET_NAME[pair.old]}"
     name, bits = _OCTET_NAME[version], _OCTET[version]
-    rules = [_choice(name, bits, policy.traffic_class, octet, copied)]
+    rules = [_make_choice_rule(name, bits, policy.traffic_class, octet, copied)]
     if version == 6:
-        label = _free("flow label", _LABEL, policy.flow_label)
+        label = _make_free_rule("flow label", _LABEL, policy.flow_label)
         return [*rules, label] if pair.old == 4 else rules
     if pair.old == 6 and header["nh"][0] == _FRAGMENT:
         return rules
-    rules.append(_free("identification", _IDENTIFICATION, policy.identification))
+    rules.append(_make_free_rule("identification", _IDENTIFICATION, policy.identification))
     if policy.dont_fragment == "either":
         clear = np.zeros_like(octet)
         rules.append(FieldRule("DF", _DF, {"clear": clear, "set": clear + 1}))
     return rules
 
 
-def _choice(name: str, bits: HeaderBits, policy: Dscp, copied: I64, words: str) -> FieldRule:
+def _make_choice_rule(
+    name: str, bits: HeaderBits, policy: Dscp, copied: I64, words: str
+) -> FieldRule:
     """Return the rule of a field that is copied, zero, or configured."""
     behaviors = {words: copied, "zero": np.zeros_like(copied)}
     if isinstance(policy, int):
         always = f"always {policy}"
-        return _rule(name, bits, {**behaviors, always: np.full_like(copied, policy)}, (always,))
+        return _make_rule(
+            name, bits, {**behaviors, always: np.full_like(copied, policy)}, (always,)
+        )
     allowed = {"allowed": (words, "zero"), "copied": (words,), "zero": ("zero",)}[policy]
-    return _rule(name, bits, behaviors, allowed)
+    return _make_rule(name, bits, behaviors, allowed)
 
 
-def _rule(
+def _make_rule(
     name: str,
     bits: HeaderBits,
     behaviors: Mapping[str, I64],
@@ -437,7 +447,7 @@ def _rule(
     return FieldRule(name, bits, {name: behaviors[name] for name in allowed}, None, alternatives)
 
 
-def _free(name: str, bits: HeaderBits, policy: str) -> FieldRule:
+def _make_free_rule(name: str, bits: HeaderBits, policy: str) -> FieldRule:
     """Return the rule of a field with any value, unless a device always writes 0."""
     zero = {"zero": np.zeros(1, dtype=np.int64)}
     return FieldRule(name, bits, zero, 0 if policy == "allowed" else None)

@@ -40,7 +40,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import build
+from v6t.profiles.template import build_template
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
@@ -423,7 +423,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 def _check_variables(described: TrafficClass, frames: U8) -> Rows:
     """Check that fields hold their variables' bits, and that no value is out of bounds."""
-    layout = build(described.layers, described.frame_size).layout
+    layout = build_template(described.layers, described.frame_size).layout
     copied = described.copied_bits()
     for variable in described.drawn_variables():
         known: dict[int, U8] = {}

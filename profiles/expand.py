@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Values = dict[str, U32]
     Instruction = Mapping[str, Any]
 
-BLOCK = 2048
+BLOCK_FRAMES = 2048
 """Frames computed at a time: the working set stays in the cache."""
 _U32 = 0xFFFFFFFF
 _HIGH = "/high"
@@ -79,8 +79,8 @@ class Expander:
         """
         if out is None:
             out = np.empty((count, self.length), dtype=np.uint8)
-        for start in range(0, count, BLOCK):
-            size = min(BLOCK, count - start)
+        for start in range(0, count, BLOCK_FRAMES):
+            size = min(BLOCK_FRAMES, count - start)
             self._write_block(first + start, size, out[start : start + size])
         return out
 
@@ -106,8 +106,10 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
     """Yield frames of all streams of a set in sending order, as one core sends them."""
     expanders = [Expander(s) for s in streams.streams]
     weights = [s.weight for s in streams.streams]
-    for start in range(first, first + count, BLOCK):
-        which, index = list_classes_with_index(weights, start, min(BLOCK, first + count - start))
+    for start in range(first, first + count, BLOCK_FRAMES):
+        which, index = list_classes_with_index(
+            weights, start, min(BLOCK_FRAMES, first + count - start)
+        )
         batches = {}
         for stream in sort_unique(which):
             numbers = index[which == stream]
@@ -130,13 +132,13 @@ class _Draws:
                 continue
             size = int(v["size"])
             if size > 4 or v.get("value_list"):
-                raise _unsupported("8-octet random variables and random lists")
+                raise _make_unsupported_error("8-octet random variables and random lists")
             columns = range(draws, draws + (1 if size <= 2 else 2))
             draws = columns.stop
             low, high = int(v["min_value"]), int(v["max_value"])
             self._plans.append((name, columns, low, high - low + 1))
         self._per_frame = draws
-        self._multipliers, self._increments = lcg.tables(draws, BLOCK)
+        self._multipliers, self._increments = lcg.make_tables(draws, BLOCK_FRAMES)
 
     def values(self, first: int, count: int) -> Values:
         """Return the values ``(count,)`` of frames from ``first`` on, by variable."""
@@ -160,7 +162,7 @@ class _Draws:
         return out
 
 
-def _unsupported(subject: str) -> UsageError:
+def _make_unsupported_error(subject: str) -> UsageError:
     return UsageError(f"the expander does not support {subject}", code="expander-unsupported")
 
 
@@ -182,7 +184,7 @@ def _build_counter(variable: Instruction, core: int, cores: int) -> Callable[[in
         start = int(variable.get("init_value", high if sign < 0 else low)) - low
     stride = sign * step * cores % span
     # steps of eight octets would not fit 64 bits when multiplied
-    numbers = np.arange(BLOCK, dtype=np.int64 if stride < 1 << 50 else object)
+    numbers = np.arange(BLOCK_FRAMES, dtype=np.int64 if stride < 1 << 50 else object)
     ramp = (numbers * stride % span).astype(np.int64)
 
     def values(first: int, count: int) -> I64:
@@ -243,19 +245,19 @@ def _compile_words(
             fixes.append(i)
         elif i["type"] in ("write_flow_var", "write_mask_flow_var"):
             if fixes:
-                raise _unsupported(
+                raise _make_unsupported_error(
                     "writes after a checksum instruction, which would leave it stale"
                 )
             for number, term in _cut_write(i, variables[str(i["name"])]):
                 if 2 * number + 2 > len(packet):
-                    raise _unsupported("writes past the end of the frame")
+                    raise _make_unsupported_error("writes past the end of the frame")
                 constant = int.from_bytes(packet[2 * number : 2 * number + 2], "big")
                 before = words.get(number, _Word(constant, ()))
                 older = (t._replace(mask=t.mask & ~term.mask) for t in before.terms)
                 terms = (*(t for t in older if t.mask), term)
                 words[number] = _Word(before.constant & ~term.mask & 0xFFFF, terms)
         elif i["type"] != "flow_var":
-            raise _unsupported(f"'{i['type']}' instructions")
+            raise _make_unsupported_error(f"'{i['type']}' instructions")
     return dict(sorted(words.items())), fixes
 
 
@@ -263,7 +265,7 @@ def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Te
     """Yield the terms of a write, cut at word boundaries, each with the number of its word."""
     name, size = str(i["name"]), int(variable["size"])
     if not i.get("is_big_endian", True) or variable.get("next_var"):
-        raise _unsupported("little-endian writes and dependent variables")
+        raise _make_unsupported_error("little-endian writes and dependent variables")
     add, offset = int(i.get("add_value", 0)), int(i["pkt_offset"])
     if i["type"] == "write_mask_flow_var":
         cast = int(i["pkt_cast_size"])
@@ -273,7 +275,7 @@ def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Te
         stores = [(name, offset, size, 0, (1 << 8 * size) - 1)]
     else:
         if add:
-            raise _unsupported("additions to 8-octet variables")
+            raise _make_unsupported_error("additions to 8-octet variables")
         stores = [(name + _HIGH, offset, 4, 0, _U32), (name, offset + 4, 4, 0, _U32)]
     for source, at, cast, shift, mask in stores:
         for word in range(at // 2, (at + cast + 1) // 2):
@@ -309,7 +311,7 @@ def _compile_checksums(
 
     def cover(at: int, covered: Sequence[int], extra: int = 0, udp: bool = False) -> _ChecksumWord:
         if at % 2 or any(octet % 2 for octet in covered):
-            raise _unsupported("headers at odd offsets")
+            raise _make_unsupported_error("headers at odd offsets")
         octets = [octet for octet in covered if octet != at]
         fixed = b"".join(padded[octet : octet + 2] for octet in octets if octet // 2 not in words)
         parts = tuple(octet // 2 for octet in octets if octet // 2 in words)
@@ -319,7 +321,7 @@ def _compile_checksums(
     if i["type"] != "fix_checksum_ipv4" and (
         not is_hardware or i["l4_type"] not in (L4_UDP, L4_TCP)
     ):
-        raise _unsupported("checksums other than IPv4's, UDP's and TCP's")
+        raise _make_unsupported_error("checksums other than IPv4's, UDP's and TCP's")
     l3 = int(i["l2_len"] if is_hardware else i["pkt_offset"])
     version = packet[l3] >> 4
     if version == 4 or not is_hardware:

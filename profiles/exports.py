@@ -21,7 +21,11 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.trailer import Checksum
-from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
+from v6t.profiles.compiler.instructions import (
+    MAX_VARIABLE_OCTETS,
+    count_variable_octets,
+    locate_change,
+)
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import TemplateLayout, locate_fields
@@ -205,7 +209,7 @@ def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
     if not trex["enabled"]:
         amount = "no frame in this burst"
     yield f"  sends {rate}, {amount}, from {trex['isg']:g} us on; seed {trex['random_seed']}"
-    used = variable_octets(program)
+    used = count_variable_octets(program)
     yield f"  program: {len(program)} instructions, {used} of {MAX_VARIABLE_OCTETS} octets"
     for instruction in program:
         yield f"    {_explain_instruction(instruction, layout, sizes)}"
@@ -243,7 +247,7 @@ def _explain_values(i: Mapping[str, Any]) -> str:
 
 
 def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) -> str:
-    offset, size = touched(i, var_size)
+    offset, size = locate_change(i, var_size)
     sign = "-" if i["add_value"] < 0 else "+"
     value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")

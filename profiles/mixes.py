@@ -19,11 +19,11 @@ WORD = "imix"
 """First word of a mix."""
 NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
-MOST_SIZES = 16
-MOST_FRAMES = 10_000
-LONGEST_GENOME = 99
+MAX_SIZES = 16
+MAX_FRAMES = 10_000
+MAX_GENOME_FRAMES = 99
 """Frames of a sequence that is spelled out (RFC 6985, section 3)."""
-_PART = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
+_SIZE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def describe_sequence(mix: str) -> str:
         "of n frames of a size in a round the k-th comes at (k - 1/2)/n of it, where two fall "
         "together the one that is written first"
     )
-    if frames > LONGEST_GENOME:
+    if frames > MAX_GENOME_FRAMES:
         return f"{table} octets; {rule} (RFC 6985 section 6.3)"
     genome = "".join(letters[which] for which in list_classes(counts, 0, frames))
     return f"CUSTOM IMIX - {genome} ({table} octets; {rule}; RFC 6985 section 5)"
@@ -130,7 +130,7 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
     """
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == WORD else spec
-    matches = [_PART.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
+    matches = [_SIZE.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
     found = tuple((int(m[1]), int(m[2])) for m in matches if m)
     sizes, counts = [size for size, _ in found], [count for _, count in found]
     if len(found) < len(matches) or 0 in counts:
@@ -140,10 +140,10 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
         code = "frame-too-small"
     elif len(set(sizes)) < len(sizes):
         problem, code = "has a size twice", "duplicate"
-    elif not 2 <= len(found) <= MOST_SIZES:
-        problem, code = f"has {len(found)} sizes, not 2 to {MOST_SIZES}", "wrong-length"
-    elif sum(counts) > MOST_FRAMES * math.gcd(*counts):
-        problem, code = f"has more than {MOST_FRAMES:,} frames in a round", "out-of-range"
+    elif not 2 <= len(found) <= MAX_SIZES:
+        problem, code = f"has {len(found)} sizes, not 2 to {MAX_SIZES}", "wrong-length"
+    elif sum(counts) > MAX_FRAMES * math.gcd(*counts):
+        problem, code = f"has more than {MAX_FRAMES:,} frames in a round", "out-of-range"
     else:
         return found
     raise UsageError(

@@ -205,7 +205,7 @@ class Template:
         return Template(bytes(packet), self.layout)
 
 
-def build(layers: Iterable[Layer], frame_size: int) -> Template:
+def build_template(layers: Iterable[Layer], frame_size: int) -> Template:
     """Build a frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums.
 
     Raises:
@@ -271,7 +271,7 @@ def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
         packet[at : at + 2] = value.to_bytes(2, "big")
 
 
-def final_checksum(layout: TemplateLayout) -> Checksum | None:
+def find_final_checksum(layout: TemplateLayout) -> Checksum | None:
     """Return the innermost checksum that covers all after the headers and is kept valid.
 
     A change of covered octets that this one makes up for does not change outer sums (RFC 1624).
@@ -294,7 +294,7 @@ def _check_widths(layers: Sequence[Mapping[str, object]], layout: TemplateLayout
 
 
 def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:
-    known = _scapy_layers()
+    known = _list_scapy_layers()
     if name not in known:
         names = ", ".join(sorted(known)[:40])
         raise make_model_error(f"'{name}' is not a header layer", f"known: {names}")
@@ -315,7 +315,7 @@ def _render(packet: Any) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _scapy_layers() -> Mapping[str, type]:
+def _list_scapy_layers() -> Mapping[str, type]:
     from scapy.config import conf
 
     conf.route_autoload = conf.route6_autoload = False  # frames here say where they go

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from v6t.trials.order_statistics import nearest_rank
+from v6t.trials.order_statistics import find_nearest_rank
 
 BUCKET_BITS = 10
 """Buckets are at most one part in ``2**BUCKET_BITS`` wide."""
@@ -92,7 +92,7 @@ class Distribution:
             The value [ns]; infinity if the rank is that of a lost frame or no frame has a value.
         """
         total = self.frames + (self.lost if include_lost else 0)
-        return self.value_at_rank_ns(nearest_rank(percent, total))
+        return self.value_at_rank_ns(find_nearest_rank(percent, total))
 
     def median_ns(self, *, include_lost: bool = True) -> float:
         """Return the middle value, or the mean of the two middle values of an even number."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-def nearest_rank(percent: float, count: int) -> int:
+def find_nearest_rank(percent: float, count: int) -> int:
     """Return the rank, from 1, of a percentile: ``ceil(p/100 * n)`` (RFC 2330, section 11.3).
 
     Raises:
@@ -32,7 +32,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     """
     if not values:
         raise ValueError("a percentile needs at least one value")
-    return sorted(values)[nearest_rank(percent, len(values)) - 1]
+    return sorted(values)[find_nearest_rank(percent, len(values)) - 1]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class MedianInterval:
         return (self.high - self.low) / center if center and math.isfinite(center) else None
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> MedianInterval | None:
+def compute_median_interval(
+    values: Sequence[float], confidence: float = 0.95
+) -> MedianInterval | None:
     """Return the narrowest symmetric interval of order statistics with at least this coverage.
 
     Returns:

@@ -128,7 +128,7 @@ def _stamped(stream: Stream) -> Stream:
         return stream
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
     octets = _FIRST_OCTETS.get(version, 0)
-    if ins.variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
+    if ins.count_variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
         _mark(packet, version, l3)
     elif octets:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")

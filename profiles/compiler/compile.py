@@ -22,7 +22,7 @@ from v6t.profiles.compiler.flow_variables import (
     FlowVariable,
     FrameBits,
     Split,
-    trailing_zeros,
+    count_trailing_zeros,
 )
 from v6t.profiles.compiler.random_draws import split_uniform
 from v6t.profiles.compiler.schedule import count_frames, find_first_positions
@@ -36,7 +36,7 @@ from v6t.profiles.model import (
     make_model_error,
 )
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import Template, build, final_checksum
+from v6t.profiles.template import Template, build_template, find_final_checksum
 
 MAX_STREAMS = 128
 """Stream identifiers 0..127: they are TRex's latency packet groups."""
@@ -117,7 +117,7 @@ def compile_traffic(
             "vm": {"instructions": program},
             "flow_stats": {"enabled": False},
         }
-        ours = final_checksum(template.layout), tuple(notes), order
+        ours = find_final_checksum(template.layout), tuple(notes), order
         streams.append(Stream(name, traffic_class.role, stream_id, weight, trex, *ours))
     return StreamSet(traffic.direction, tuple(streams))
 
@@ -126,7 +126,7 @@ def _compile_class(
     traffic_class: TrafficClass, seed: int
 ) -> tuple[Template, list[ins.Instruction], list[str], int]:
     """Return template, instructions, notes and order of one class."""
-    template = build(traffic_class.layers, traffic_class.frame_size)
+    template = build_template(traffic_class.layers, traffic_class.frame_size)
     variables = traffic_class.drawn_variables()
     for variable in variables:
         _check_variable(variable)
@@ -199,7 +199,7 @@ def _write_copy(
     constants: list[tuple[int, int, int]],
 ) -> None:
     """Add the writes of a copy from each flow variable, and the bits that none supplies."""
-    carry = trailing_zeros(copy.add, variable.width)
+    carry = count_trailing_zeros(copy.add, variable.width)
     constant_bits = set(range(copy.low, copy.high))
     for flow_var in split.flow_vars:
         add = flow_var.add + (copy.add >> flow_var.low if carry < flow_var.high else 0)
@@ -241,7 +241,7 @@ def _check_variable(variable: Variable) -> None:
 def _check_limits(
     traffic_class: TrafficClass, template: Template, program: Sequence[ins.Instruction]
 ) -> None:
-    octets = ins.variable_octets(program)
+    octets = ins.count_variable_octets(program)
     if octets > ins.MAX_VARIABLE_OCTETS:
         raise make_limit_error(
             f"the variables of class '{traffic_class.name}' take {octets} octets, but a stream of "
@@ -250,7 +250,7 @@ def _check_limits(
         )
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     for instruction in program:
-        offset, size = ins.touched(instruction, sizes.get(instruction.get("name", ""), 0))
+        offset, size = ins.locate_change(instruction, sizes.get(instruction.get("name", ""), 0))
         if offset + size > ins.MAX_OFFSET:
             fields = template.layout.describe(8 * offset, 8 * (offset + size) - 1)
             raise make_limit_error(

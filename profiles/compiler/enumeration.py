@@ -22,10 +22,10 @@ from v6t.profiles.compiler.flow_variables import (
     BoundVariable,
     FlowVariable,
     Split,
-    list_flow_var,
+    count_trailing_zeros,
+    list_sizes,
+    make_list_flow_var,
     shuffle_range,
-    sizes_for,
-    trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
 from v6t.profiles.model import Kind, make_limit_error
@@ -67,7 +67,7 @@ def split_permutation(bound: BoundVariable) -> Split:
     if low == 0 and count == 1 << bits:
         flow_vars, text = _permute_low_bits(bound, bits)
         return Split(flow_vars, constant, (text,), 1 if bound.carry < bits else 2)
-    zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
+    zeros = min(count_trailing_zeros(low, bits), count_trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
     label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{variable.name}.{label}"
@@ -75,7 +75,7 @@ def split_permutation(bound: BoundVariable) -> Split:
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
         values = _shuffle_passes(once, zeros, bound.seed + 2)
-        above = list_flow_var(name, zeros, bits - zeros, values)
+        above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
         order = 2 if len(values) > odd else order
     elif LEAST_SHUFFLED_BITS <= zeros <= min(bound.carry, 32) and high >> zeros < 1 << 30:
@@ -110,7 +110,7 @@ def split_counter(bound: BoundVariable) -> Split:
         # count from 0 instead and add the rest when writing
         least, most, add = 0, count * step - 1, least
     if most >> 32 == 0 and bits <= 32:
-        sizes = sizes_for(most, step)
+        sizes = list_sizes(most, step)
         counter = FlowVariable(name, 0, bits, op, least, most, step, sizes=sizes, add=add)
         return Split((counter,), constant)
     if count <= MAX_LIST:
@@ -158,7 +158,7 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
         note += " on any number of cores, mixed from a shuffled list and counters"
     if bits + apart <= LISTED_BITS:
         values = shuffle_range(0, (1 << bits) - 1, bound.seed + 1)
-        return (list_flow_var(f"{name}.0", 0, bits, values),), note
+        return (make_list_flow_var(f"{name}.0", 0, bits, values),), note
     rng = np.random.default_rng(bound.seed)
     if bound.carry >= bits:
         return mix_permutation(name, bits, apart, bound.cuts, rng), note

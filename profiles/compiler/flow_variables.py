@@ -79,7 +79,7 @@ class FlowVariable:
         ones = (1 << max(place + width for _, place, width in self.supplied)) - 1
         if len(self.values):
             values = [ones - value for value in self.values]
-            return replace(self, name=name, values=values, sizes=sizes_for(ones))
+            return replace(self, name=name, values=values, sizes=list_sizes(ones))
         if self.op == "random" or self.sizes[0] == 8:
             return None
         op: Op = "dec" if self.op == "inc" else "inc"
@@ -134,7 +134,7 @@ class BoundVariable:
     def carry(self) -> int:
         """Highest bit at which the variable may be cut: additions carry from it upwards."""
         width = self.variable.width
-        return min(trailing_zeros(copy.add, width) for copy in self.copies)
+        return min(count_trailing_zeros(copy.add, width) for copy in self.copies)
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], what: str) -> Sequence[int]:
         """Return the cheapest of several ways to cut, the first of equals."""
@@ -188,23 +188,23 @@ class BoundVariable:
         for start, end in pairwise([0, *cuts, bits]):
             column = (array >> np.uint64(start)) & np.uint64((1 << end - start) - 1)
             name = f"{self.variable.name}.{start}" if cuts else self.variable.name
-            flow_vars.append(list_flow_var(name, start, end - start, column.tolist()))
+            flow_vars.append(make_list_flow_var(name, start, end - start, column.tolist()))
         return Split(tuple(reversed(flow_vars)), constant)
 
 
-def sizes_for(*values: int) -> tuple[int, ...]:
+def list_sizes(*values: int) -> tuple[int, ...]:
     """Return the sizes of 1, 2 and 4 octets that hold all values, smallest first."""
     return tuple(s for s in (1, 2, 4) if max(values) < 1 << 8 * s)
 
 
-def trailing_zeros(value: int, limit: int) -> int:
+def count_trailing_zeros(value: int, limit: int) -> int:
     """Count the zero bits at the low end of a number, at most ``limit``."""
     return min((value & -value).bit_length() - 1 if value else limit, limit)
 
 
-def list_flow_var(name: str, low: int, width: int, values: Sequence[int]) -> FlowVariable:
+def make_list_flow_var(name: str, low: int, width: int, values: Sequence[int]) -> FlowVariable:
     """Return a flow variable that takes listed values in turn."""
-    return FlowVariable(name, low, width, "inc", values=values, sizes=sizes_for(max(values)))
+    return FlowVariable(name, low, width, "inc", values=values, sizes=list_sizes(max(values)))
 
 
 def shuffle_range(low: int, high: int, seed: int) -> list[int]:

@@ -76,14 +76,14 @@ def fix_icmpv6(l2_len: int, l3_len: int) -> Instruction:
     return {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
 
 
-def variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
+def count_variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
     """Return the variable memory of a program: all sizes, and the generator if any is random."""
     variables = [i for i in instructions if i["type"] == "flow_var"]
     generator = 4 if any(i["op"] == "random" for i in variables) else 0
     return generator + sum(int(i["size"]) for i in variables)
 
 
-def touched(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
+def locate_change(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
     """Return the first octet of the frame that an instruction changes, and the number of octets.
 
     A declaration changes (0, 0); ``size`` is that of the variable which a plain write stores.

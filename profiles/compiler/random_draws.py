@@ -26,9 +26,9 @@ from v6t.profiles.compiler.flow_variables import (
     BoundVariable,
     FlowVariable,
     Split,
-    list_flow_var,
+    count_trailing_zeros,
+    make_list_flow_var,
     shuffle_range,
-    trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import make_limit_error
@@ -95,7 +95,7 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
     name = f"{bound.variable.name}.{shift}" if shift else bound.variable.name
     # bits to draw below the value and to drop; more than this and blocks of 2^15 neighbors would
     # leave every second one out
-    most = max(DRAW_BITS - trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
+    most = max(DRAW_BITS - count_trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
     for raised in range(most, -1, -1):
         if (high + 1) << raised > 1 << WORD:
             continue
@@ -106,7 +106,9 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
                 name, shift, bits, "random", *bounds, raised=raised, clean=not raised
             )
             return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
-    zeros = min(trailing_zeros(low, bits), trailing_zeros(high + 1, bits), bound.carry - shift)
+    zeros = min(
+        count_trailing_zeros(low, bits), count_trailing_zeros(high + 1, bits), bound.carry - shift
+    )
     if 0 < zeros < bits:
         top = ((high + 1) >> zeros) - 1
         above, notes = _draw_range(bound, low >> zeros, top, shift + zeros, bits - zeros)
@@ -117,7 +119,7 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
             f"{name}: TRex's 15-bit random numbers cannot draw evenly from {span} values, so a "
             f"shuffled list gives each exactly once per {span} frames"
         )
-        return [list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
+        return [make_list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
     raise make_limit_error(
         f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values: "
         "TRex's random numbers have 15 or 30 bits",

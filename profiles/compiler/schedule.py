@@ -33,7 +33,7 @@ def count_frames(weights: Sequence[int], total: int) -> list[int]:
     if total < 0:
         raise UsageError(f"{total} frames cannot be sent", code="out-of-range")
     periods, rest = divmod(total, sum(reduced))
-    head = _period(reduced)[0][:rest]
+    head = _compute_period(reduced)[0][:rest]
     return [periods * w + int((head == c).sum()) for c, w in enumerate(reduced)]
 
 
@@ -47,7 +47,7 @@ def list_classes_with_index(weights: Sequence[int], first: int, count: int) -> t
     import numpy as np
 
     reduced = _reduce(weights)
-    classes, index = _period(reduced)
+    classes, index = _compute_period(reduced)
     periods, place = np.divmod(np.arange(first, first + count, dtype=np.int64), sum(reduced))
     chosen = classes[place]
     return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
@@ -58,7 +58,7 @@ def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64
     import numpy as np
 
     reduced = _reduce(weights)
-    places = np.nonzero(_period(reduced)[0] == class_number)[0]
+    places = np.nonzero(_compute_period(reduced)[0] == class_number)[0]
     periods, rest = np.divmod(index, reduced[class_number])
     return periods * sum(reduced) + places[rest]
 
@@ -66,7 +66,7 @@ def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64
 def find_first_positions(weights: Sequence[int]) -> list[int]:
     """Return the place of the first frame of each class; 0 for a class of weight 0."""
     reduced = _reduce(weights)
-    classes, _ = _period(reduced)
+    classes, _ = _compute_period(reduced)
     return [int((classes == c).argmax()) if w else 0 for c, w in enumerate(reduced)]
 
 
@@ -90,7 +90,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def _period(weights: tuple[int, ...]) -> tuple[Classes, I64]:
+def _compute_period(weights: tuple[int, ...]) -> tuple[Classes, I64]:
     """Return class and index within the class of each frame of one period, both read-only."""
     import numpy as np
 

@@ -8,9 +8,9 @@ VERSION = "HTTP/1.1"
 SEGMENT_OCTETS = 1208
 """Most data of a segment, for IPv6's smallest MTU (RFC 8200, section 5)."""
 REQUEST = f"GET /object {VERSION}\r\nHost: v6t\r\n\r\n".encode()
-MOST_SEGMENTS = 10
+MAX_SEGMENTS = 10
 """Segments that a server may send before the first is acknowledged (RFC 6928)."""
-MOST_OCTETS = MOST_SEGMENTS * SEGMENT_OCTETS - 128
+MAX_OBJECT_OCTETS = MAX_SEGMENTS * SEGMENT_OCTETS - 128
 """Octets of the longest object."""
 
 

@@ -27,35 +27,35 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 NUMBER_BITS = 28
 """Bits of a timestamp for the connection; the others identify the trial."""
 _WINDOW = 0xFFFF
-_TIMESTAMPS = 0x0101080A
+_TIMESTAMPS_START = 0x0101080A
 """Two no-operations, kind and length of the option."""
 _TIMESTAMP_OPTION = np.dtype([("start", ">u4"), ("value", ">u4"), ("echo", ">u4")])
-_MAXIMUM = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
-_FACTOR = 0x9E3779B1
-_INVERSE = pow(_FACTOR, -1, 1 << 32)
-_SERVER = 0x5BD1E995
+_MAXIMUM_SEGMENT_OPTION = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
+_ISN_FACTOR = 0x9E3779B1
+_ISN_INVERSE = pow(_ISN_FACTOR, -1, 1 << 32)
+_SERVER_ISN_MASK = 0x5BD1E995
 
 
 def compute_client_isn(connections: NDArray[np.integer]) -> Numbers:
     """Return the initial sequence number of each connection's client."""
-    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR)
+    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_ISN_FACTOR)
     return numbers
 
 
 def decode_client_isn(first: Numbers) -> Numbers:
     """Return the connections whose clients have these initial sequence numbers."""
-    connections: Numbers = first * np.uint32(_INVERSE)
+    connections: Numbers = first * np.uint32(_ISN_INVERSE)
     return connections
 
 
 def compute_server_isn(connections: NDArray[np.integer]) -> Numbers:
     """Return the initial sequence number of each connection's server."""
-    return compute_client_isn(connections) ^ np.uint32(_SERVER)
+    return compute_client_isn(connections) ^ np.uint32(_SERVER_ISN_MASK)
 
 
 def decode_server_isn(first: Numbers) -> Numbers:
     """Return the connections whose servers have these initial sequence numbers."""
-    return decode_client_isn(first ^ np.uint32(_SERVER))
+    return decode_client_isn(first ^ np.uint32(_SERVER_ISN_MASK))
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ class TcpLayout:
         header["dataofs"], header["flags"] = (begin - at) << 2, flags
         header["window"], header["urgptr"] = _WINDOW, 0
         if flags & SYN:
-            rows[:, at + 20 : at + 24] = _MAXIMUM
+            rows[:, at + 20 : at + 24] = _MAXIMUM_SEGMENT_OPTION
         options = view(rows, _TIMESTAMP_OPTION, begin - _TIMESTAMP_OPTION.itemsize)
-        options["start"] = _TIMESTAMPS
+        options["start"] = _TIMESTAMPS_START
         options["value"], options["echo"] = timestamps
         if data is not None:
             rows[:, begin:] = data
@@ -200,7 +200,7 @@ class TcpLayout:
             place = self.tcp + octets - _TIMESTAMP_OPTION.itemsize
             if place + _TIMESTAMP_OPTION.itemsize <= longest:
                 options = view(frames, _TIMESTAMP_OPTION, place)
-                mine = (offsets == octets) & (options["start"] == _TIMESTAMPS)
+                mine = (offsets == octets) & (options["start"] == _TIMESTAMPS_START)
                 stamped |= mine
                 value[mine], echo[mine] = options["value"][mine], options["echo"][mine]
         valid = np.zeros(count, bool)

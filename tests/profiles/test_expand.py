@@ -11,7 +11,7 @@ from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
-from v6t.profiles.expand import BLOCK, Expander, expand_set
+from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -82,7 +82,7 @@ def test_frames_of_other_traffic_are_those_of_the_scalar_machine(name, cores):
 @pytest.mark.parametrize("name", ["offset 6", "million", "spoofed"])
 def test_long_runs_cross_blocks_and_cycles(name, direction):
     for stream in mape_set(name, direction).streams:
-        assert_same(stream, BLOCK + 500)
+        assert_same(stream, BLOCK_FRAMES + 500)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,13 @@ def test_any_cut_gives_the_same_frames(name, direction):
     for stream in mape_set(name, direction).streams:
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
-            whole = expander.frames(0, 2 * BLOCK + 20)
-            for first, count in ((0, 37), (37, 63), (BLOCK - 3, 6), (5, 2 * BLOCK + 7)):
+            whole = expander.frames(0, 2 * BLOCK_FRAMES + 20)
+            for first, count in (
+                (0, 37),
+                (37, 63),
+                (BLOCK_FRAMES - 3, 6),
+                (5, 2 * BLOCK_FRAMES + 7),
+            ):
                 assert (expander.frames(first, count) == whole[first : first + count]).all()
 
 
@@ -161,7 +166,7 @@ def test_no_frames_and_constant_frames():
 @pytest.mark.parametrize("name", ["million", "spoofed", "domains"])
 def test_sets_come_in_sending_order(name, direction):
     streams = mape_set(name, direction)
-    count = BLOCK + 300
+    count = BLOCK_FRAMES + 300
     got = list(expand_set(streams, 0, count))
     which, index = list_classes_with_index([s.weight for s in streams.streams], 0, count)
     machines = [Machine(s).frames() for s in streams.streams]

@@ -31,7 +31,7 @@ def sequence(state: int):
 @pytest.mark.parametrize(("seed", "core"), RECORDED)
 def test_draws_are_trexs(seed, core):
     recorded = RECORDED[seed, core]
-    multipliers, increments = lcg.tables(3, len(recorded))
+    multipliers, increments = lcg.make_tables(3, len(recorded))
     states = multipliers * np.uint32(lcg.core_seed(seed, core)) + increments
     short, high, low = (states >> 16 & 0x7FFF).astype(int)
     assert list(zip(short.tolist(), ((high << 16) + low).tolist(), strict=True)) == recorded
@@ -60,7 +60,7 @@ def test_period_is_two_to_the_32(state):
 @pytest.mark.parametrize("draws", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize("block", [1, 2, 5, 64, 100])
 def test_tables_lead_from_one_state_to_a_block(draws, block):
-    multipliers, increments = lcg.tables(draws, block)
+    multipliers, increments = lcg.make_tables(draws, block)
     assert multipliers.shape == increments.shape == (draws, block)
     for state in (0, 1, 0xFFFFFFFF):
         wanted = np.array(list(islice(sequence(state), draws * block)), dtype=np.uint32)

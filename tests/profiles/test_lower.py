@@ -14,7 +14,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.flow_variables import FlowVariable
 from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import Kind, Layer, Traffic, Variable
-from v6t.profiles.template import build, refresh_checksums
+from v6t.profiles.template import build_template, refresh_checksums
 
 from .traffics import ETHER, FOUR_IN_SIX, MAPE_BINDINGS, Binding, compile_one, mape
 from .vm import Machine
@@ -120,7 +120,7 @@ def test_every_bit_is_placed(case):
         # the only limit such small cases can meet
         assert exc.code == "beyond-trex"
         return
-    template = build(layers, 128)
+    template = build_template(layers, 128)
     machine = Machine(stream)
     known = {v.name: sequence(v, FRAMES) for v in chosen if v.kind is not Kind.UNIFORM}
     by_name = {v.name: v for v in chosen}

@@ -9,8 +9,8 @@ from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from v6t.plugins.tunnels import has_ports
 from v6t.profiles.tcp.http import (
-    MOST_OCTETS,
-    MOST_SEGMENTS,
+    MAX_OBJECT_OCTETS,
+    MAX_SEGMENTS,
     REQUEST,
     SEGMENT_OCTETS,
     build_response,
@@ -122,7 +122,7 @@ def test_an_object_has_the_octets_asked_for_and_fits_the_first_window():
     assert b"Content-Length: 100" in head
     assert len(body) == 100
     assert b"".join(split_into_segments(build_response(5000))) == build_response(5000)
-    assert len(split_into_segments(build_response(MOST_OCTETS))) <= MOST_SEGMENTS
+    assert len(split_into_segments(build_response(MAX_OBJECT_OCTETS))) <= MAX_SEGMENTS
 
 
 def test_what_is_shorter_than_a_header_of_tcp_has_no_ports():
