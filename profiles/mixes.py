@@ -40,17 +40,17 @@ class FrameMix:
     @property
     def ipv6(self) -> float:
         """Mean size on the IPv6 side, to a thousandth of an octet."""
-        return round(self._mean("ipv6"), 3)
+        return round(self._means[0], 3)
 
     @property
     def ipv4(self) -> float:
         """Mean size on the IPv4 side, to a thousandth of an octet."""
-        return round(self._mean("ipv4"), 3)
+        return round(self._means[1], 3)
 
     @property
     def longest(self) -> float:
         """Mean size on the side where it is larger, which limits the frames on a medium."""
-        return max(self._mean("ipv6"), self._mean("ipv4"))
+        return max(self._means)
 
     @property
     def mix(self) -> str:
@@ -64,9 +64,10 @@ class FrameMix:
         """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
         return format_mix(self.mix)
 
-    def _mean(self, side: str) -> float:
-        octets = sum(getattr(pair, side) * count for pair, count in self.pairs)
-        return float(Fraction(octets, self.frames))
+    @property
+    def _means(self) -> list[float]:
+        sums = (sum(p.ipv6 * n for p, n in self.pairs), sum(p.ipv4 * n for p, n in self.pairs))
+        return [float(Fraction(octets, self.frames)) for octets in sums]
 
 
 Sizes = FramePair | FrameMix
@@ -87,12 +88,9 @@ def format_sizes(listed: Mapping[str, Any]) -> str:
 
 def describe_sequence(mix: str) -> str:
     """Describe the order of a mix within one class as in RFC 6985, sections 5 and 6.3."""
-    listed = [part.rpartition("x") for part in mix.split(",")]
-    counts = [int(count) for *_, count in listed]
-    letters = string.ascii_uppercase[: len(counts)]
-    table = ", ".join(
-        f"{letter} = {sizes}" for letter, (sizes, *_) in zip(letters, listed, strict=True)
-    )
+    sizes, _, counts_text = zip(*(part.rpartition("x") for part in mix.split(",")), strict=True)
+    counts, letters = list(map(int, counts_text)), string.ascii_uppercase[: len(sizes)]
+    table = ", ".join(map(" = ".join, zip(letters, sizes, strict=True)))
     frames = sum(counts) // math.gcd(*counts)
     rule = (
         "of n frames of a size in a round the k-th comes at (k - 1/2)/n of it, where two fall "
@@ -120,10 +118,7 @@ def normalize_mix(text: str) -> str:
 
 
 def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the sizes of a mix, each with its frames in one round.
-
-    Args:
-        text: ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...``.
+    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames.
 
     Raises:
         UsageError: not a mix.
