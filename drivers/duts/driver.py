@@ -268,6 +268,12 @@ class Driver(ABC):
         """Add to a plan what a run requires beyond the technology."""
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
+        if required.sessions and self.sessions(intent) is not None:
+            self._require(
+                plan.flush,
+                "counts sessions, but does not empty the device's table between trials",
+                "its plan needs flush; a user's own lines, dut.options.flush",
+            )
         if required.filters:
             steps = self._require(
                 self.filters(intent, facts, required.filters),

@@ -95,13 +95,13 @@ class Pool:
 
     @property
     def span(self) -> str:
-        """The addresses as nft and iptables write them."""
+        """The addresses as nft writes them, and iptables those of IPv4."""
         ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
         return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
     @property
     def target(self) -> str:
-        """Addresses and ports as nft and iptables write them."""
+        """Addresses and ports as nft writes them, and iptables those of IPv4."""
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
 
 
