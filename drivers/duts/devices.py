@@ -104,10 +104,7 @@ def _make_chain_session(
 
 
 def make_lab_device(
-    driver: Driver,
-    translation: DeviceTechnology,
-    intent: Intent,
-    record_dir: Path | None = None,
+    driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
     """Make the device between the lab's cables.
 

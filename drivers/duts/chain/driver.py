@@ -129,8 +129,7 @@ class Chain(WithoutCommands):
             )
         if not driver_type(name).configures and chosen.options:
             raise UsageError(
-                f"the reference translation of '{part.name}' has no options",
-                code="invalid-intent",
+                f"the reference translation of '{part.name}' has no options", code="invalid-intent"
             )
         own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}

@@ -9,13 +9,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.device import Network
-from v6t.intent.families import (
-    ClatConfig,
-    DeviceConfig,
-    MapTCeConfig,
-    Nat64Config,
-    SiitConfig,
-)
+from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")

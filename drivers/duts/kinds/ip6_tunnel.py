@@ -156,8 +156,7 @@ class Ip6Tunnel(LinuxDriver):
                 want=is_link(TUNNEL, UP, mtu=mtu),
             ),
             sysctl(
-                {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0},
-                "whatever comes out of it, from whomever",
+                {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, "whatever comes out of it, from whomever"
             ),
             *_routed(inside),
         ]

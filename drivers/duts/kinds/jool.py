@@ -30,12 +30,7 @@ from v6t.drivers.duts.kinds.jool_instance import (
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
-from v6t.intent.families import (
-    MapTCeConfig,
-    MapTRelayConfig,
-    Nat64Config,
-    SiitConfig,
-)
+from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""

@@ -14,12 +14,7 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import load_module
 from v6t.drivers.duts.plan import Check, Intent, Step, Want, equals, has_lines, parsed, shown
 from v6t.drivers.duts.steps import config_file, owned
-from v6t.intent.families import (
-    MapRuleConfig,
-    MapTCeConfig,
-    MapTRelayConfig,
-    Nat64Config,
-)
+from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
 PROGRAMS = {

@@ -7,16 +7,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import collapse_addresses, ip_network
 from typing import Any
 
-from v6t.drivers.duts.plan import (
-    Existing,
-    Step,
-    Want,
-    equals,
-    has_words,
-    line_with,
-    parsed,
-    shown,
-)
+from v6t.drivers.duts.plan import Existing, Step, Want, equals, has_words, line_with, parsed, shown
 from v6t.drivers.duts.steps import owned, setting
 from v6t.intent.device import Address, Interface, LinkIntent
 

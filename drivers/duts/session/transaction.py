@@ -23,13 +23,7 @@ from v6t.drivers.duts.session.connection import Connection
 from v6t.drivers.duts.session.lock import DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.timer import RollbackTimer
-from v6t.drivers.duts.session.undo_record import (
-    SCRIPT,
-    Record,
-    StillChanged,
-    Undo,
-    describe_undo,
-)
+from v6t.drivers.duts.session.undo_record import SCRIPT, Record, StillChanged, Undo, describe_undo
 from v6t.drivers.duts.session.undo_store import DamagedRecord, UndoStore
 from v6t.drivers.transport.contract import (
     ConnectionLost,

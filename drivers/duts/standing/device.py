@@ -33,11 +33,7 @@ class LabDut(LabDevice):
     """
 
     def __init__(
-        self,
-        driver: Driver,
-        intent: Intent,
-        keep: Path | None = None,
-        part: str = "",
+        self, driver: Driver, intent: Intent, keep: Path | None = None, part: str = ""
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import (
-    collapse_addresses,
-    ip_address,
-    ip_network,
-    summarize_address_range,
-)
+from ipaddress import collapse_addresses, ip_address, ip_network, summarize_address_range
 from typing import Any
 
 from v6t.drivers.duts.facts import Facts
@@ -83,12 +78,7 @@ def steps(
 
 
 def _chain(
-    intent: Intent,
-    first: int,
-    here: LinkIntent,
-    there: LinkIntent,
-    count: int,
-    to: list[Any],
+    intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
 ) -> Iterator[str]:
     """``block A to B`` of addresses that no test packet has, ``forward A to B`` among them.
 
