@@ -89,11 +89,7 @@ def _speaks(told: Telemetry, lost: int | None) -> bool:
 
 
 def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
-    """Return the verdict on several devices in a row (BN-02); empty for a single one.
-
-    Args:
-        verdicts: by device, from left to right.
-    """
+    """Return the verdict on several devices in a row (BN-02); empty for a single one."""
     if len(verdicts) < 2:
         return ""
     if all(v.limited_by == "tester" for v in verdicts.values()):
@@ -150,11 +146,6 @@ def _by_table(told: Telemetry, lost: int | None, at_least: float = 0.0) -> tuple
     """Judge losses for want of room: most of all, or any where the table is full.
 
     Frames of connections that the device does not know follow from that, and are none of the others.
-
-    Args:
-        told: by the device.
-        lost: frames that the tester missed; None: what the device counted is all there is.
-        at_least: so many of them.
     """
     is_full = told.table.get("full", 0.0) >= FULL_TABLE
     unknown = told.lost(Lost.UNKNOWN)
@@ -291,12 +282,7 @@ def _most(counts: Mapping[str, float]) -> str:
 
 
 def _by_full_cores(cores: Mapping[str, Sequence[float]], tester: str) -> tuple[str, str] | None:
-    """Judge cores without idle time.
-
-    Args:
-        cores: idle time of each.
-        tester: what a tester at its limit says that works on them, too; empty: none does.
-    """
+    """Judge cores without idle time."""
     busy = [core for core, middle in _middles(cores).items() if middle <= BUSY_IDLE]
     if not busy:
         return None

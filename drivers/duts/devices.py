@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def over_ssh(ssh: SshOptions) -> Transport:
-    """Return the way to a device elsewhere, not open yet.
-
-    Raises:
-        UsageError: it is one of the lab.
-    """
+    """Return the way to a device elsewhere, not open yet."""
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
@@ -106,14 +102,7 @@ def _make_chain_session(
 def make_lab_device(
     driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
-    """Make the device between the lab's cables.
-
-    Args:
-        driver: of the device.
-        translation: the technology, as the device implements it.
-        intent: what it must be.
-        record_dir: local directory for a copy of the undo record.
-    """
+    """Make the device between the lab's cables."""
     device = driver.lab_device(translation, intent, record_dir)
     if device is not None:
         return device
@@ -142,13 +131,6 @@ def make_audited_device(
     intent: Intent,
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
-    """Make the device that an audit tests with single frames.
-
-    Args:
-        driver: of the device.
-        technology: as the device should implement it.
-        intent: of the device.
-        build_model: builds a packet-level model, for drivers without a real device.
-    """
+    """Make the device that an audit tests with single frames."""
     device = driver.audited_device(technology, intent, build_model)
     return device or make_lab_device(driver, technology, intent)

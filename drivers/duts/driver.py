@@ -93,14 +93,7 @@ class PartOf:
 
 
 class Driver(ABC):
-    """One implementation, or several in a row. Instances hold options only.
-
-    Args:
-        given: options of the testbed file and ``--set-dut``.
-
-    Raises:
-        UsageError: naming the option.
-    """
+    """One implementation, or several in a row. Instances hold options only."""
 
     name: ClassVar[str]
     noun: ClassVar[str] = "driver"
@@ -135,12 +128,7 @@ class Driver(ABC):
 
     @classmethod
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options that ``--set-dut`` changes.
-
-        Args:
-            given: of the testbed file.
-            flags: of the command line.
-        """
+        """Return the options that ``--set-dut`` changes."""
         return flags
 
     @property
@@ -318,10 +306,6 @@ class Driver(ABC):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         """Refuse a device that no version of this implementation can be, whatever its options.
 
-        Args:
-            intent: what the device must be.
-            in_chain: whether it is a part of a chain.
-
         Raises:
             UsageError: with the configurations that it accepts.
         """
@@ -392,13 +376,7 @@ class Driver(ABC):
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
-        """Return a device between the lab's cables that is not like others; None: it is.
-
-        Args:
-            translation: the technology, as the device implements it.
-            intent: what it must be.
-            record_dir: local directory for a copy of the undo record.
-        """
+        """Return a device between the lab's cables that is not like others; None: it is."""
         return None
 
     def audited_device(
@@ -407,13 +385,7 @@ class Driver(ABC):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice | None:
-        """Return the device that an audit tests with single frames; None: that of the lab.
-
-        Args:
-            technology: as the device should implement it.
-            intent: of the device.
-            build_model: builds a packet-level model, for drivers without a real device.
-        """
+        """Return the device that an audit tests with single frames; None: that of the lab."""
         return None
 
 
@@ -431,11 +403,7 @@ class WithoutCommands(Driver):
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Check that the ports are not the management interface, and are cabled as they should be.
-
-    Raises:
-        DutError: saying what was seen.
-    """
+    """Check that the ports are not the management interface, and are cabled as they should be."""
     untouchable = facts.untouchable()
     sides: tuple[Port, Port] = ("left", "right")
     for own in sides:

@@ -53,12 +53,7 @@ class ExpectProfile(HeaderPolicy):
 
 
 class ProfiledOracle(OracleDecorator):
-    """The reference translation of a technology as a certain implementation does it. Picklable.
-
-    Args:
-        oracle: the plugin.
-        profile: of the device's driver.
-    """
+    """The reference translation of a technology as a certain implementation does it. Picklable."""
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
         super().__init__(oracle)

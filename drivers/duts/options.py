@@ -150,16 +150,7 @@ class LinuxOptions(DutOptions):
 
 
 def require_ssh(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
-    """Return the login of a device elsewhere.
-
-    Args:
-        ssh: of its options.
-        what: the device, in the message.
-        setting: that gives the login.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the login of a device elsewhere."""
     if ssh is None:
         raise UsageError(
             f"how is {what} reached?",

@@ -58,11 +58,7 @@ _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(
 
 
 def survey(jumps: Sequence[str] = ()) -> str:
-    """Return a command that prints how the device reaches those who must not be cut off.
-
-    Args:
-        jumps: addresses of jump hosts.
-    """
+    """Return a command that prints how the device reaches those who must not be cut off."""
     return _LOOK + "".join(f"look jump {address}\n" for address in jumps)
 
 
@@ -114,13 +110,7 @@ class Way:
 
 
 def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
-    """Parse the device's answer to :func:`survey`.
-
-    Args:
-        client: the section of :data:`CLIENT`.
-        looked: the section of :func:`survey`.
-        management: interfaces with the address the session came to.
-    """
+    """Parse the device's answer to :func:`survey`."""
     words = client.split()
     if len(words) < 4:
         return Way(unknown="$SSH_CONNECTION on the device does not say where it comes from")

@@ -18,12 +18,7 @@ from v6t.drivers.transport.process import ProcessHeld, begin, finish
 
 
 class HereTransport:
-    """Commands run as this user on this machine.
-
-    Args:
-        name: of the device, for messages.
-        before: a program that runs the shell, for example in another network namespace.
-    """
+    """Commands run as this user on this machine."""
 
     where = "on this machine"
     log_level = logging.INFO

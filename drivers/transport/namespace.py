@@ -8,12 +8,7 @@ from v6t.drivers.transport.here import HereTransport
 
 
 class NamespaceTransport(HereTransport):
-    """Commands run as this user within the namespaces of a process.
-
-    Args:
-        pid: a process in the network, process and mount namespaces of the device.
-        name: for messages.
-    """
+    """Commands run as this user within the namespaces of a process."""
 
     where = ON_DEVICE
 

@@ -69,10 +69,6 @@ class SshTransport:
 
     A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
     also that of a broken connection, and what a command did before that is not to be guessed.
-
-    Args:
-        options: where and how.
-        before: a program that runs ssh, for example in another network namespace.
     """
 
     where = ON_DEVICE

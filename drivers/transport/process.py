@@ -41,13 +41,7 @@ def begin(program: Sequence[str]) -> Process:
 
 
 def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
-    """Give a program its input and wait for its end; None: it was killed at the deadline.
-
-    Args:
-        process: from :func:`begin`.
-        text: its standard input.
-        limit_s: how long it may take [s].
-    """
+    """Give a program its input and wait for its end; None: it was killed at the deadline."""
     try:
         return _communicate(process, text.encode(), time.monotonic() + limit_s)
     except BaseException:
@@ -129,13 +123,7 @@ def kill(process: Process) -> None:
 
 
 class ProcessHeld:
-    """A local program that runs until it is released.
-
-    Args:
-        name: of the device, for messages.
-        process: the running program.
-        gone: whether what carries it has ended.
-    """
+    """A local program that runs until it is released."""
 
     def __init__(self, name: str, process: Process, gone: Callable[[], bool] = lambda: False):
         self._name = name

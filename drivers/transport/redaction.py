@@ -87,9 +87,6 @@ def fill_in_environment(text: str) -> tuple[str, list[str]]:
 
     Returns:
         The text to type and the values in it.
-
-    Raises:
-        DutError: a variable is not set.
     """
     values = []
     for name in _ENVIRONMENT.findall(text):

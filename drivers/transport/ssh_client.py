@@ -57,16 +57,7 @@ class SshClient:
     """Command lines and files of one way to a host. The files go with the object."""
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
-        """Write the configuration; nothing is started.
-
-        Args:
-            options: where and how.
-            before: a program that runs ssh, for example in another network namespace.
-
-        Raises:
-            EnvironmentLacking: there is no ssh.
-            UsageError: a file that the options name is not there.
-        """
+        """Write the configuration; nothing is started."""
         if (lacking := no_client()) is not None:
             raise lacking
         self.options = options
@@ -78,12 +69,7 @@ class SshClient:
         (self.place / "config").write_text(text, encoding="utf-8")
 
     def words(self, *options: str, password: bool = False) -> list[str]:
-        """Return the start of a command line, up to its options.
-
-        Args:
-            options: of ssh, such as ``-M``.
-            password: one may be sent to the device (never to a host on the way).
-        """
+        """Return the start of a command line, up to its options."""
         switches = ("yes", "no") if password else ("no", "yes")
         return [
             *self._before, "ssh", "-F", str(self.place / "config"), "-T",

@@ -59,11 +59,7 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        """Return the parts from left to right.
-
-        Raises:
-            UsageError: the options name a part there is not, or a driver that cannot be it.
-        """
+        """Return the parts from left to right."""
         chosen = self._chosen_parts(intent)
         names = [part.name for part in chosen]
         for name in self.options.parts:

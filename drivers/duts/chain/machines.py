@@ -22,14 +22,6 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
     The first part of a machine has the directory itself, and with it the machine's lock: whoever
     comes to the machine, for one part or for the whole of it, meets that first. Timer, record and
     files are each part's own.
-
-    Args:
-        before: the parts on its left.
-        name: of the part.
-        driver: its own.
-
-    Raises:
-        UsageError: both would be the one network stack of that machine.
     """
     if not driver.configures or driver.options.ssh is None:
         return ""
@@ -50,11 +42,7 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
 
 
 def check_places(parts: Sequence[Part]) -> None:
-    """Check that each part can be cabled in the lab.
-
-    Raises:
-        UsageError: two would have the same interfaces.
-    """
+    """Check that each part can be cabled in the lab."""
     known: dict[tuple[str, str], str] = {}
     for part in _on_machines(parts):
         ssh = part.driver.options.ssh

@@ -56,12 +56,7 @@ def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
 
 
 def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) -> HeaderPolicy:
-    """Return what the parts do to UDP checksums and DF that is visible behind the last one.
-
-    Args:
-        parts: of the chain.
-        last: the profile of the last translator to IPv4, by direction; DF is its.
-    """
+    """Return what the parts do to UDP checksums and DF that is visible behind the last one."""
     profiles = [part.driver.profile(part.intent) for part in parts]
     zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
     either = [way for way, own in last.items() if own.dont_fragment == "either"]

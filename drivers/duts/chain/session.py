@@ -23,12 +23,7 @@ class PartSession:
 
 
 class ChainSession(DeviceSession):
-    """The sessions with the parts that have a driver, from left to right.
-
-    Args:
-        kind: the driver's name, for the manifest.
-        parts: with their sessions.
-    """
+    """The sessions with the parts that have a driver, from left to right."""
 
     def __init__(self, kind: str, parts: Sequence[PartSession]) -> None:
         self._kind = kind
@@ -134,9 +129,6 @@ class ChainState:
     """The connection tables of a chain; see :class:`v6t.drivers.device.StateDevice`.
 
     Every part is emptied; the stateful ones are counted.
-
-    Args:
-        session: open and committed.
     """
 
     def __init__(self, session: ChainSession) -> None:

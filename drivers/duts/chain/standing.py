@@ -23,13 +23,7 @@ class LabPart:
 
 
 class LabChain(LabDevice):
-    """The parts of a chain in namespaces of the lab.
-
-    Args:
-        kind: the driver's name, for the manifest.
-        parts: from the technology's left to its right.
-        swapped: its left is the tester's right.
-    """
+    """The parts of a chain in namespaces of the lab."""
 
     def __init__(self, kind: str, parts: Sequence[LabPart], *, swapped: bool = False) -> None:
         self._kind = kind

@@ -52,16 +52,7 @@ def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 
 
 def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the IPv4 and the IPv6 address of the only host of an address table.
-
-    Args:
-        intent: of a CLAT.
-        words: the implementation's name.
-        instead: parameters with a single host.
-
-    Raises:
-        UsageError: it is a network.
-    """
+    """Return the IPv4 and the IPv6 address of the only host of an address table."""
     table = eams(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
         raise UsageError(
@@ -101,17 +92,7 @@ def other_side(side: str) -> str:
 
 
 def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]) -> IPv6Network:
-    """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96.
-
-    Args:
-        intent: what the device shall be.
-        does: what it does with a prefix, with its name.
-        hint: what to give in place of another.
-        params: the same, as parameters.
-
-    Raises:
-        UsageError: there is none, or a shorter one.
-    """
+    """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
     prefix = prefix_of(intent)
     if prefix is None or prefix.prefixlen != 96:
         raise UsageError(
@@ -129,11 +110,7 @@ def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
 
 
 def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
-    """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2).
-
-    Raises:
-        UsageError: the part ends within the octet of zeros.
-    """
+    """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
     if prefix.prefixlen in _SHORTER:
         high = value >> 64 << 64
@@ -239,16 +216,7 @@ def _meets(text: str, taken: Sequence[Any]) -> Any:
 
 
 def spare(intent: Intent, version: int, skip: int = 0) -> Network:
-    """Return an unused network of this version of IP, of documentation addresses if one is free.
-
-    Args:
-        intent: uses the others.
-        version: of IP.
-        skip: so many that are reserved for something else.
-
-    Raises:
-        UsageError: all are in use.
-    """
+    """Return an unused network of this version of IP, of documentation addresses if one is free."""
     candidates = SPARE6 if version == 6 else SPARE4
     used = networks_in_use(intent)
     free = [
@@ -268,12 +236,7 @@ def spare(intent: Intent, version: int, skip: int = 0) -> Network:
 def two_ways(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Find a version of IP that both sides have, with a host and its interface on the right and on the left.
-
-    Args:
-        intent: names the hosts.
-        ports: interfaces by side.
-    """
+    """Find a version of IP of both sides, with a host and its interface on the right and the left."""
     for version in (4, 6):
         ways = [
             next(((str(h), ports[side]) for h in hosts if h.version == version), None)

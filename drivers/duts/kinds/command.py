@@ -70,11 +70,7 @@ class CheckText(StrictModel):
         return self
 
     def of(self, line: str) -> Check:
-        """Return the read-back.
-
-        Args:
-            line: the shell line that is run for it.
-        """
+        """Return the read-back."""
         if self.contains is not None:
             return Check(line, has_words(self.contains))
         if self.equals is not None:

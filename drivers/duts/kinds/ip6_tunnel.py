@@ -201,12 +201,7 @@ def _is_tunnel(*phrases: str, dscp: bool) -> Want:
 
 
 def drops(edge: CustomerConfig, inside: str) -> list[str]:
-    """Return rules, as nft lists them, that drop what does not belong to a customer.
-
-    Args:
-        edge: address and port set; of ICMP only the address is checked.
-        inside: the customer's interface.
-    """
+    """Return rules, as nft lists them, that drop what does not belong to a customer."""
     ways = ((f'iifname "{inside}" oifname "{TUNNEL}"', "s"), (f'iifname "{TUNNEL}"', "d"))
     net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]

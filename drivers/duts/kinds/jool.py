@@ -110,11 +110,7 @@ class Jool(LinuxDriver):
                 )
 
     def _refuse_limits(self, intent: Intent, program: str) -> None:
-        """Refuse what ``global.c`` and ``address_xlat.c`` refuse in all versions.
-
-        Raises:
-            UsageError: a UDP timeout below that of RFC 4787, or an address that Jool drops.
-        """
+        """Refuse what ``global.c`` and ``address_xlat.c`` refuse in all versions."""
         if program == NAT64:
             told_s = intent.configuration_as(Nat64Config).udp_timeout_s
             if 0 < (told_s or self.options.timeout_s) < UDP_MIN_S:

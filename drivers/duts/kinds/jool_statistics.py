@@ -78,10 +78,6 @@ def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
 
     A counter that only a later Jool has is taken for one of drops, which most are.
-
-    Args:
-        text: of the program.
-        nat64: it is the stateful one.
     """
     return {
         _outcome(name, nat64=nat64): value

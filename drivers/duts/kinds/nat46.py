@@ -63,15 +63,7 @@ class Mapped:
 
     @classmethod
     def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
-        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix.
-
-        Args:
-            four, six: its prefixes.
-            instead: parameters with which nothing does.
-
-        Raises:
-            UsageError: something does.
-        """
+        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
             raise UsageError(

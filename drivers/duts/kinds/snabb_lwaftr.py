@@ -172,11 +172,7 @@ def _by_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings.
-
-    Raises:
-        DutError: it is that of an interface that is not to be touched, or that somebody has set up.
-    """
+    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings."""
     untouchable = facts.untouchable()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")

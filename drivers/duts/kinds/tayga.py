@@ -207,11 +207,7 @@ def version_numbers(version: str) -> Version:
 
 
 def refuse_reserved(intent: Intent, version: str) -> None:
-    """Refuse a prefix, mappings and hosts that this version drops, or does not start with.
-
-    Raises:
-        UsageError: with the first of them.
-    """
+    """Refuse a prefix, mappings and hosts that this version drops, or does not start with."""
     numbers = version_numbers(version)
     prefix = addresses.prefix_of(intent)
     if prefix is not None and _is_refused6(prefix, numbers):

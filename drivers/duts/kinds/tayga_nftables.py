@@ -47,11 +47,7 @@ class TaygaNftables(Conntracked, Tayga):
 
     @property
     def pool(self) -> IPv4Network:
-        """The IPv4 addresses of clients between TAYGA and the NAT44.
-
-        Raises:
-            UsageError: the option is not a network, or has no room for TAYGA and one client.
-        """
+        """The IPv4 addresses of clients between TAYGA and the NAT44."""
         text = self.options.dynamic_pool
         try:
             network = IPv4Network(text)

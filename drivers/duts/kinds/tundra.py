@@ -108,11 +108,7 @@ class Tundra(TunTranslator):
         self._single_host(intent)
 
     def _prefix(self, intent: Intent) -> IPv6Network:
-        """Return the /96 that it translates.
-
-        Raises:
-            UsageError: there is none, or a shorter one.
-        """
+        """Return the /96 that it translates."""
         params = {addresses.prefix_parameter(intent.configuration): NSP}
         hint = f"give a /96, for example {NSP}"
         return addresses.whole_prefix(intent, "Tundra translates", hint, params)

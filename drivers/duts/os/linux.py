@@ -190,15 +190,7 @@ def set_up(name: str, why: str = "") -> Step:
 
 
 def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
-    """Add an interface of the plan's own for a VLAN.
-
-    Args:
-        name: the interface that carries the tagged frames.
-        port: the name of the new one.
-        vlan: its number.
-        mtu: of the new interface [octets].
-        why: one phrase.
-    """
+    """Add an interface of the plan's own for a VLAN."""
     return [
         owned(
             f"ip link add link {name} name {port} type vlan id {vlan}",
@@ -346,13 +338,7 @@ def _printed_network(net: str) -> str:
 
 
 def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
-    """Give an interface the addresses, neighbors and routes of one side.
-
-    Args:
-        side: of the intent.
-        port: the interface.
-        neighbors: the driver's option: ``static``, ``gateway`` or ``resolved``.
-    """
+    """Give an interface the addresses, neighbors and routes of one side."""
     steps = [add_address(interface, port) for interface in side.addresses]
     entries = {} if neighbors == "resolved" else dict(side.neighbors)
     routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}

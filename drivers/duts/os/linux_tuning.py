@@ -52,11 +52,7 @@ def survey(options: LinuxOptions) -> dict[str, str]:
 
 
 def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
-    """Return the steps that the options ask for.
-
-    Raises:
-        DutError: the device lacks ethtool.
-    """
+    """Return the steps that the options ask for."""
     names = (options.left, options.right)
     steps: list[Step] = []
     if (options.rss or options.queues) and "ethtool" not in facts.programs:

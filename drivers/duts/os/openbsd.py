@@ -186,16 +186,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
 
 
 def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
-    """Refuse an address that the interface has with another length: it would get the test's, and be lost.
-
-    Args:
-        side: of the intent.
-        port: the interface.
-        links: the output of ``ifconfig -A``.
-
-    Raises:
-        DutError: naming the address.
-    """
+    """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
     for own in lengths(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             raise DutError(

@@ -17,11 +17,7 @@ class Section:
 
 
 def batch_script(commands: Mapping[str, str]) -> str:
-    """Return shell lines that run all commands, without their standard error.
-
-    Args:
-        commands: by name; a name is one word.
-    """
+    """Return shell lines that run all commands, without their standard error."""
     return "\n".join(
         f"echo; echo '{HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
         f'echo; echo "{HEADING}= $s"'

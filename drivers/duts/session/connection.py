@@ -16,15 +16,7 @@ from v6t.drivers.transport.contract import ConnectionLost, Output, Transport
 
 
 class Connection:
-    """A connection that runs commands while it holds the lock of the device.
-
-    Args:
-        transport: the way to the device.
-        directory: of v6t's state on the device.
-        limit_s: silence after which the rollback timer acts [s]; 0: there is no timer.
-        part: name of a part of a chain; empty: the whole device.
-        state_transport: the way to the machine with v6t's state, which has a shell; None: the device itself.
-    """
+    """A connection that runs commands while it holds the lock of the device."""
 
     def __init__(
         self,
@@ -49,11 +41,7 @@ class Connection:
         return self.transport.name
 
     def open(self, *, lock: bool = True) -> None:
-        """Connect and take the lock; commands are run only while it is held.
-
-        Args:
-            lock: False: only read, even if another process holds the lock.
-        """
+        """Connect and take the lock; commands are run only while it is held."""
         self.state_transport.condition = ""
         self.transport.open()
         if not lock:

@@ -50,12 +50,6 @@ def lock_condition(directory: str, owner: str) -> str:
 class Lock:
     """The lock while it is held.
 
-    Args:
-        transport: an open connection.
-        directory: of v6t's state on the device.
-        owner: who takes it, one line.
-        beat_period_s: time between beats [s].
-
     Raises:
         DutError: another v6t has it, or the directory cannot be made or is not the user's alone.
     """
@@ -127,12 +121,7 @@ def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> D
 
 
 class Heartbeat:
-    """A thread that sends a line to the lock's process every few seconds and reads the answer.
-
-    Args:
-        process: of the lock.
-        period_s: between two lines [s].
-    """
+    """A thread that sends a line to the lock's process every few seconds and reads the answer."""
 
     def __init__(self, process: Held, period_s: float) -> None:
         self._process = process

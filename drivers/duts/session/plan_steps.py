@@ -62,11 +62,6 @@ def state_commands(plan: Plan) -> dict[str, str]:
 def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
     """Return how each step is undone, given the state before the plan.
 
-    Args:
-        plan: of the device.
-        states: answers to :func:`state_commands`.
-        device: its name.
-
     Raises:
         DutError: a state cannot be read, or belongs to somebody else.
     """
@@ -171,13 +166,7 @@ def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
 def compare_plan(
     plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
 ) -> list[Difference]:
-    """Compare a plan with the present state of a device.
-
-    Args:
-        plan: of the device.
-        answers: to :func:`comparison_commands`.
-        own_steps: numbers of the steps that an undo record of v6t's covers.
-    """
+    """Compare a plan with the present state of a device."""
     differences = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""

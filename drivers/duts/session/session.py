@@ -83,11 +83,7 @@ class Session(Transaction, DeviceSession):
 
     @property
     def question(self) -> Check:
-        """The plan's management query, else the read-back with the shortest answer.
-
-        Raises:
-            UsageError: no answer fits into one frame.
-        """
+        """The plan's management query, else the read-back with the shortest answer."""
         query = self.require_plan().asked or self.shortest_check
         if query is None:
             raise UsageError(
@@ -261,11 +257,7 @@ def make_device_session(
 
 
 class SessionState:
-    """The connection table of the device of a session; see :class:`v6t.drivers.device.StateDevice`.
-
-    Args:
-        session: open and committed.
-    """
+    """The connection table of the device of a session; see :class:`v6t.drivers.device.StateDevice`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -24,14 +24,7 @@ def assign(**values: str | int) -> str:
 
 
 def call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
-    """Return shell lines that define a function with all that it needs, and call it.
-
-    Args:
-        program: the file of the function.
-        function: its name.
-        arguments: of the call.
-        variables: that it reads.
-    """
+    """Return shell lines that define a function with all that it needs, and call it."""
     functions = {match[1]: match[0] for match in _FUNCTION.finditer(read_program(program))}
     needed = [function]
     for name in needed:

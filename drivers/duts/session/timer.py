@@ -32,12 +32,7 @@ class TimerStatus:
 
 
 class RollbackTimer:
-    """The timer of one device.
-
-    Args:
-        transport: an open connection.
-        directory: of v6t's state on the device.
-    """
+    """The timer of one device."""
 
     def __init__(self, transport: Transport, directory: str) -> None:
         self._transport = transport
@@ -49,9 +44,6 @@ class RollbackTimer:
         Args:
             limit_s: undo everything after this time of silence [s].
             deadline: count all the time from now on, not only silence.
-
-        Raises:
-            DutError: it does not run.
         """
         token = secrets.token_hex(8)
         command = call("state", "start_timer", token, directory=self._directory)
@@ -65,11 +57,7 @@ class RollbackTimer:
             )
 
     def stop(self) -> None:
-        """Stop the timer: the configuration stays when the session ends.
-
-        Raises:
-            DutError: it could not be stopped.
-        """
+        """Stop the timer: the configuration stays when the session ends."""
         done = self._transport.run(call("state", "remove_timer", directory=self._directory))
         if done.status:
             raise DutError(

@@ -108,11 +108,7 @@ class Record:
 
     @staticmethod
     def parse_json(text: str) -> Record:
-        """Parse the text of ``record.json``.
-
-        Raises:
-            DutError: it is damaged, or of another version.
-        """
+        """Parse the text of ``record.json``."""
         try:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != SCHEMA:
@@ -136,11 +132,7 @@ class Record:
         return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
 
     def compare_states(self, states: dict[str, str]) -> dict[Undo, str]:
-        """Return the steps whose state is not that before the step, with their states.
-
-        Args:
-            states: output of each :attr:`Undo.state_command`, by number.
-        """
+        """Return the steps whose state is not that before the step, with their states."""
         return {u: states[str(u.number)] for u in self.undo
                 if str(u.number) in states and u.differs(states[str(u.number)])}  # fmt: skip
 
@@ -193,12 +185,7 @@ def undo_script(record: Record) -> str:
 
 
 def tracked_command(directory: str, command: str) -> str:
-    """Return shell lines that run a command whose end ``undo.sh`` waits for.
-
-    Args:
-        directory: of v6t's state on the device.
-        command: shell lines.
-    """
+    """Return shell lines that run a command whose end ``undo.sh`` waits for."""
     note = shell.call("process", "write_process", f"{directory}/{DOING}")
     return f"{note}\n( {command}\n) || exit $?"
 

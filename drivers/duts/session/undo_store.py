@@ -30,14 +30,7 @@ class DamagedRecord(StillChanged):
 
 
 class UndoStore:
-    """The undo record of one device.
-
-    Args:
-        transport: an open connection.
-        directory: of v6t's state on the device.
-        record_dir: local directory for a copy.
-        rollback_command: the command that rolls back.
-    """
+    """The undo record of one device."""
 
     def __init__(
         self,
@@ -94,11 +87,7 @@ class UndoStore:
             )
 
     def check_no_parts(self) -> None:
-        """Refuse to configure a machine as one device while it is configured as parts of a chain.
-
-        Raises:
-            StillChanged: parts are configured; the hint says how to roll them back.
-        """
+        """Refuse to configure a machine as one device while it is configured as parts of a chain."""
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
@@ -111,11 +100,7 @@ class UndoStore:
             )
 
     def write(self, record: Record) -> None:
-        """Store the record at both places and read it back; the script is stored first.
-
-        Raises:
-            DutError: it cannot be written.
-        """
+        """Store the record at both places and read it back; the script is stored first."""
         files = {SCRIPT: undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
@@ -143,11 +128,7 @@ class UndoStore:
         self._call("repeat_steps", *sorted(numbers))
 
     def remove(self) -> None:
-        """Remove the record from both places, after the timer was stopped.
-
-        Raises:
-            DutError: a file of v6t's is left on the device.
-        """
+        """Remove the record from both places, after the timer was stopped."""
         done = self._call("remove_record")
         if done.status or done.out.strip():
             raise DutError(

@@ -27,9 +27,6 @@ class LabDut(LabDevice):
         intent: what it shall be.
         keep: local directory for a copy of the undo record.
         part: which of a chain it is.
-
-    Raises:
-        UsageError: its options are for a device elsewhere.
     """
 
     def __init__(

@@ -48,14 +48,7 @@ SetEnv SHLVL=9
 
 
 class LabSsh:
-    """Namespaces with an sshd in them, by name.
-
-    Args:
-        name: of the device; two v6t with one name share a device, one after the other.
-
-    Raises:
-        EnvironmentLacking: no sshd, or no root.
-    """
+    """Namespaces with an sshd in them, by name."""
 
     def __init__(self, name: str) -> None:
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
@@ -218,9 +211,6 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
     """Open a TCP connection within another process's network namespace.
 
     A socket belongs for ever to the namespace it was made in; only a thread enters it.
-
-    Raises:
-        OSError: no namespace, nobody listens.
     """
     results: list[socket.socket | OSError] = []
 
@@ -259,11 +249,7 @@ def _alive(kept: Path) -> int:
 
 
 def _child(parent: int, name: str) -> int:
-    """Return a process's child of a name, once it bears that name.
-
-    Raises:
-        EnvironmentLacking: it has not appeared.
-    """
+    """Return a process's child of a name, once it bears that name."""
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until:
         for place in Path("/proc").glob("[0-9]*"):

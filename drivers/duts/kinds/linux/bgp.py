@@ -25,9 +25,6 @@ def steps(
         version: of IP.
         net: without hosts.
         ways: two next hops with their interfaces, by the names of what announces them.
-
-    Raises:
-        DutError: the device has no BIRD.
     """
     if not {DAEMON, ASKED} <= facts.programs:
         raise lacking(DAEMON, "bird2", ", with which BGP is spoken")

@@ -38,9 +38,6 @@ def steps(
         count: conditions of each direction; the one in the middle lets the test traffic pass.
         translated: of a device that translates, by side, the networks that packets from there are
             addressed to; None: they are addressed to the hosts of the other side.
-
-    Raises:
-        DutError: the device lacks nftables.
     """
     if PROGRAM not in facts.programs:
         raise lacking(PROGRAM, "nftables", ", which filters are made with")

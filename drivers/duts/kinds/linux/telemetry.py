@@ -45,11 +45,7 @@ def readings(*ports: str) -> dict[str, Reading]:
 
 
 def cores(*, polls: bool = False) -> Reading:
-    """Read the time of each core.
-
-    Args:
-        polls: what runs on them looks for frames without end.
-    """
+    """Read the time of each core."""
     return Reading("cat /proc/stat", cpu, CORES, polls=polls)
 
 

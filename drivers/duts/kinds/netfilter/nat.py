@@ -106,16 +106,7 @@ class Pool:
 
 
 def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
-    """Return clients, public addresses and ports of an intent.
-
-    Args:
-        intent: of a NAT.
-        version: of IP, on the public side.
-        can: limits that the device can be told, by the names of the settings.
-
-    Raises:
-        UsageError: the addresses are not consecutive, or there is a limit that the device has not.
-    """
+    """Return clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
@@ -161,15 +152,7 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
 
 
 def sessions_wanted(given: int, intent: Intent) -> int:
-    """Return the connections that the device must hold; 0 if there is no number.
-
-    Args:
-        given: the driver's option; 0: not given.
-        intent: says how many the test opens.
-
-    Raises:
-        UsageError: the option leaves no room for the test.
-    """
+    """Return the connections that the device must hold; 0 if there is no number."""
     needed = intent.requirements.sessions
     if 0 < given < needed:
         raise UsageError(
@@ -183,11 +166,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
 
 
 def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Set timeouts longer than any test, and make room for all connections.
-
-    Raises:
-        DutError: the table is too small, and this device cannot enlarge it.
-    """
+    """Set timeouts longer than any test, and make room for all connections."""
     timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:

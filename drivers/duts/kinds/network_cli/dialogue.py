@@ -50,12 +50,7 @@ class Refused(DutError):
 
 
 class Dialogue:
-    """The transport to a command line: one login, at its first prompt except while lines are typed.
-
-    Args:
-        login: the way to the device.
-        manners: how the command line behaves.
-    """
+    """The transport to a command line: one login, at its first prompt except while lines are typed."""
 
     where = ON_DEVICE
 
@@ -112,9 +107,6 @@ class Dialogue:
 
         Returns:
             All answers; with status 1 and the reason if a line was refused or leads elsewhere.
-
-        Raises:
-            ConnectionLost: the effect of the last line is unknown.
         """
         del text, deadline_s
         if not self.alive:

@@ -30,11 +30,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def one_line(text: str) -> str:
-    """Return a line that may be typed.
-
-    Raises:
-        ValueError: it holds a line break, or another key that does something.
-    """
+    """Return a line that may be typed."""
     if _CONTROL.search(text):
         raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
     return text

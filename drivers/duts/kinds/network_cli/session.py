@@ -42,11 +42,7 @@ NO_ANSWER = "v6t: it was refused"
 
 
 class CliSession(Session):
-    """A session whose lock, undo record and rollback timer are on this machine.
-
-    Raises:
-        UsageError: the device is not reached over SSH.
-    """
+    """A session whose lock, undo record and rollback timer are on this machine."""
 
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
@@ -163,13 +159,7 @@ class LabBox(LabDut):
 
 
 def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail.
-
-    Args:
-        record: whose directory notes the steps begun and undone.
-        run: types lines.
-        ignored: see :func:`digest`.
-    """
+    """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail."""
     begun, undone = (_read_words(Path(record.directory, name)) for name in (PROGRESS, UNDONE))
     notes = Path(record.directory, UNDONE)
     problems: dict[str, str] = {}
@@ -211,12 +201,7 @@ def digest(text: str, ignored: Iterable[str]) -> str:
 
 
 def main(text: str, record: Record) -> int:
-    """Undo a record; return the exit status, which is 3 without a connection.
-
-    Args:
-        text: the device, from :attr:`CliSession.undo_program`.
-        record: what is undone.
-    """
+    """Undo a record; return the exit status, which is 3 without a connection."""
     device = json.loads(text)
     try:
         login = standing(SshOptions.model_validate(device["ssh"]))

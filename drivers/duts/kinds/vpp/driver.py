@@ -269,17 +269,7 @@ class Vpp(Driver):
 
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Refuse a running VPP that has not loaded a plugin.
-
-    Args:
-        function: what VPP is to be.
-        plugins: the output of ``show plugins``.
-        tunnels: the output of ``show ipip tunnel``. Since 26.10 its commands are a plugin's; a VPP
-            without them does not know the command.
-
-    Raises:
-        DutError: its commands would fail only in the middle of the configuration.
-    """
+    """Refuse a running VPP that has not loaded a plugin."""
     missing = ""
     if isinstance(function, CustomerTunnel) and "unknown input" in tunnels:
         missing = "ipip"

@@ -33,14 +33,7 @@ class VppFunction:
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Cli, ports: Mapping[str, str]
     ) -> None:
-        """Plan for an intent.
-
-        Args:
-            intent: of the device.
-            options: of the driver.
-            cli: makes a shell line of a VPP command.
-            ports: VPP's names of the interfaces that IP runs on, by side.
-        """
+        """Plan for an intent."""
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
     def refuse(self, version: str) -> None:
@@ -60,12 +53,7 @@ class VppFunction:
         return []
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the actions that empty its state.
-
-        Args:
-            version: of VPP.
-            plan: all steps of the plan.
-        """
+        """Return the actions that empty its state."""
         return ()
 
     def sessions(self) -> Reading | None:
@@ -93,12 +81,7 @@ class VppFunction:
         return None
 
     def statistics(self, counter: str, room: int) -> Reading:
-        """Read sessions from VPP's statistics segment, where no table is walked through.
-
-        Args:
-            counter: its name there.
-            room: sessions that each worker's table takes.
-        """
+        """Read sessions from VPP's statistics segment, where no table is walked through."""
 
         def parse(text: str) -> Mapping[str, float]:
             workers = outputs.simple_counters(text, counter)

@@ -138,11 +138,7 @@ def has_route(cli: Cli, net: str, way: str) -> dict[str, Any]:
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """Refuse an interface that does not exist, or has another MAC address than the testbed file.
-
-    Raises:
-        DutError: saying what was seen.
-    """
+    """Refuse an interface that does not exist, or has another MAC address than the testbed file."""
     found = outputs.hardware_addresses(text)
     if name not in found:
         raise DutError(

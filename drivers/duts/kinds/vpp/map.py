@@ -132,11 +132,7 @@ class MapRules(MapRelay):
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        """Refuse rules that VPP rejects without a message, or whose packets it loses.
-
-        Raises:
-            UsageError: with the nearest rule that works.
-        """
+        """Refuse rules that VPP rejects without a message, or whose packets it loses."""
         params = self.suggestion(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -318,11 +314,7 @@ def _delete_domain(cli: Cli, tag: str) -> str:
 
 
 def _refuse_mixed(rows: list[Softwire]) -> None:
-    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once.
-
-    Raises:
-        UsageError: naming both values.
-    """
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         known = first.setdefault(row.ipv4, row)

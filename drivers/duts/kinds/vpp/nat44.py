@@ -218,24 +218,14 @@ def recreate_commands(steps: Sequence[Step]) -> list[str]:
 
 
 def until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
-    """Empty a table until it is.
-
-    Args:
-        lines: shell lines that empty it.
-        seen: one that succeeds where it is empty.
-        check: the read-back.
-    """
+    """Empty a table until it is."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
 def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
-    """Return public addresses, each with the ports that VPP allocates.
-
-    Raises:
-        UsageError: other ports, or limits that it has not.
-    """
+    """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.pool_of(intent, can=can)
     if (pool.low, pool.high) != PORTS:
         raise UsageError(
@@ -248,11 +238,7 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
 
 
 def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
-    """Return the public addresses as VPP reads them.
-
-    Raises:
-        UsageError: see :func:`pool_of`.
-    """
+    """Return the public addresses as VPP reads them."""
     pool = pool_of(intent, can)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
@@ -261,15 +247,7 @@ def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
 def add_pool(
     cli: Cli, noun: str, words: str, *, add: str = "add address", stays: bool = False
 ) -> Step:
-    """Add the public addresses of a plugin.
-
-    Args:
-        cli: makes a shell line of a VPP command.
-        noun: the plugin's name in commands.
-        words: see :func:`pool_words`.
-        add: the command after that name.
-        stays: they go with their plugin, and must not before.
-    """
+    """Add the public addresses of a plugin."""
     first, _, last = words.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 

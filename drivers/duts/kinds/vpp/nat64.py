@@ -40,11 +40,7 @@ class Nat64(VppFunction):
         return self.intent.configuration_as(Nat64Config)
 
     def buckets(self) -> int:
-        """Return the size of the tables.
-
-        Raises:
-            UsageError: the limit of sessions is not a multiple of ten.
-        """
+        """Return the size of the tables."""
         if limit := self.nat.session_limit:
             if limit % PER_BUCKET:
                 raise UsageError(

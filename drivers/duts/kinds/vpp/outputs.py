@@ -121,11 +121,6 @@ def has_path(text: str, net: str, way: str) -> bool:
     """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
 
     Without such an entry VPP prints the one that covers the network, and those of other tables.
-
-    Args:
-        text: of VPP.
-        net: with its length.
-        way: next hop and interface, or an interface.
     """
     within = False
     for words in (line.split() for line in text.splitlines()):
@@ -163,12 +158,7 @@ INTERFACE_LOSSES = {
 
 
 def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
-    """``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together.
-
-    Args:
-        text: of VPP, which shows no counter that is 0.
-        ports: those that face the tester.
-    """
+    """``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
     name = ""
     for line in text.splitlines()[1:]:

@@ -89,12 +89,7 @@ def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step
 
 
 def restart(plan: Sequence[Step], check: Check) -> Step:
-    """Empty all state: start another VPP, configured like this one.
-
-    Args:
-        plan: all steps, beginning with those of :func:`start`.
-        check: that no state is left.
-    """
+    """Empty all state: start another VPP, configured like this one."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.set]
     lines += [_fail_on_output(step.set) if step.silent else step.set for step in others]
@@ -122,16 +117,7 @@ def list_plugins(options: VppOptions) -> str:
 
 
 def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None:
-    """Refuse a VPP to be started that lacks a plugin.
-
-    Args:
-        plugin: its name; empty: none is needed.
-        listed: the output of :func:`list_plugins`; if it is empty, VPP looks elsewhere.
-        options: of the driver.
-
-    Raises:
-        DutError: its commands would fail in the middle of the configuration.
-    """
+    """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listed.strip() and file not in listed.split():
         raise DutError(
