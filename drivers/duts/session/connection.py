@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shown
-from v6t.drivers.duts.session.batch import Section, batch_script, parse_sections
 from v6t.drivers.duts.session.lock import BEAT_PERIOD_S, PART, SILENCE_S, Lock, lock_condition
+from v6t.drivers.duts.session.shell import Section, batch_script, parse_sections
 from v6t.drivers.duts.session.undo_record import tracked_command
 from v6t.drivers.transport.contract import ConnectionLost, Output, Transport
 

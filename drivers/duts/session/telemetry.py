@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.session.batch import HEADING, batch_script, parse_sections
+from v6t.drivers.duts.session.shell import HEADING, batch_script, parse_sections
 from v6t.drivers.transport.contract import Held
 
 SAMPLE_END = f"{HEADING} tick"

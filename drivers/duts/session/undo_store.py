@@ -1,15 +1,23 @@
-"""The places of the undo record: a directory of the device, and a copy in the run directory."""
+"""What v6t keeps on a device: the undo record, with a copy in the run directory, and the rollback timer.
+
+A configuration can cut off the session that makes it. The timer, a process of the device, counts the
+seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in`` it
+counts every second from the end of the commit. To confirm a plan ends the timer.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from v6t.base.errors import DutError
 from v6t.base.storage import write_atomically
-from v6t.drivers.duts.session.shell import call
+from v6t.drivers.duts.session.lock import TIMER
+from v6t.drivers.duts.session.shell import assign, call, read_program
 from v6t.drivers.duts.session.undo_record import (
     RECORD,
     SCRIPT,
@@ -29,8 +37,22 @@ class DamagedRecord(StillChanged):
     """The device was changed, and its undo record is empty, damaged or lost."""
 
 
+class TimerStatus(NamedTuple):
+    """What the device knows without an owner.
+
+    Attributes:
+        lock_holder: who holds the lock, empty: nobody.
+        remaining_s: until the timer acts [s]; None: no timer runs.
+        fired: what the timer has done; empty: nothing.
+    """
+
+    lock_holder: str
+    remaining_s: int | None
+    fired: str
+
+
 class UndoStore:
-    """The undo record of one device."""
+    """The undo record and the rollback timer of one device."""
 
     def __init__(
         self,
@@ -50,12 +72,7 @@ class UndoStore:
         Raises:
             DamagedRecord: it cannot be read; the hint says how to undo everything.
         """
-        done = self._call("read_record")
-        if done.status:
-            raise DutError(
-                f"{self._transport.name}: cannot read the undo record: {done.words}",
-                code="unexpected-answer",
-            )
+        done = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = done.out.partition("\n")
         if kind == "record":
             try:
@@ -79,12 +96,7 @@ class UndoStore:
 
     def note_verified(self) -> None:
         """Note that the commit has ended, and everything has read back rightly."""
-        done = self._call("note_verified")
-        if done.status:
-            raise DutError(
-                f"{self._transport.name}: cannot note the end of the commit: {done.words}",
-                code="undo-record-failed",
-            )
+        self._require("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
         """Refuse to configure a machine as one device while it is configured as parts of a chain."""
@@ -112,8 +124,7 @@ class UndoStore:
             if done.status or done.out != text:
                 problem = done.words if done.status else "it reads back differently"
                 raise DutError(
-                    f"{self._transport.name}: cannot write the undo record to {self._directory}: "
-                    f"{problem}",
+                    f"{self._transport.name}: cannot write the undo record to {self._directory}: {problem}",
                     "nothing was changed on the device",
                     code="undo-record-failed",
                 )
@@ -142,10 +153,51 @@ class UndoStore:
             with contextlib.suppress(OSError):  # files of somebody else are in it
                 self._record_dir.rmdir()
 
+    def start_timer(self, limit_s: int, *, deadline: bool = False) -> None:
+        """Start the timer, in place of one that runs; the undo record must be on the device.
+
+        Args:
+            limit_s: undo everything after this time of silence [s].
+            deadline: count all the time from now on, not only silence.
+        """
+        token = secrets.token_hex(8)
+        done = self._call(
+            "start_timer",
+            token,
+            text=timer_script(self._directory, token, limit_s, deadline=deadline),
+        )
+        if done.status:
+            raise DutError(
+                f"{self._transport.name}: cannot start the rollback timer: {done.words}",
+                "nothing was changed; dut.options.undo_after_s: 0 works without a timer",
+                code="rollback-timer-failed",
+            )
+
+    def stop_timer(self) -> None:
+        """Stop the timer: the configuration stays when the session ends."""
+        self._require("remove_timer", "stop the rollback timer", "rollback-timer-failed")
+
+    def read_timer(self) -> TimerStatus:
+        """Read lock and timer."""
+        out = self._call("read_timer").out
+        facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
+        remaining = facts.get("remaining")
+        return TimerStatus(
+            lock_holder=facts.get("lock", "").partition(" ")[2],
+            remaining_s=None if remaining is None else int(remaining or 0),
+            fired=facts.get("fired", ""),
+        )
+
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
         return self._transport.run(
             call("state", function, *arguments, directory=self._directory), text
         )
+
+    def _require(self, function: str, purpose: str, code: str) -> Output:
+        done = self._call(function)
+        if done.status:
+            raise DutError(f"{self._transport.name}: cannot {purpose}: {done.words}", code=code)
+        return done
 
     def _damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
         script = f"{self._directory}/{SCRIPT}"
@@ -158,3 +210,12 @@ class UndoStore:
             f"{script} and run it with sh"
         )
         return DamagedRecord(f"{self._transport.name}: {problem}", hint, code="undo-record-failed")
+
+
+def timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
+    """Return the program of the timer."""
+    counts = "time" if deadline else "silence"
+    variables = assign(
+        directory=directory, token=token, limit_s=limit_s, holder=TIMER, counts=counts
+    )
+    return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -25,8 +25,8 @@ from v6t.drivers.duts.kinds.network_cli.manners import Manners
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.batch import HEADING, Section
 from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.shell import HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
 from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE, Record, Undo
 from v6t.drivers.duts.standing.device import LabDut
@@ -120,8 +120,7 @@ class CliSession(Session):
         return self._take_sample(self.driver.telemetry(self.intent))
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
-        telemetry = self.driver.telemetry(self.intent)
-        chosen = {n: r for n, r in telemetry.items() if not readings or n in readings}
+        chosen = self.choose_readings(readings)
         stopped = threading.Event()
 
         def take_samples() -> Iterator[Sample]:
