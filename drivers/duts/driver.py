@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
@@ -33,27 +33,10 @@ __all__ = [
     "Driver",
     "ParameterOverride",
     "Reading",
-    "ReferencePart",
     "check_interfaces",
 ]
 
 T = TypeVar("T")
-
-
-class ReferencePart(Protocol):
-    """A part of a technology whose translation is known."""
-
-    @property
-    def name(self) -> str:
-        """Name of the part."""
-
-    @property
-    def reference(self) -> Any:
-        """Its oracle; None: it has none."""
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether the oracle's left is the part's right."""
 
 
 class DeviceTechnology(Oracle, Protocol):
@@ -64,18 +47,12 @@ class DeviceTechnology(Oracle, Protocol):
         """Left and right, with their MTUs."""
 
     @property
-    def parts(self) -> Sequence[ReferencePart]:
+    def parts(self) -> Sequence[Any]:
         """Parts of a technology that is made of several, else empty."""
 
 
-@dataclass(frozen=True)
-class PartOf:
-    """The chain that a driver belongs to, as messages need it.
-
-    Attributes:
-        name: of the part.
-        params: names in the chain's technology of the part's parameters.
-    """
+class PartOf(NamedTuple):
+    """A part of a chain: its name, and the names of its parameters in the chain's technology."""
 
     name: str
     params: Mapping[str, str]
@@ -150,8 +127,6 @@ class Driver(ABC):
         """Return the parts of a chain, from left to right."""
         return ()
 
-    # ------------------------------------------------------------ the device
-
     @abstractmethod
     def survey(self) -> Mapping[str, str]:
         """Return commands that change nothing, by section; ``version`` is one of them."""
@@ -187,8 +162,6 @@ class Driver(ABC):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Return what to watch under load, by name."""
         return {}
-
-    # -------------------------------------------------------------- the plan
 
     @abstractmethod
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -236,16 +209,13 @@ class Driver(ABC):
             DutError: the device is not in a state to be used.
         """
         try:
-            return self._plan(intent, facts)
+            self.check_supported(intent, in_chain=self.part is not None)
+            self.refuse(intent, facts)
+            plan = self._with_requirements(self.steps(intent, facts), intent, facts)
         except UsageError as exc:
             if self.part is None:
                 raise
             raise self.part.translate_error(exc) from exc
-
-    def _plan(self, intent: Intent, facts: Facts) -> Plan:
-        self.check_supported(intent, in_chain=self.part is not None)
-        self.refuse(intent, facts)
-        plan = self._with_requirements(self.steps(intent, facts), intent, facts)
         ssh = self.options.ssh
         # the session is in the machine's own namespace: nothing in another one takes its way
         if ssh is not None and not ssh.netns and facts.way is not None:
@@ -253,7 +223,6 @@ class Driver(ABC):
         return plan
 
     def _with_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
-        """Add to a plan what a run requires beyond the technology."""
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
         if required.sessions and self.sessions(intent) is not None:
@@ -314,12 +283,7 @@ class Driver(ABC):
 
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
-        """Return the error for a device that this implementation cannot be.
-
-        Args:
-            intent: what the device must be.
-            hint: what to do instead; empty: the configurations that it accepts.
-        """
+        """Return the error for a device that it cannot be; the default hint says what it can be."""
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
             hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
@@ -345,17 +309,12 @@ class Driver(ABC):
         """Whether two intents have the same commands."""
         if not self.configures or self.of_parts:
             return one == other
-
-        def commands(intent: Intent) -> list[tuple[str, str]]:
-            return [(s.set, s.text) for s in self.plan(intent, self.example(intent)).steps]
-
-        return commands(one) == commands(other)
+        first, second = (self.plan(intent, self.example(intent)).steps for intent in (one, other))
+        return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
 
     def emptying(self, intent: Intent) -> str:
         """Return the commands that empty its connections (ST-10)."""
         return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
-
-    # ------------------------------------------------------------ its frames
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """Return how its frames differ from the reference translation."""
@@ -370,8 +329,6 @@ class Driver(ABC):
         """Return the hops that a packet takes in this device beyond those of the technology."""
         del direction
         return self.profile(intent).further_hops
-
-    # ---------------------------------------------------------------- the lab
 
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from pydantic import Field
@@ -31,6 +30,7 @@ class MyTayga(TunTranslator):
     versions = ("0.9.2-8",)
     programs: Mapping[str, str] = {"tayga": "tayga"}
     version_command = "dpkg-query -W -f '${Version}' tayga"
+    version_pattern = r"(\d\S*)"
     options_model = TaygaOptions
     notes = ("IPv4 packets whose UDP checksum is 0 are dropped",)
 
@@ -39,11 +39,6 @@ class MyTayga(TunTranslator):
     create_tun = "{program} -c {config} --mktun"
     remove_tun = "{program} -c {config} --rmtun"
     start = "{program} -c {config} -p {pid}"
-
-    def read_version(self, text: str) -> str:
-        """Parse ``0.9.2-8``."""
-        version = re.match(r"\d\S*", text.strip())
-        return version[0] if version else "unknown"
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Refuse mappings that TAYGA does not start with."""

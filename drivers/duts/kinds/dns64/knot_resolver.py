@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from pydantic import Field
@@ -33,6 +32,7 @@ class KnotResolver(Dns64Server):
     versions = ("5.6.0",)
     programs: Mapping[str, str] = {"kresd": "knot-resolver"}
     version_command = "kresd -V"
+    version_pattern = r"version (\d[\w.]*)"
     process = "kresd"
     prefix_lengths = (96,)
     options_model = KnotOptions
@@ -57,11 +57,6 @@ class KnotResolver(Dns64Server):
                 "set the driver's option cache_mib, or state_dir to a place with more room",
                 code="resource-missing",
             )
-
-    def read_version(self, text: str) -> str:
-        """``Knot Resolver, version 5.6.0``."""
-        found = re.search(r"version (\d[\w.]*)", text)
-        return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
         """Configure a resolver for one zone, which empties its cache when a file exists."""

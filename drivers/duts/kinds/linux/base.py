@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts import way
@@ -35,6 +37,8 @@ class LinuxDriver(Driver):
     helpers: tuple[str, ...] = ()
     """Programs that only some plans need, which look for them."""
     version_command = "uname -r"
+    version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
+    """A regular expression, whose first group is the version in the output of ``version_command``."""
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Return the timeout of UDP connections: the technology's, else the option's, else the kernel's."""
@@ -62,7 +66,8 @@ class LinuxDriver(Driver):
 
     def read_version(self, text: str) -> str:
         """Parse the output of ``version_command``."""
-        return text.strip()
+        match = re.search(self.version_pattern, text)
+        return match[1] if match else "unknown"
 
     def example(self, intent: Intent) -> Facts:
         interfaces = {
