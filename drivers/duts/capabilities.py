@@ -80,7 +80,6 @@ def own_options(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _configures(driver: Driver, intent: Intent, setting: str) -> bool:
-    """Return whether the plan for a value of a setting is not that for the default."""
     if setting not in type(intent.configuration).model_fields:
         return False
     changed = intent.configuration.model_copy(update={setting: SETTINGS[setting]})

@@ -124,7 +124,6 @@ class Driver(ABC):
         return [self.options.ssh]
 
     def parts(self, intent: Intent) -> Sequence[Any]:
-        """Return the parts of a chain, from left to right."""
         return ()
 
     @abstractmethod

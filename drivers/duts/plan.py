@@ -132,7 +132,6 @@ class Step:
 
     @property
     def check(self) -> Check | None:
-        """The read-back."""
         if self.want is None:
             return self.proof
         return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.want)
@@ -223,7 +222,6 @@ class Plan:
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
-        """Read-backs of the steps, then the others."""
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 

@@ -170,7 +170,6 @@ def _refuse(what: str, peer: Peer) -> None:
 
 
 def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
-    """Yield what the links and routes of the device attract."""
     for name, side in (("left", intent.left), ("right", intent.right)):
         for interface in side.addresses:
             yield f"{name} address {interface}", interface.network
@@ -179,7 +178,6 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes in the commands of a plan."""
     texts = [
         (f"step {number} ({step.why})", f"{step.set}\n{step.text}", step.maps)
         for number, step in enumerate(plan.steps, 1)
@@ -198,7 +196,6 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
 
 
 def _in_lines(text: str) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes in lines of text."""
     for parts in _PREFIX.findall(text):
         token = "/".join(parts)
         net = _network(token)

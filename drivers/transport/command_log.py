@@ -78,7 +78,6 @@ def failure(exc: BaseException) -> str:
 
 
 def _command(command: str, text: str) -> str:
-    """Return a command as it can be copied into a shell, its standard input as a here-document."""
     command = _cut(command, COMMAND_LIMIT)
     if text:
         body = _cut(text, COMMAND_LIMIT)

@@ -152,7 +152,6 @@ class SshTransport:
         return self._master is not None and self._master.poll() is None
 
     def _through(self, line: str) -> list[str]:
-        """Return a program that has a line run over there."""
         return [*self._words(), line]
 
     def _words(self, *options: str) -> list[str]:
@@ -189,7 +188,6 @@ class SshTransport:
             time.sleep(_POLL_S)
 
     def _find_namespace(self) -> None:
-        """Check that the network namespace exists, if there is one."""
         netns = self._options.netns
         done = self.run("true") if netns else None
         if done is not None and done.status:
@@ -282,7 +280,6 @@ def _is_socket(path: os.PathLike[str]) -> bool:
 
 
 def _last(stderr: bytes) -> str:
-    """Return the most informative line of what ssh printed."""
     lines = [line.strip() for line in as_text(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

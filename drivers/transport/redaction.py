@@ -147,7 +147,6 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield each string of nested options with the name of the setting that holds it."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):

@@ -57,7 +57,6 @@ class SshClient:
     """Command lines and files of one way to a host. The files go with the object."""
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
-        """Write the configuration; nothing is started."""
         if (lacking := no_client()) is not None:
             raise lacking
         self.options = options
@@ -89,7 +88,6 @@ class SshClient:
         return [*self._before, "scp", "-q", "-B", "-F", config, "--", f"{place}:{there}", str(here)]
 
     def remove(self) -> None:
-        """Remove the files. May be called twice."""
         self._remove()
 
     def _configuration(self) -> str:
@@ -162,5 +160,4 @@ def _existing(text: str, what: str) -> Path:
 
 
 def _quoted(path: Path) -> str:
-    """Quote a path for ssh_config, where percent signs are special."""
     return '"' + str(path).replace("%", "%%") + '"'

@@ -59,7 +59,6 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        """Return the parts from left to right."""
         chosen = self._chosen_parts(intent)
         names = [part.name for part in chosen]
         for name in self.options.parts:
@@ -108,7 +107,6 @@ class Chain(WithoutCommands):
         return parts
 
     def _driver(self, part: PartIntent, before: Sequence[Part], *, swapped: bool) -> Driver:
-        """Make the driver of one part, with its own directory where it shares a machine."""
         chosen = self.options.parts.get(part.name, PartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
@@ -137,7 +135,6 @@ class Chain(WithoutCommands):
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """Return the plans of all parts, for the printed plan."""
         steps: list[Step] = []
         flush: list[Step] = []
         notes: list[str] = []
@@ -152,7 +149,6 @@ class Chain(WithoutCommands):
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Return the hops of all parts beyond one for each device."""
         hops = further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
@@ -161,7 +157,6 @@ class Chain(WithoutCommands):
         return hops_on_way(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Return the shortest timeout of the stateful parts (DD-05)."""
         timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
         return min((limit for limit in timeouts if limit is not None), default=None)
 

@@ -56,7 +56,6 @@ def check_places(parts: Sequence[Part]) -> None:
 
 
 def _on_machines(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts that are configured over SSH."""
     return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
 
 

@@ -63,7 +63,6 @@ class ChainSession(DeviceSession):
         ]
 
     def commit(self, revert_in: int | None = None) -> None:
-        """Configure all parts, or none."""
         done: list[Session] = []
         try:
             for session in self._sessions:
@@ -139,15 +138,12 @@ class ChainState:
         self.by_endpoint = any(t.by_endpoint for t in self._tables)
 
     def flush(self) -> None:
-        """Empty all parts."""
         self._session.flush()
 
     def table(self) -> dict[str, float]:
-        """Read the limits of all stateful parts."""
         return {name: limit for t in self._tables for name, limit in t.table().items()}
 
     def sessions(self) -> int | None:
-        """Count the connections of the stateful parts."""
         counts = [n for n in (t.sessions() for t in self._tables) if n is not None]
         return sum(counts) if counts else None
 

@@ -79,7 +79,6 @@ class LabChain(LabDevice):
 
 
 def _counters(device: LabDevice) -> dict[str, Any]:
-    """Return the counters of a part; nothing if it has ended."""
     try:
         return device.report()
     except V6tError:

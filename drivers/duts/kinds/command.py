@@ -70,7 +70,6 @@ class CheckText(StrictModel):
         return self
 
     def of(self, line: str) -> Check:
-        """Return the read-back."""
         if self.contains is not None:
             return Check(line, has_words(self.contains))
         if self.equals is not None:
@@ -228,7 +227,6 @@ class Command(LinuxDriver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Check interfaces only if v6t itself configures them."""
         if self.options.base:
             super().refuse(intent, facts)
 

@@ -102,7 +102,6 @@ class Ip6Tunnel(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Describe what the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
         uniform = self.options.dscp == "uniform"
         return ExpectProfile(
             outer_dscp="copied" if uniform else "zero",
@@ -225,7 +224,6 @@ def _module(*, in_lab: bool) -> Step:
 
 
 def _routed(inside: str) -> Sequence[Step]:
-    """Route what comes from the customer into the tunnel; the machine's own routes stay."""
     rule = f"iif {inside} lookup {TABLE}"
     return [
         owned(

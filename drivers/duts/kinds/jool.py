@@ -142,18 +142,15 @@ class Jool(LinuxDriver):
         )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Describe UDP checksums: one frame in 65,536 violates RFC 7915, section 4.5."""
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
         return ExpectProfile(zero_checksum="ipv6", why=why)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """``JSTAT_SESSIONS``: counted by the module, not by listing them."""
         if program_of(intent) != NAT64:
             return None
         return Reading(statistics_command(NAT64), jool_statistics.sessions)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read Jool's counters, including those that are 0: what begins to grow has been read before."""
         program = program_of(intent)
         command = statistics_command(program)
         found = {

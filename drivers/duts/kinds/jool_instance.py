@@ -155,7 +155,6 @@ def _rule(rule: MapRuleConfig) -> str:
 
 
 def _row(words: str) -> str:
-    """Return words as a row of ``--csv``."""
     return ",".join(words.split())
 
 

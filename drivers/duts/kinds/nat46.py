@@ -112,7 +112,6 @@ class Nat46(LinuxDriver):
         }
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a kernel without the module, and port sets, which it would ignore."""
         super().refuse(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.part is None:
@@ -139,7 +138,6 @@ class Nat46(LinuxDriver):
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read its device's packets: those it could not translate are missing among the sent ones."""
         counted = telemetry.link_reading(
             DEVICE,
             f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
@@ -287,7 +285,6 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
 
 
 def _into(intent: Intent) -> list[Any]:
-    """Return the networks that are routed into the device, of both versions of IP."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         return [*_HALVES, edge.end_user_prefix]

@@ -118,7 +118,6 @@ class OpenBsdPf(Driver):
         return Facts(f"OpenBSD {version}", version, interfaces=interfaces)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse rules that could not be restored, other prefix lengths, and VLANs."""
         if not facts.root:
             raise DutError(
                 "commands do not run as root", "set ssh.become to 'doas -n'", code="not-root"
@@ -202,7 +201,6 @@ class OpenBsdPf(Driver):
         }
 
     def table(self, intent: Intent) -> Reading | None:
-        """``states`` of ``pfctl -sm``."""
         return (
             Reading("pfctl -sm", pf.parse_limits)
             if isinstance(intent.configuration, NatConfig)

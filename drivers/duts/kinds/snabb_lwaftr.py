@@ -95,7 +95,6 @@ class SnabbLwAftr(LinuxDriver):
         return f"{tag}-{built[1]}" if built else tag
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse interfaces that must not be touched, by name or by PCI address."""
         if not facts.root:
             raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
         if _by_pci(self.options):
@@ -117,7 +116,6 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read drops: its cores poll, so that idle time shows nothing."""
         return {
             "cpu": telemetry.cores(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),

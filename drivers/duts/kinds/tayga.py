@@ -111,7 +111,6 @@ class Tayga(TunTranslator):
             )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse addresses that this version refuses, and workers before 0.9.6-10."""
         super().refuse(intent, facts)
         if self.options.workers >= 0 and not has_workers(facts.version):
             raise UsageError(
@@ -148,7 +147,6 @@ class Tayga(TunTranslator):
         )
 
     def config_text(self, intent: Intent, *lines: str) -> str:
-        """Return a configuration file with these lines."""
         own4, own6 = self.own_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
@@ -156,7 +154,6 @@ class Tayga(TunTranslator):
         return "\n".join([*own, *lines, *([f"workers {workers}"] if workers >= 0 else []), ""])
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Write the checksums that TAYGA should have written."""
         if not self.options.mend_checksums:
             return ()
         return load_table(

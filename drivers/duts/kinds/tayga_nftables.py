@@ -68,7 +68,6 @@ class TaygaNftables(Conntracked, Tayga):
         return network
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a dynamic pool that the test uses, that TAYGA refuses, or that is too small."""
         super().refuse(intent, facts)
         pool = self.pool
         candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
@@ -86,7 +85,6 @@ class TaygaNftables(Conntracked, Tayga):
             )
 
     def ipv6_side(self, intent: Intent) -> str:
-        """Return the clients' side."""
         del intent
         return "left"
 

@@ -80,7 +80,6 @@ class Tundra(TunTranslator):
         return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return a prefix in place of mappings; one host in place of a network."""
         return SUITED.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
@@ -89,7 +88,6 @@ class Tundra(TunTranslator):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse mappings, and prefixes other than a /96."""
         super().refuse(intent, facts)
         table = addresses.eams(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
@@ -108,7 +106,6 @@ class Tundra(TunTranslator):
         self._single_host(intent)
 
     def _prefix(self, intent: Intent) -> IPv6Network:
-        """Return the /96 that it translates."""
         params = {addresses.prefix_parameter(intent.configuration): NSP}
         hint = f"give a /96, for example {NSP}"
         return addresses.whole_prefix(intent, "Tundra translates", hint, params)

@@ -37,7 +37,6 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """Name of the device in messages."""
         return self.transport.name
 
     def open(self, *, lock: bool = True) -> None:
@@ -55,7 +54,6 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Free the lock and disconnect. May be called twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

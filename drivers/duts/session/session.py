@@ -144,7 +144,6 @@ class Session(Transaction, DeviceSession):
         return self.read_telemetry()
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
-        """Read every figure of the driver's telemetry once."""
         readings = self.driver.telemetry(self.intent)
         return {n: dict(r.parse(self.transport.run(r.command).out)) for n, r in readings.items()}
 
@@ -202,7 +201,6 @@ class Session(Transaction, DeviceSession):
         )
 
     def _reboot(self, step: Step) -> None:
-        """Reboot the device, log in again, and commit the plan again."""
         boot = self.read_boot()
         try:
             self.transport.run(step.set, step.text, REBOOT_COMMAND_DEADLINE_S)

@@ -85,7 +85,6 @@ class Transaction(Connection):
         )
 
     def survey(self) -> Facts:
-        """Read the facts of the device."""
         sections = self.read_batch(self.driver.survey(), any_octets="")
         self.facts = self.driver.facts({name: s.text for name, s in sections.items()})
         return self.facts
@@ -351,7 +350,6 @@ class Transaction(Connection):
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 
     def _rollback_after(self, cause: BaseException) -> None:
-        """Roll back after a failure; an error says what is left."""
         try:
             self.rollback()
         except V6tError as exc:

@@ -103,7 +103,6 @@ class Record:
     notes_verified: bool = False
 
     def to_json(self) -> str:
-        """Return the text of ``record.json``."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @staticmethod

@@ -130,7 +130,6 @@ class UndoStore:
                 )
 
     def run_script(self, deadline_s: float) -> Output:
-        """Run ``undo.sh``."""
         path = shlex.quote(f"{self._directory}/{SCRIPT}")
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
@@ -178,7 +177,6 @@ class UndoStore:
         self._require("remove_timer", "stop the rollback timer", "rollback-timer-failed")
 
     def read_timer(self) -> TimerStatus:
-        """Read lock and timer."""
         out = self._call("read_timer").out
         facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
         remaining = facts.get("remaining")

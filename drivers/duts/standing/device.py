@@ -113,7 +113,6 @@ class LabDut(LabDevice):
         session.verify()
 
     def flush(self) -> None:
-        """Empty its state."""
         if self.session is not None:
             self.session.flush()
 
@@ -147,7 +146,6 @@ class LabDut(LabDevice):
         return self._server.transport(self.driver.options.ssh.netns)
 
     def _await_free(self) -> None:
-        """Wait until the interfaces of an earlier lab have vanished with its tester."""
         transport = NamespaceTransport(self._pid)
         for _ in range(50):
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:

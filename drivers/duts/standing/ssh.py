@@ -120,7 +120,6 @@ class LabSsh:
         return LabTransport(self._pid, self.options(netns))
 
     def options(self, netns: str = "") -> SshOptions:
-        """Return how to log in."""
         return SshOptions(
             lab=self.name,
             netns=netns,
@@ -239,7 +238,6 @@ def began(pid: int) -> str:
 
 
 def _alive(kept: Path) -> int:
-    """Return the process whose id and start a file holds; 0: it has ended."""
     try:
         pid, _, started = kept.read_text().strip().partition(" ")
     except OSError:

@@ -38,7 +38,6 @@ class KnotResolver(Dns64Server):
     options_model = KnotOptions
 
     def survey(self) -> Mapping[str, str]:
-        """Read the space for a cache in the state directory [KiB]: free, or in use by its own cache."""
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
         own = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
@@ -47,7 +46,6 @@ class KnotResolver(Dns64Server):
         return {**super().survey(), "room": room}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a cache that does not fit the state directory: kresd would end as it starts."""
         super().refuse(intent, facts)
         wanted, room = self.options.cache_mib, facts.number("room")
         if room is not None and room < wanted << 10:

@@ -34,7 +34,6 @@ class PdnsRecursor(Dns64Server):
     prefix_lengths = (96,)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse versions without DNS64, and versions with configuration files in YAML."""
         super().refuse(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
         if numbers and not FIRST <= numbers < YAML_ONLY:

@@ -82,7 +82,6 @@ class LinuxDriver(Driver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a login without root, and interfaces that must not be touched."""
         if not facts.root:
             raise DutError(
                 "commands on the device do not run as root",
@@ -100,7 +99,6 @@ class LinuxDriver(Driver):
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
     def ports(self, intent: Intent) -> dict[str, str]:
-        """Return both interfaces by side."""
         return {side: self.port(intent, side) for side in SIDES}
 
     def background_ports(self, intent: Intent) -> dict[str, str]:
@@ -192,7 +190,6 @@ class LinuxDriver(Driver):
         checks: Iterable[Check] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
-        """Make the plan."""
         return Plan(
             self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), tuple(notes)
         )

@@ -64,7 +64,6 @@ class NetfilterNat(Conntracked):
         return {**super().survey(), **more}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a device whose firewall drops what is forwarded."""
         super().refuse(intent, facts)
         listed = facts.sections.get("forward", "")
         if self.forward is not None and line_with(listed, self.forward[1]) is not None:

@@ -39,7 +39,6 @@ class Iptables(NetfilterNat):
         ]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words

@@ -35,7 +35,6 @@ class Nftables(NetfilterNat):
         return translate_sources(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         net = str(spare(intent, self.version))
         chain = f"{_family(net)} v6t post"

@@ -195,7 +195,6 @@ class Dialogue:
             self.close()
 
     def _type(self, line: str, *, opening: bool = False) -> str:
-        """Type a line, log it, and return its answer."""
         began = time.monotonic()
         result, answer = "answered", ""
         try:
@@ -277,7 +276,6 @@ class Dialogue:
         return "" if self._manners.is_prompt(last, self._stem) else None
 
     def _read(self, what: str, limit_s: float) -> bool:
-        """Read for up to a time; return whether anything arrived."""
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
@@ -302,7 +300,6 @@ class Dialogue:
 
     @property
     def _last(self) -> str:
-        """The line without an end."""
         return render_line(self._text[self._text.rfind("\n") + 1 :])
 
     @property

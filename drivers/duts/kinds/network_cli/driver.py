@@ -78,7 +78,6 @@ class NetworkCli(Driver):
         return float(self.options.timeout_s) or None
 
     def survey(self) -> Mapping[str, str]:
-        """Return the lines that print the version, and who is at work on the device."""
         busy = self.options.busy
         commands = {"version": self.options.version_command, "busy": busy.command if busy else ""}
         return {name: line for name, line in commands.items() if line}
@@ -106,7 +105,6 @@ class NetworkCli(Driver):
         return Facts("a device with a command line", self.options.version, boot="")
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse missing lines, and a device that somebody else is configuring."""
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
                 raise UsageError(

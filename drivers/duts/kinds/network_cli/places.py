@@ -57,7 +57,6 @@ class Places:
                 ) from exc
 
     def lines(self, texts: Iterable[str]) -> list[str]:
-        """Return lines with the values in their places."""
         return [row[0] for text in texts for row in self.rows([text])]
 
     def rows(

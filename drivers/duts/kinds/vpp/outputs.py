@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv6Address
+from typing import NamedTuple
 
 from v6t.drivers.duts.readings import Lost
 
@@ -20,11 +20,9 @@ def key(version: str) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-@dataclass(frozen=True)
-class Domain:
-    """A line of ``show map domain``."""
+class Domain(NamedTuple):
+    """A line of ``show map domain``, without its index."""
 
-    index: int
     tag: str
     ipv4: str
     ipv6: str
@@ -33,20 +31,26 @@ class Domain:
     psid_offset: int
     psid_len: int
 
+    @property
+    def words(self) -> str:
+        """The words of ``map add domain``, which reads the source of a tunnel without a length."""
+        return (
+            f"tag {self.tag} ip4-pfx {self.ipv4} ip6-pfx {self.ipv6} "
+            f"ip6-src {self.source.removesuffix('/128')} ea-bits-len {self.ea_len} "
+            f"psid-offset {self.psid_offset} psid-len {self.psid_len}"
+        )
+
 
 _DOMAIN = re.compile(
-    r"\[(\d+)\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
+    r"\[\d+\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
     r"ea-bits-len (\d+) psid-offset (\d+) psid-len (\d+)"
 )
 
 
 def domains(text: str) -> list[Domain]:
     """``show map domain``, one per line."""
-    found = []
-    for match in _DOMAIN.finditer(text):
-        index, tag, ipv4, ipv6, source, *numbers = match.groups()
-        found.append(Domain(int(index), tag, ipv4, ipv6, source, *map(int, numbers)))
-    return found
+    rows = (match.groups() for match in _DOMAIN.finditer(text))
+    return [Domain(*row[:4], *map(int, row[4:])) for row in rows]
 
 
 _RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
@@ -59,7 +63,7 @@ def domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
     for line in text.splitlines():
         domain, rule = _DOMAIN.search(line), _RULE.match(line)
         if domain:
-            tag = domain.group(2)
+            tag = domain.group(1)
         if rule:
             found[tag, int(rule.group(1))] = IPv6Address(rule.group(2))
     return found
