@@ -29,8 +29,7 @@ def prefix_parameter(configuration: DeviceConfig) -> str:
 def table_of(intent: Intent) -> SiitConfig:
     """Return what a stateless translator translates; also a CE of MAP-T behind its NAPT.
 
-    Such a CE has one address, which is its MAP IPv6 address over there (RFC 7599 section 6), and the DMR for
-    all others (section 5.1): no more than that is left of the rule where no other CE is talked to.
+    Such a CE has one address, its MAP IPv6 address (RFC 7599 section 6), and the DMR for all others.
     """
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
@@ -238,11 +237,10 @@ def two_ways(
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
     """Find a version of IP of both sides, with a host and its interface on the right and the left."""
     for version in (4, 6):
-        ways = [
+        right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == version), None)
             for side, hosts in (("right", intent.right.neighbors), ("left", intent.left.neighbors))
-        ]
-        right, left = ways
+        )
         if right is not None and left is not None:
             return version, right, left
     return None

@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, parsed, shown
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
@@ -42,13 +42,7 @@ class Nat46Options(LinuxOptions):
 
 @dataclass(frozen=True)
 class Mapped:
-    """One side of a rule.
-
-    Attributes:
-        four, six: prefixes.
-        style: how addresses of both belong together, in nat46's word.
-        ea_len, psid_offset: of its style MAP.
-    """
+    """One side of a rule: two prefixes, and how addresses of both belong together, in nat46's word."""
 
     four: IPv4Network
     six: IPv6Network
@@ -138,10 +132,8 @@ class Nat46(LinuxDriver):
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        counted = telemetry.link_reading(
-            DEVICE,
-            f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
-        )
+        words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
+        counted = telemetry.link_reading(DEVICE, words)
         own = {NOT_SENT: Lost.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
@@ -241,14 +233,11 @@ def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
     wanted = f"{pair} "[:_READ_BACK]
 
-    def checker(output: str) -> str | None:
+    def is_listed(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
-        rules = [f"{row[2]} " for row in rows if len(row) == 3 and row[1] == DEVICE]
-        if any(rule.startswith(wanted) for rule in rules):
-            return None
-        return f"'{wanted.strip()}' is no rule of {DEVICE}; the output is {shown(output)}"
+        return any(row[1:2] == [DEVICE] and f"{row[-1]} ".startswith(wanted) for row in rows)
 
-    return parsed(checker, f"'{wanted.strip()}'")
+    return passes(is_listed, f"'{wanted.strip()}'", f"'{wanted.strip()}' is not a rule of {DEVICE}")
 
 
 def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
@@ -256,9 +245,8 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr
-        if (
-            rule.psid is not None
-        ):  # it derives PSIDs from EA bits only; one CE is a mapping of one host
+        # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
+        if rule.psid is not None:
             return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
         if edge.ipv4.num_addresses > 1:
             raise UsageError(

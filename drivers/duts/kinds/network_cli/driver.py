@@ -159,9 +159,7 @@ class NetworkCli(Driver):
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), (note,))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            **self.options.profile.model_dump(), why="declared in the testbed file"
-        )
+        return self.options.profile.declare()
 
     def sessions(self, intent: Intent) -> Reading | None:
         own = self.options.sessions

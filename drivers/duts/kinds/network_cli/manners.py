@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
+from v6t.drivers.duts.kinds.command import check_pattern
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 
 PROMPT = (
@@ -42,16 +43,6 @@ def split_lines(value: object) -> object:
     if not isinstance(whole, (list, tuple)):
         return value
     return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
-
-
-def check_pattern(pattern: object) -> object:
-    """Refuse a text that is not a regular expression."""
-    try:
-        re.compile(pattern if isinstance(pattern, str) else "")
-    except re.error as exc:
-        problem = f"'{pattern}' is not a regular expression: {exc}"
-        raise InvalidValue(problem, code="wrong-form") from exc
-    return pattern
 
 
 Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
