@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.chain.machines import check_places
-from v6t.drivers.duts.chain.session import ChainSession, PartSession
-from v6t.drivers.duts.chain.standing import LabChain, LabPart
+from v6t.drivers.duts.chain.driver import check_places
+from v6t.drivers.duts.chain.session import ChainSession, LabChain, LabPart, PartSession
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent

@@ -1,4 +1,4 @@
-"""Commands for a shell of this machine, or of some of its namespaces."""
+"""Commands for a shell of this machine, or of a device that is a set of its namespaces."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import logging
 import signal
 from collections.abc import Sequence
 
+from v6t.base.errors import DutError
+from v6t.drivers.transport import contract
 from v6t.drivers.transport.command_log import log_start, run_logged
-from v6t.drivers.transport.contract import (
-    DEADLINE_S,
-    ConnectionLost,
-    DeadlinePassed,
-    Output,
-    for_shell,
-)
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Output
 from v6t.drivers.transport.process import ProcessHeld, begin, finish
 
 
@@ -34,7 +30,7 @@ class HereTransport:
         """Nothing to connect to."""
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        limit = deadline_s or DEADLINE_S
+        limit = deadline_s or contract.DEADLINE_S
         return run_logged(
             self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
         )
@@ -66,4 +62,23 @@ class HereTransport:
 
     def _words(self, command: str, condition: str = "") -> list[str]:
         whole = f"{self._prelude}\n{command}" if self._prelude else command
-        return [*self._before, "sh", "-c", for_shell(whole, condition=condition)]
+        return [*self._before, "sh", "-c", contract.for_shell(whole, condition=condition)]
+
+
+class NamespaceTransport(HereTransport):
+    """Commands run as this user within the network, process and mount namespaces of a process."""
+
+    where = contract.ON_DEVICE
+
+    def __init__(self, pid: int, name: str = "lab device") -> None:
+        super().__init__(name, enter(pid))
+        self.pid = pid
+
+    def open(self) -> None:
+        if self.run("true").status:
+            raise DutError(f"{self.name}: its namespaces cannot be entered", code="lab-failed")
+
+
+def enter(pid: int) -> list[str]:
+    """Return the command that runs another one in the namespaces of a process."""
+    return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

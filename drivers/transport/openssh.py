@@ -108,7 +108,7 @@ class SshTransport:
         # the command has a shell of its own: it may exit, be killed, or replace itself
         whole = for_shell(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
-        process = begin(self._through(f"sh -c {shlex.quote(line)}"))
+        process = begin([*self._words(), f"sh -c {shlex.quote(line)}"])
         outputs = finish(process, text, limit)
         if outputs is None:
             raise DeadlinePassed(
@@ -131,7 +131,7 @@ class SshTransport:
     def hold(self, command: str) -> ProcessHeld:
         log_start(self.name, command, logging.INFO)
         line = for_shell(command, self._options.become, netns=self._options.netns)
-        return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
+        return ProcessHeld(self.name, begin([*self._words(), line]), lambda: not self._alive)
 
     @property
     def terminal_command(self) -> list[str]:
@@ -150,9 +150,6 @@ class SshTransport:
     @property
     def _alive(self) -> bool:
         return self._master is not None and self._master.poll() is None
-
-    def _through(self, line: str) -> list[str]:
-        return [*self._words(), line]
 
     def _words(self, *options: str) -> list[str]:
         """Return a command line that uses the one connection and never makes another."""
@@ -216,11 +213,8 @@ class SshTransport:
             )
         if _TIMED_OUT.search(stderr):
             return self._late(where)
-        return Unreachable(
-            f"{where}: cannot be reached: {text}",
-            "check address, port and sshd",
-            code="unreachable",
-        )
+        problem = f"{where}: cannot be reached: {text}"
+        return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
     def _late(self, where: str) -> Unreachable:
         return Unreachable(
@@ -231,12 +225,10 @@ class SshTransport:
 
     def _where(self, stderr: str) -> str:
         """Return the device, or the host on the way to it that ssh names."""
+        said = stderr.partition("Connection closed by UNKNOWN")[0]
         for hop in self._options.hops:
             known = rf"(^|[\s@\[]){re.escape(hop.host)}([\s:\]]|$)"
-            mine = re.search(
-                known, stderr.partition("Connection closed by UNKNOWN")[0], re.MULTILINE
-            )
-            if mine and hop.host != self._options.host:
+            if re.search(known, said, re.MULTILINE) and hop.host != self._options.host:
                 return f"{self.name}, through {hop.text}"
         return self.name
 

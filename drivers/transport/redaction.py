@@ -37,16 +37,10 @@ _NAMES = (
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
 _ASKS_SECRET = re.compile(r"passw|passphrase|secret|passcode|community|\bpin\b", re.IGNORECASE)
 
+_ASKED = ("password", "enter password", "passphrase", "enter passphrase", "secret", "community")
 _QUESTIONS = tuple(
     f"{form(word)}{end}"
-    for word in (
-        "password",
-        "enter password",
-        "passphrase",
-        "enter passphrase",
-        "secret",
-        "community",
-    )
+    for word in _ASKED
     for form in (str.lower, str.capitalize, str.upper)
     for end in (":", ": ", "? ")
 )

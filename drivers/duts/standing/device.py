@@ -16,7 +16,7 @@ from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
-from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.here import NamespaceTransport
 
 
 class LabDut(LabDevice):

@@ -20,7 +20,7 @@ from pathlib import Path
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.standing import host
 from v6t.drivers.lab import netns
-from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from v6t.drivers.duts.standing import ssh
-from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.here import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 LISTENING = "/run/v6t-lab"

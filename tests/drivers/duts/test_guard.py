@@ -241,7 +241,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
     from v6t.drivers.duts.standing.ssh import LabSsh
     from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.namespace import NamespaceTransport
+    from v6t.drivers.transport.here import NamespaceTransport
 
     can, how = available()
     if not can:
@@ -274,7 +274,7 @@ def test_a_v6t_that_is_killed_while_a_modifier_is_at_work(tmp_path):
     """A route that was moved under the traffic is taken back like every step."""
     from v6t.drivers.duts.standing.ssh import LabSsh
     from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.namespace import NamespaceTransport
+    from v6t.drivers.transport.here import NamespaceTransport
 
     can, how = available()
     if not can:
