@@ -212,7 +212,7 @@ class _Judge:
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
 
     def by_waiting(self) -> _Finding | None:
-        """Judge a device that lost frames while it was ready to run: it lacked time, whatever its queues count.
+        """Judge a device that lost frames while it was ready to run, whatever its queues count.
 
         A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
         """

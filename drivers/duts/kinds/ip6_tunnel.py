@@ -21,17 +21,7 @@ from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.kinds.softwires import Customer, customer_of
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
-from v6t.drivers.duts.plan import (
-    Intent,
-    Plan,
-    Step,
-    Want,
-    has_lines,
-    has_words,
-    line_with,
-    parsed,
-    shown,
-)
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, has_words, line_with, passes
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
@@ -112,12 +102,9 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        return {
-            **super().telemetry(intent),
-            f"tunnel {TUNNEL}": telemetry.link_reading(
-                TUNNEL, "its errors are packets that it could not send, and marks it cannot keep"
-            ),
-        }
+        words = "its errors are packets that it could not send, and marks it cannot keep"
+        tunnel = telemetry.link_reading(TUNNEL, words)
+        return {**super().telemetry(intent), f"tunnel {TUNNEL}": tunnel}
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         customer = customer_of(intent)
@@ -128,15 +115,8 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        return self.finish(
-            facts,
-            [
-                *self.base(intent, facts),
-                *self._tunnel(intent, customer),
-                *self._checks(intent, customer),
-            ],
-            notes=notes,
-        )
+        own = [*self._tunnel(intent, customer), *self._checks(intent, customer)]
+        return self.finish(facts, [*self.base(intent, facts), *own], notes=notes)
 
     def _tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
@@ -190,13 +170,11 @@ class Ip6Tunnel(LinuxDriver):
 def _is_tunnel(*phrases: str, dscp: bool) -> Want:
     """Require these words of the tunnel, and that it carries DSCP inwards or does not."""
 
-    def checker(output: str) -> str | None:
+    def is_tunnel(output: str) -> bool:
         line = line_with(output, *phrases)
-        if line is None or (line_with(line, "dscp inherit") is not None) != dscp:
-            return f"{TUNNEL} is another tunnel; the output is {shown(output)}"
-        return None
+        return line is not None and (line_with(line, "dscp inherit") is not None) == dscp
 
-    return parsed(checker, " and ".join(f"'{p}'" for p in phrases))
+    return passes(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
 def drops(edge: CustomerConfig, inside: str) -> list[str]:

@@ -119,15 +119,13 @@ class OpenBsdPf(Driver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         if not facts.root:
-            raise DutError(
-                "commands do not run as root", "set ssh.become to 'doas -n'", code="not-root"
-            )
+            problem = "commands do not run as root"
+            raise DutError(problem, "set ssh.become to 'doas -n'", code="not-root")
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
         for side in ("left", "right"):
-            openbsd.refuse_other_lengths(
-                getattr(intent, side), getattr(self.options, side), of("links", "")
-            )
+            port = getattr(self.options, side)
+            openbsd.refuse_other_lengths(getattr(intent, side), port, of("links", ""))
         loaded = pf.parse_rules(of("rules", ""), of("tables", ""))
         if loaded != pf.parse_rules(of("file", ""), of("file", "")):
             raise DutError(
@@ -149,18 +147,17 @@ class OpenBsdPf(Driver):
             if self.options.neighbours == "resolved":
                 side_intent = replace(side_intent, neighbors={})
             steps += openbsd.configure_side(side_intent, getattr(self.options, side))
-        flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
-        if isinstance(intent.configuration, NatConfig):
-            notes.append(OPEN)
-            steps += self._rules(intent)
-            flush = (self._flush(intent),)
-            if isinstance(intent.configuration, Nat64Config):
-                notes.append(REUSED)
-            if self.options.flush == "purge":
-                notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
+            return Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
+        notes.append(OPEN)
+        if isinstance(intent.configuration, Nat64Config):
+            notes.append(REUSED)
+        if self.options.flush == "purge":
+            notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
+        steps += self._rules(intent)
+        flush = (self._flush(intent),)
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
@@ -177,11 +174,11 @@ class OpenBsdPf(Driver):
         if not isinstance(intent.configuration, NatConfig):
             return None
 
-        def connections(text: str) -> Mapping[str, float]:
-            found = pf.count_translated(text)
-            return {} if found is None else {"sessions": found}
+        def count(text: str) -> Mapping[str, float]:
+            states = pf.count_translated(text)
+            return {} if states is None else {"sessions": states}
 
-        return Reading("pfctl -vsr", connections)
+        return Reading("pfctl -vsr", count)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
@@ -201,11 +198,8 @@ class OpenBsdPf(Driver):
         }
 
     def table(self, intent: Intent) -> Reading | None:
-        return (
-            Reading("pfctl -sm", pf.parse_limits)
-            if isinstance(intent.configuration, NatConfig)
-            else None
-        )
+        has_states = isinstance(intent.configuration, NatConfig)
+        return Reading("pfctl -sm", pf.parse_limits) if has_states else None
 
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
@@ -271,9 +265,8 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
         "set skip on lo",
         "pass",
     ]
-    public = (
-        pool.addresses[0] if len(pool.addresses) == 1 else "{ " + ", ".join(pool.addresses) + " }"
-    )
+    several = "{ " + ", ".join(pool.addresses) + " }"
+    public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
         f"{match} {action} {public} port {pool.low}:{pool.high}"
         for match, action in pf.translating_rules(intent, options)

@@ -116,17 +116,14 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        return {
+        readings = {
             "cpu": telemetry.cores(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
-            **(
-                {}
-                if _by_pci(self.options)
-                else {
-                    "sockets": Reading("ss -0 -m -n", sockets, SOCKETS, {"dropped": Lost.INGRESS})
-                }
-            ),
         }
+        if not _by_pci(self.options):
+            losses = {"dropped": Lost.INGRESS}
+            readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
+        return readings
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         place = self.options.state_dir
@@ -199,7 +196,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 def _return_devices(options: SnabbOptions) -> Step:
     """Return the devices to the kernel's drivers, which Snabb does not."""
-    names = [n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right)]
+    names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     listed = " ".join(names)
     show = (
         f"for a in {listed}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
@@ -245,19 +242,15 @@ def _remove_directory() -> Step:
 def configuration(intent: Intent, options: SnabbOptions) -> str:
     """Return the text for ``--conf``: one instance, one queue, the binding table."""
     links = intent.links
-    six = _address(intent.left, 6)
-    four = _address(intent.right, 4)
     lines = [
         "softwire-config {",
         # named here and not by --v4 and --v6: 2024.08 forgets the second one of the kernel's interfaces
         f"  instance {{ device {options.left}; external-device {options.right};",
         "    queue {",
         "      id 0;",
-    ]
-    lines += [
-        f"      external-interface {{ ip {four}; mac {links.right.dut_mac}; "
+        f"      external-interface {{ ip {_address(intent.right, 4)}; mac {links.right.dut_mac}; "
         f"next-hop {{ mac {links.right.tester_mac}; }} }}",
-        f"      internal-interface {{ ip {six}; mac {links.left.dut_mac}; "
+        f"      internal-interface {{ ip {_address(intent.left, 6)}; mac {links.left.dut_mac}; "
         f"next-hop {{ mac {links.left.tester_mac}; }} }}",
         "    }",
         "  }",
@@ -288,7 +281,7 @@ def sockets(text: str) -> Mapping[str, float]:
 
 
 def _address(side: LinkIntent, version: int) -> Address:
-    for interface in side.addresses:
-        if interface.version == version:
-            return interface.ip
-    raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")
+    own = next((a.ip for a in side.addresses if a.version == version), None)
+    if own is None:
+        raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")
+    return own
