@@ -34,7 +34,7 @@ NOT_COUNTED = "frames were lost, and no counter of this device says that it was 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What limits a device, with the evidence.
+    """Limit of a device, with the evidence.
 
     Attributes:
         limited_by: ``cpu``, ``table``, ``rules``, ``queue``, ``contention``, ``tester``, ``nothing here`` or

@@ -25,7 +25,7 @@ TIMERS = ("udp_timeout_s",)
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """What a driver can do.
+    """Capabilities of a driver as a technology.
 
     Attributes:
         versions: whose commands it has, oldest first.

@@ -70,7 +70,7 @@ class PartOf(NamedTuple):
 
 
 class Driver(ABC):
-    """One implementation, or several in a row. Instances hold options only."""
+    """Driver of an implementation, or of several in a row. Instances hold options only."""
 
     name: ClassVar[str]
     noun: ClassVar[str] = "driver"
@@ -110,7 +110,7 @@ class Driver(ABC):
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
-        """Commands of the user's, run here, by what they do to the device (GEN-29)."""
+        """The user's commands, which are run on this machine, by their effect on the device."""
         return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
@@ -147,7 +147,7 @@ class Driver(ABC):
         return None
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Whether a session is that of an inside endpoint, whatever its peer."""
+        """Return whether a session is that of an inside endpoint, whatever its peer."""
         return False
 
     def table(self, intent: Intent) -> Reading | None:
@@ -305,7 +305,7 @@ class Driver(ABC):
             )
 
     def configured_alike(self, one: Intent, other: Intent) -> bool:
-        """Whether two intents have the same commands."""
+        """Return whether two intents have the same commands."""
         if not self.configures or self.of_parts:
             return one == other
         first, second = (self.plan(intent, self.example(intent)).steps for intent in (one, other))
@@ -332,7 +332,7 @@ class Driver(ABC):
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
-        """Return a device between the lab's cables that is not like others; None: it is."""
+        """Return the driver's own kind of lab device; None: the usual one."""
         return None
 
     def audited_device(

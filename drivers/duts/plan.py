@@ -19,7 +19,7 @@ Intent = DeviceIntent
 
 
 class Existing(Enum):
-    """What to do if the object of a step exists before the step."""
+    """Treatment of an object that exists before its step."""
 
     RESTORE = "value"
     """Change it; the undo command writes the present value back."""

@@ -86,7 +86,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Way:
-    """What carries this session.
+    """Path of this session: hosts that the device must go on reaching.
 
     Attributes:
         peers: who must not be cut off.

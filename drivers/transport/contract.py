@@ -23,7 +23,7 @@ class TakenOver(ConnectionLost):
 
 
 class Unreachable(DutError):
-    """No connection can be made now; the next attempt may succeed."""
+    """Error of a connection that cannot be made now; the next attempt may succeed."""
 
 
 class DeadlinePassed(DutError):
@@ -45,11 +45,11 @@ def as_text(octets: bytes) -> tuple[str, bool]:
 
 @dataclass(frozen=True)
 class Output:
-    r"""How a command ended.
+    r"""Result of a command.
 
     Attributes:
         status: exit status.
-        out, err: what it printed; octets that are no UTF-8, and characters that steer a
+        out, err: what it printed; octets that are not UTF-8, and characters that steer a
             terminal, appear as ``\xNN``.
         clean: whether there were none in ``out``.
     """
@@ -62,7 +62,7 @@ class Output:
     @staticmethod
     def of(name: str, status: int, out: bytes, err: bytes) -> Output:
         """Decode the output of a command of a device, or raise TakenOver if it was not run."""
-        # sudo and login shells may say something of their own besides
+        # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise TakenOver(
                 f"{name}: the lock on the device is no longer this v6t's: its timer has undone "

@@ -14,7 +14,7 @@ from v6t.drivers.transport.process import ProcessHeld, begin, finish
 
 
 class HereTransport:
-    """Commands run as this user on this machine."""
+    """Transport that runs commands as this user on this machine."""
 
     where = "on this machine"
     log_level = logging.INFO
@@ -27,7 +27,7 @@ class HereTransport:
         self._prelude = ""
 
     def open(self) -> None:
-        """Nothing to connect to."""
+        """Do nothing: commands need no connection."""
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         limit = deadline_s or contract.DEADLINE_S
@@ -54,7 +54,7 @@ class HereTransport:
         return ProcessHeld(self.name, begin(self._words(command)), self._gone)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: commands need no connection."""
 
     def _gone(self) -> bool:
         """Whether the carrier of held commands has ended; a machine's own never does."""
@@ -66,7 +66,7 @@ class HereTransport:
 
 
 class NamespaceTransport(HereTransport):
-    """Commands run as this user within the network, process and mount namespaces of a process."""
+    """Transport into the network, process and mount namespaces of a process."""
 
     where = contract.ON_DEVICE
 

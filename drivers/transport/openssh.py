@@ -65,7 +65,7 @@ _TIMED_OUT = re.compile(r"timed out", re.IGNORECASE)
 
 
 class SshTransport:
-    """One connection, many commands.
+    """Transport over one connection for many commands.
 
     A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
     also that of a broken connection, and what a command did before that is not to be guessed.
@@ -179,9 +179,9 @@ class SshTransport:
         until = time.monotonic() + self._options.connect_deadline_s
         while not _is_socket(socket):
             if self._master.poll() is not None:
-                raise self._refused(as_text((client.place / "log").read_bytes())[0])
+                raise self._refusal(as_text((client.place / "log").read_bytes())[0])
             if time.monotonic() > until:
-                raise self._late(self.name)
+                raise self._timeout_error(self.name)
             time.sleep(_POLL_S)
 
     def _find_namespace(self) -> None:
@@ -194,9 +194,9 @@ class SshTransport:
                 code="lab-failed",
             )
 
-    def _refused(self, stderr: str) -> DutError:
+    def _refusal(self, stderr: str) -> DutError:
         """Return why there is no connection; the first host that refused is named."""
-        where = self._where(stderr)
+        where = self._find_refusing_host(stderr)
         text = _last(stderr.encode())
         if _KEY_REFUSED.search(stderr):
             return DutError(
@@ -212,18 +212,18 @@ class SshTransport:
                 code="login-refused",
             )
         if _TIMED_OUT.search(stderr):
-            return self._late(where)
+            return self._timeout_error(where)
         problem = f"{where}: cannot be reached: {text}"
         return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
-    def _late(self, where: str) -> Unreachable:
+    def _timeout_error(self, where: str) -> Unreachable:
         return Unreachable(
             f"{where}: no login within {self._options.connect_deadline_s:g} s",
             "is the device up, and is port 22 open?",
             code="timeout",
         )
 
-    def _where(self, stderr: str) -> str:
+    def _find_refusing_host(self, stderr: str) -> str:
         """Return the device, or the host on the way to it that ssh names."""
         said = stderr.partition("Connection closed by UNKNOWN")[0]
         for hop in self._options.hops:

@@ -94,7 +94,7 @@ class SshClient:
         o = self.options
         own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
         if o.known_hosts:
-            files = " ".join(_quoted(p) for p in _files(o.known_hosts))
+            files = " ".join(_quote(p) for p in _files(o.known_hosts))
             own |= {"UserKnownHostsFile": files, "GlobalKnownHostsFile": "none"}
             own["KnownHostsCommand"] = "none"
         lines = [f"Host {self.host}"]
@@ -106,13 +106,13 @@ class SshClient:
         # hosts on the way are no ssh of ours to give options to: what they may ask for stands here
         lines += ["  PasswordAuthentication no", "  KbdInteractiveAuthentication no"]
         for key in o.identity:
-            lines.append(f"  IdentityFile {_quoted(_existing(key, 'key'))}")
+            lines.append(f"  IdentityFile {_quote(_existing(key, 'key'))}")
         if o.identity:
             lines += ["  IdentitiesOnly yes", "  IdentityAgent none"]
-        lines += [f"Include {_quoted(path)}" for path in self._included()]
+        lines += [f"Include {_quote(path)}" for path in self._find_configurations()]
         return "\n".join(lines) + "\n"
 
-    def _included(self) -> list[Path]:
+    def _find_configurations(self) -> list[Path]:
         if self.options.config == USER_CONFIG:  # what ssh reads by itself, as far as it is there
             usual = (Path(USER_CONFIG).expanduser(), SYSTEM_CONFIG)
             return [path.resolve() for path in usual if path.is_file()]
@@ -159,5 +159,5 @@ def _existing(text: str, what: str) -> Path:
     return path.resolve()
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     return '"' + str(path).replace("%", "%%") + '"'

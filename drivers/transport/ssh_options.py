@@ -27,7 +27,7 @@ class Hop(NamedTuple):
 
 
 class SshOptions(StrictModel):
-    """How to log in. Unset values come from ``~/.ssh/config``."""
+    """Options of a login. Unset values come from ``~/.ssh/config``."""
 
     host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
     """Name, address or alias of ``~/.ssh/config``."""
@@ -96,7 +96,7 @@ class SshOptions(StrictModel):
         return tuple(addresses)
 
     @model_validator(mode="after")
-    def _somewhere(self) -> SshOptions:
+    def _check_host(self) -> SshOptions:
         if self.hops and self.lab:
             raise InvalidValue(
                 "jump leads nowhere: the lab's own device is on this machine", code="conflict"

@@ -73,7 +73,7 @@ class ChainOptions(DutOptions):
 
 
 class Chain(WithoutCommands):
-    """Combines the drivers of the parts; it has no commands of its own."""
+    """Driver of a chain, which combines the drivers of the parts."""
 
     name = "chain"
     title = "several parts one after the other, each with its own driver"
@@ -249,7 +249,7 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
     beside = [p for p in _on_machines(before) if p.driver.options.ssh.machine == ssh.machine]
     for part in beside:
         same = part.driver.options.ssh.netns == ssh.netns
-        if same and all(_of_kernel(d) for d in (part.driver, driver)):
+        if same and all(_is_kernel(d) for d in (part.driver, driver)):
             raise UsageError(
                 f"the parts {part.name} and {name} would both be the kernel of one machine, "
                 f"{ssh.text}: what leaves the one never enters the other",
@@ -279,6 +279,6 @@ def _on_machines(parts: Iterable[Part]) -> list[Part]:
     return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
 
 
-def _of_kernel(driver: Driver) -> bool:
+def _is_kernel(driver: Driver) -> bool:
     """Whether the part is the machine's own network stack; of the user's shell lines that is unknown."""
     return driver.kernel and DeviceConfig not in driver.accepts

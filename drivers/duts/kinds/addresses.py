@@ -133,7 +133,7 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     side = ipv6_side(intent)
     near, far = hosts_behind(intent, side, 6), hosts_behind(intent, other_side(side), 4)
     table = eams(intent)
-    owners = [_owner(table, net) for net in near]
+    owners = [_find_owner(table, net) for net in near]
     four: list[IPv4Network] = []
     six: list[IPv6Network] = []
     for ipv4, ipv6 in table:
@@ -155,7 +155,7 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-def _owner(
+def _find_owner(
     table: Sequence[tuple[IPv4Network, IPv6Network]], net: IPv6Network
 ) -> IPv6Network | None:
     """Return the IPv6 prefix of the mapping that holds a network; None: no mapping does."""
@@ -191,14 +191,14 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
     Raises:
         UsageError: the given one is in use, or all candidates are.
     """
-    unused = next((text for text in candidates if not _meets(text, taken)), "")
+    unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
         raise UsageError(
             f"dut.options.{option}: the test uses all of {', '.join(candidates)}",
             "give another one",
             code="not-enough-addresses",
         )
-    if given and (met := _meets(given, taken)):
+    if given and (met := _find_overlap(given, taken)):
         raise UsageError(
             f"dut.options.{option}: {given} overlaps {met}, which the test uses",
             "choose one that is not used",
@@ -208,7 +208,7 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
     return given or unused
 
 
-def _meets(text: str, taken: Sequence[Any]) -> Any:
+def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
     """Return the first of the networks that overlaps an address or a network, or None."""
     net = ip_network(text)
     return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)

@@ -59,7 +59,7 @@ class CheckText(StrictModel):
     """The output must not hold this text, however it is spaced."""
 
     @model_validator(mode="after")
-    def _one(self) -> CheckText:
+    def _check_criteria(self) -> CheckText:
         if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
             raise InvalidValue(
                 "give one of contains, equals, matches and absent", code="missing-setting"
@@ -114,7 +114,7 @@ class StepText(StrictModel):
 
 
 class FlushText(StrictModel):
-    """What empties the device's state."""
+    """A line that empties the device's state, with its read-back."""
 
     command: str = Field(min_length=1)
     """The shell line."""
@@ -127,7 +127,7 @@ class FlushText(StrictModel):
     """How long it may take [s]; with `reboots`, until the next login."""
 
     @model_validator(mode="after")
-    def _seen(self) -> FlushText:
+    def _require_check(self) -> FlushText:
         if (self.check is None) != self.reboots:
             raise InvalidValue("give a check, or say reboots: true", code="missing-setting")
         return self
@@ -167,7 +167,7 @@ class ProfileText(StrictModel):
     """Frames are padded to so many octets, FCS off."""
 
     def declare(self) -> ExpectProfile:
-        """Return the profile."""
+        """Return the profile as declared."""
         return ExpectProfile(**self.model_dump(), why="declared in the testbed file")
 
 

@@ -52,7 +52,7 @@ class Ip6TunnelOptions(LinuxOptions):
 
 
 class Ip6Tunnel(LinuxDriver):
-    """One tunnel; what comes from the customer is routed into it, whatever else the machine does."""
+    """The kernel's tunnel, into which packets from the customer are routed."""
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
@@ -115,19 +115,19 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        own = [*self._tunnel(intent, customer), *self._checks(intent, customer)]
+        own = [*self._tunnel_steps(intent, customer), *self._checks(intent, customer)]
         return self.finish(facts, [*self.base(intent, facts), *own], notes=notes)
 
-    def _tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
+    def _tunnel_steps(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
         return [
-            _module(in_lab=self.options.in_lab),
+            _load_module(in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
-            self._made(customer),
+            self._create_tunnel(customer),
             Step(
                 f"ip link set dev {TUNNEL} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
@@ -137,10 +137,10 @@ class Ip6Tunnel(LinuxDriver):
             sysctl(
                 {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, "whatever comes out of it, from whomever"
             ),
-            *_routed(inside),
+            *_route_into_tunnel(inside),
         ]
 
-    def _made(self, customer: Customer) -> Step:
+    def _create_tunnel(self, customer: Customer) -> Step:
         ends = f"remote {customer.remote} local {customer.local}"
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
@@ -194,14 +194,14 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
     return rules
 
 
-def _module(*, in_lab: bool) -> Step:
+def _load_module(*, in_lab: bool) -> Step:
     """Load the module; it stays if somebody else has a tunnel by the rollback."""
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
     unload = f"{others} >/dev/null || modprobe -r {MODULE}"
     return load_module(MODULE, "the kernel's module", unload, in_lab=in_lab)
 
 
-def _routed(inside: str) -> Sequence[Step]:
+def _route_into_tunnel(inside: str) -> Sequence[Step]:
     rule = f"iif {inside} lookup {TABLE}"
     return [
         owned(

@@ -36,7 +36,7 @@ JSTAT = (
 
 
 class Jool(LinuxDriver):
-    """One instance, called v6t."""
+    """Jool with an instance called v6t."""
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
@@ -60,7 +60,7 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``4.1.9`` or ``4.1.9.0``, by module and by program; they agree; a candidate as it was published."""
+        """Parse the versions of module and program, which must agree."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:

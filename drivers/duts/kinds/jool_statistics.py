@@ -65,7 +65,7 @@ _REASONS = {
 
 
 def statistics(text: str) -> Mapping[str, float]:
-    """``stats display --csv --no-headers``: value by name."""
+    """Parse ``stats display --csv --no-headers``: value by name."""
     counters: dict[str, float] = {}
     for line in text.splitlines():
         name, comma, value = line.strip().partition(",")

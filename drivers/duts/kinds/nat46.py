@@ -78,7 +78,7 @@ class Mapped:
 
 
 class Nat46(LinuxDriver):
-    """Stateless, in the kernel; packets are routed into its device and come out of it."""
+    """The kernel module nat46; packets are routed into its device and come out of it."""
 
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
@@ -137,7 +137,7 @@ class Nat46(LinuxDriver):
         own = {NOT_SENT: Lost.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
-            f"device {DEVICE}": replace(counted, parse=passed_on, losses=own),
+            f"device {DEVICE}": replace(counted, parse=count_unsent, losses=own),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -146,7 +146,7 @@ class Nat46(LinuxDriver):
             "nat46 fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.ipv6_side(intent)).mtu,
         )
-        local, remote = _sides(intent)
+        local, remote = _find_mappings(intent)
         if not local or not remote:
             raise UsageError(
                 "nat46 needs mappings of hosts on both sides",
@@ -155,7 +155,7 @@ class Nat46(LinuxDriver):
                 code="unsupported-by-device",
             )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-        ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
+        ways = {str(net): f"dev {DEVICE}" for net in _find_routes(intent)}
         values = {
             f"net.ipv6.conf.{DEVICE}.disable_ipv6": 0, f"net.ipv4.conf.{DEVICE}.rp_filter": 0,
         }  # fmt: skip
@@ -200,7 +200,7 @@ class Nat46(LinuxDriver):
         return load_module("nat46", why, unless_used, in_lab=lab, load=load)
 
 
-def passed_on(text: str) -> Mapping[str, float]:
+def count_unsent(text: str) -> Mapping[str, float]:
     """Parse the counters of its device, and subtract packets out of it from those into it (nat46-netdev.c).
 
     What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
@@ -240,7 +240,7 @@ def _has_rule(pair: str) -> Want:
     return passes(is_listed, f"'{wanted.strip()}'", f"'{wanted.strip()}' is not a rule of {DEVICE}")
 
 
-def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
+def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     """Return the mappings of the hosts on the IPv4 side, and on the IPv6 side."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
@@ -272,7 +272,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     return local, remote
 
 
-def _into(intent: Intent) -> list[Any]:
+def _find_routes(intent: Intent) -> list[Any]:
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         return [*_HALVES, edge.end_user_prefix]

@@ -49,7 +49,7 @@ class OpenBsdOptions(DutOptions):
 
 
 class OpenBsdPf(Driver):
-    """No bash, no sudo, no ip: ksh, doas, ifconfig."""
+    """OpenBSD with PF, configured by ksh, doas and ifconfig."""
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
@@ -161,7 +161,7 @@ class OpenBsdPf(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """``pf_translate_af`` of sys/net/pf.c; RFC 7915 section 5.1 has DF clear up to 1260 octets."""
+        """Declare DF, which ``pf_translate_af`` sets where RFC 7915, section 5.1, has it clear."""
         if not isinstance(intent.configuration, Nat64Config):
             return ExpectProfile()
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")

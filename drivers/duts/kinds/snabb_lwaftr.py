@@ -51,7 +51,7 @@ class SnabbOptions(LinuxOptions):
 
 
 class SnabbLwAftr(LinuxDriver):
-    """Takes the interfaces away from the kernel."""
+    """Snabb's lwAFTR, which takes the interfaces away from the kernel."""
 
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
@@ -88,7 +88,7 @@ class SnabbLwAftr(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind the tag of another."""
+        """Parse ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag."""
         asked = f"{self.options.program} --version"
         tag = version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
         built = re.search(r"\((\d+-g[0-9a-f]+[-\w]*)\)", text)
@@ -275,7 +275,7 @@ def state(text: str) -> Mapping[str, float]:
 
 
 def sockets(text: str) -> Mapping[str, float]:
-    """``ss -0 -m``: drops of all packet sockets, ``skmem:(r0,rb212992,...,d12)``."""
+    """Parse the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
     drops = re.findall(r"skmem:\([^)]*\bd(\d+)\)", text)
     return {"dropped": float(sum(map(int, drops)))} if drops else {}
 

@@ -25,7 +25,7 @@ DEFAULT_LOWEST_MTU = 1280
 
 @dataclass(frozen=True)
 class Softwire:
-    """One row (RFC 7596 section 6.1)."""
+    """A row of a binding table (RFC 7596, section 6.1)."""
 
     ipv4: IPv4Address
     psid: int
@@ -64,7 +64,7 @@ def _read_softwires(path: Path, br: IPv6Address) -> Iterator[Softwire]:
 
 @dataclass(frozen=True)
 class Customer:
-    """What the device gives its customer.
+    """A customer's tunnel, address and ports.
 
     Attributes:
         local, remote: ends of the tunnel.

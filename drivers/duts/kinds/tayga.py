@@ -65,7 +65,7 @@ class TaygaOptions(TunOptions):
 
 
 class Tayga(TunTranslator):
-    """Stateless; one process, and in newer versions several threads of it."""
+    """TAYGA behind a TUN device; newer versions have several threads."""
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
@@ -93,7 +93,7 @@ class Tayga(TunTranslator):
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
 
     def read_version(self, text: str) -> str:
-        """``TAYGA version 0.9.6``; else the package's, which has a line of its own."""
+        """Parse ``TAYGA version 0.9.6``, else the last line, which has the package's version."""
         printed = re.search(r"TAYGA version v?(\d\S*)", text)
         if printed:
             return printed.group(1)

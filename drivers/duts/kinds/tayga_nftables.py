@@ -32,7 +32,7 @@ class TaygaNftablesOptions(TaygaOptions, nat.ConntrackOptions):
 
 
 class TaygaNftables(Conntracked, Tayga):
-    """TAYGA has no ports; nftables allocates them."""
+    """TAYGA with nftables, which allocates the ports."""
 
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"

@@ -47,7 +47,7 @@ class TundraOptions(TunOptions):
 
 
 class Tundra(TunTranslator):
-    """One TUN device, several threads."""
+    """Tundra-NAT64 behind a TUN device."""
 
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
@@ -75,7 +75,7 @@ class Tundra(TunTranslator):
         self.version_command = f"{self.options.program} --version 2>&1 | head -1"
 
     def read_version(self, text: str) -> str:
-        """``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
+        """Parse ``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
         asked = f"{self.options.program} --version"
         return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
 

@@ -94,7 +94,7 @@ def _set_queues(name: str, count: int) -> Step:
 
 
 def _set_hash(name: str, kind: str, fields: str) -> Step:
-    """``ethtool -N`` reports success when it fails: only ``-n`` shows the result."""
+    """Set the fields; ``ethtool -N`` reports success when it fails, only ``-n`` shows the result."""
     letters = "".join(
         f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in _HASH_WORDS.items()
     )

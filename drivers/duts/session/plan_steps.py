@@ -18,7 +18,7 @@ from v6t.drivers.transport.contract import Output
 
 
 class StepState(str, Enum):
-    """How the present state of a device compares with a step of a plan."""
+    """Present state of a device, compared with a step of a plan."""
 
     PRESENT = "present"
     CHANGE = "to change"

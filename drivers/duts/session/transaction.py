@@ -216,7 +216,7 @@ class Transaction(Connection):
 
     @property
     def undo_hint(self) -> str:
-        """How to undo everything."""
+        """Commands that undo everything, for a message."""
         by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{SCRIPT}"
         return f"`{self.rollback_command}`, or {by_hand}"
 

@@ -32,7 +32,7 @@ class StillChanged(DutError):
 
 @dataclass(frozen=True)
 class Undo:
-    """How one step is undone.
+    """Inverse of one step.
 
     Attributes:
         number: of the step, from 1.
@@ -61,7 +61,7 @@ class Undo:
         )
 
     def differs(self, state: str) -> bool:
-        """Whether the state is not that before the step.
+        """Return whether the state is not that before the step.
 
         A line more may belong to somebody else; a line less, or any line where none was, is ours.
         A kernel setting that no longer exists vanished with its interface.
@@ -132,13 +132,13 @@ class Record:
 
 
 class Progress(NamedTuple):
-    """How far a commit has come: steps begun, and whether everything has read back rightly since."""
+    """Progress of a commit: steps begun, and whether everything has been verified since."""
 
     begun: int
     verified: bool
 
     def is_finished(self, record: Record) -> bool:
-        """Whether the commit of a record has come to its end."""
+        """Return whether the commit of a record has come to its end."""
         return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 

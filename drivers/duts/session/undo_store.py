@@ -38,7 +38,7 @@ class DamagedRecord(StillChanged):
 
 
 class TimerStatus(NamedTuple):
-    """What the device knows without an owner.
+    """State of lock and rollback timer on the device.
 
     Attributes:
         lock_holder: who holds the lock, empty: nobody.

@@ -76,7 +76,7 @@ class LabSsh:
         else:
             self._keys()
             _, self._pid = host.start(persistent=True)
-            (self.place / "pid").write_text(f"{self._pid} {began(self._pid)}\n")
+            (self.place / "pid").write_text(f"{self._pid} {read_start_time(self._pid)}\n")
         if self._connect_now() is None:
             self._serve()
         return self._pid
@@ -112,7 +112,7 @@ class LabSsh:
             words, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
         pid = _child(waiting.pid, "sleep")
-        kept.write_text(f"{pid} {began(pid)}\n")
+        kept.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
     def transport(self, netns: str = "") -> SshTransport:
@@ -136,7 +136,7 @@ class LabSsh:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             for _ in range(50):
-                if not began(pid):
+                if not read_start_time(pid):
                     break
                 time.sleep(0.02)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -229,8 +229,8 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
     return results[0]
 
 
-def began(pid: int) -> str:
-    """Return when a process began [clock ticks since boot], which tells it from a later one."""
+def read_start_time(pid: int) -> str:
+    """Return when a process read_start_time [clock ticks since boot], which tells it from a later one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -242,7 +242,7 @@ def _alive(kept: Path) -> int:
         pid, _, started = kept.read_text().strip().partition(" ")
     except OSError:
         return 0
-    alive = pid.isdigit() and started and began(int(pid)) == started
+    alive = pid.isdigit() and started and read_start_time(int(pid)) == started
     return int(pid) if alive else 0
 
 

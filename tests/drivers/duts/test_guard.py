@@ -212,7 +212,7 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
 
 def test_the_timer_counts_no_clock(device):
     """``date`` may say what it likes, and so may a clock that is stepped."""
-    from v6t.drivers.duts.session.timer import timer_script
+    from v6t.drivers.duts.session.undo_store import timer_script
 
     text = timer_script("/run/v6t", "token", 60)
     assert "date" not in text

@@ -85,7 +85,7 @@ end)
         return super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process)
 
     def flush_cache(self, file: str, place: str) -> Step:
-        """Ask by a file, which kresd looks for twenty times a second and removes."""
+        """Request it by a file, which kresd looks for twenty times a second and removes."""
         wait = f"n=0; while [ -e {place}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
         removed = Check(f"{wait}; ls {place}/empty 2>/dev/null || true", equals(""))
         return Step(f"touch {place}/empty", "flush the DNS cache", proof=removed)

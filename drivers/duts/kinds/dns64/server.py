@@ -27,7 +27,7 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """One process; the device's own name service stays as it is."""
+    """A DNS64 server of v6t's own; the device's name service is not changed."""
 
     accepts = (Dns64Config,)
     options_model = ServerOptions

@@ -58,7 +58,7 @@ def steps(
     text = "\n".join(lines) + "\n"
 
     def checker(output: str) -> str | None:
-        if _normal(output) != _normal(text):
+        if _normalize(output) != _normalize(text):
             return f"not the {count} filters of each direction; the output is {shown(output)}"
         return None
 
@@ -77,7 +77,7 @@ def steps(
 def _chain(
     intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
 ) -> Iterator[str]:
-    """``block A to B`` of addresses that no test packet has, ``forward A to B`` among them.
+    """Yield rules that drop addresses without test packets, and those that accept the test.
 
     A background of the other version of IP has a ``forward`` of its own beside the first.
     """
@@ -86,7 +86,7 @@ def _chain(
     for number in range(1, count + 1):
         if number == before + 1:
             for version in (first, 10 - first):
-                sources, destinations = _networks(here, version), _networks(there, version)
+                sources, destinations = (_find_networks(s, version) for s in (here, there))
                 if version == first:
                     destinations = list(collapse_addresses([*destinations, *to]))
                 if sources and destinations:
@@ -104,7 +104,7 @@ def _set(nets: list[Any]) -> str:
     return f"{{ {', '.join(map(str, nets))} }}"
 
 
-def _networks(side: LinkIntent, version: int) -> list[Any]:
+def _find_networks(side: LinkIntent, version: int) -> list[Any]:
     """Return the networks of the hosts behind one side, and of its background."""
     background = side.background.addresses if side.background else ()
     own = [interface.network for interface in (*side.addresses, *background)]
@@ -115,7 +115,7 @@ def _networks(side: LinkIntent, version: int) -> list[Any]:
 _ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(

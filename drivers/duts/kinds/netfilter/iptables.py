@@ -17,7 +17,7 @@ SAVED = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
-    """SNAT rules, told from others' by their comment."""
+    """NAT44 by SNAT rules of iptables with a comment of v6t's."""
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"

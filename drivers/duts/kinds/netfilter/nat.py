@@ -60,7 +60,7 @@ class ConntrackOptions(LinuxOptions):
     ``conntrack -E``. The device's tables in the results count its records."""
 
     @model_validator(mode="after")
-    def _one_timeout(self) -> ConntrackOptions:
+    def _check_timeouts(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
             raise InvalidValue(
                 "rfc_timers stands in place of timeout_s: give one of them", code="conflict"
@@ -89,13 +89,13 @@ class Pool:
 
     @property
     def span(self) -> str:
-        """The addresses as nft writes them, and iptables those of IPv4."""
+        """Addresses in nft's form, which for IPv4 is that of iptables, too."""
         ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
         return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
     @property
     def target(self) -> str:
-        """Addresses and ports as nft writes them, and iptables those of IPv4."""
+        """Addresses and ports in nft's form, which for IPv4 is that of iptables, too."""
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
 
 
@@ -172,10 +172,10 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
     else:
         why = "connections live longer than any test: expiry would look like loss"
     steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    return steps + _room(facts, sessions_wanted(options.sessions, intent))
+    return steps + _enlarge_table(facts, sessions_wanted(options.sessions, intent))
 
 
-def _room(facts: Facts, wanted: int) -> list[Step]:
+def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
     """Enlarge the table and its buckets, unless both have room for these connections."""
     if not wanted:
         return []

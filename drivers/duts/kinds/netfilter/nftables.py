@@ -20,7 +20,7 @@ _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
 class Nftables(NetfilterNat):
-    """SNAT in a table of v6t's own."""
+    """NAT44 in a table of nftables of v6t's own."""
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"

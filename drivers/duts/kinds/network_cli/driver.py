@@ -35,7 +35,7 @@ SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
 class NetworkCli(Driver):
-    """Commands are lines typed at the device."""
+    """A device with a command line, at which the user's lines are typed."""
 
     name = "network-cli"
     title = "any device with a command line: your own lines, typed over SSH"
@@ -60,7 +60,7 @@ class NetworkCli(Driver):
 
     @cached_property
     def manners(self) -> Manners:
-        """How the command line behaves: as the options say, then the platform, then most devices."""
+        """Behavior of the command line: by the options, then the platform, then the defaults."""
         own: Manners = self.options.cli
         platform = self.options.platform
         if not platform:

@@ -52,7 +52,7 @@ Pattern = Annotated[str, BeforeValidator(check_pattern)]
 
 
 class Manners(StrictModel):
-    """How the device's command line behaves."""
+    """Behavior of the device's command line."""
 
     prompt: Pattern = ""
     """What a prompt looks like, as a regular expression on the last line; empty: like most."""

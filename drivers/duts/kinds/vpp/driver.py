@@ -60,7 +60,7 @@ FUNCTIONS: Mapping[type[DeviceConfig], type[VppFunction]] = {
 
 
 class Vpp(Driver):
-    """Driven by ``vppctl``, whose exit status is always 0: output is an error, read-back proof."""
+    """VPP, configured by ``vppctl``."""
 
     name = "vpp"
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"

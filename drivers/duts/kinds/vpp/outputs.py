@@ -48,7 +48,7 @@ _DOMAIN = re.compile(
 
 
 def domains(text: str) -> list[Domain]:
-    """``show map domain``, one per line."""
+    """Parse ``show map domain``."""
     rows = (match.groups() for match in _DOMAIN.finditer(text))
     return [Domain(*row[:4], *map(int, row[4:])) for row in rows]
 
@@ -78,7 +78,7 @@ _NODE = re.compile(
 
 
 def runtime(text: str) -> Mapping[str, float]:
-    """``show runtime``: calls, vectors and clocks of each busy node by thread, and rates of each thread.
+    """Parse ``show runtime``: calls, vectors and clocks of each busy node by thread, and its rates.
 
     Names: ``thread0.node.ip4-input.calls``, ``.vectors``, ``.clocks`` (counters),
     ``node.ip4-input.vectors_per_call`` (since VPP began, of the thread where they are most),
@@ -162,7 +162,7 @@ INTERFACE_LOSSES = {
 
 
 def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
-    """``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
+    """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
     name = ""
     for line in text.splitlines()[1:]:
@@ -198,7 +198,7 @@ ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 
 def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
-    """``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
+    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
 
     VPP shows a counter from its first packet on.
     """
@@ -218,7 +218,7 @@ def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, 
 
 
 def nat44_sessions(text: str) -> Mapping[str, float]:
-    """``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
+    """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     kinds = re.findall(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", text, re.MULTILINE)
     if kinds:
@@ -227,12 +227,12 @@ def nat44_sessions(text: str) -> Mapping[str, float]:
 
 
 def nat44_ei_sessions(text: str) -> Mapping[str, float]:
-    """``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------`` of each thread."""
+    """Parse ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""
     found = re.findall(r"^-+ thread \d+ \S+: (\d+) sessions -+", text, re.MULTILINE)
     return {"sessions": float(sum(map(int, found)))} if found else {}
 
 
 def simple_counters(text: str, name: str) -> list[float]:
-    """``vpp_get_stats dump``: the counter of this name on each thread, ``[0 @ 1]: 20 packets NAME``."""
+    """Parse a counter of ``vpp_get_stats dump`` on each thread: ``[0 @ 1]: 20 packets NAME``."""
     found = re.findall(rf"^\[0 @ \d+\]: (\d+) packets {re.escape(name)}$", text, re.MULTILINE)
     return [float(value) for value in found]

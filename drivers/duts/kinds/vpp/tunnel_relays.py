@@ -72,7 +72,7 @@ class MapE(MapRules):
 
 
 class Lw4o6(MapRelay):
-    """A lwAFTR."""
+    """An lwAFTR (RFC 7596)."""
 
     profile = TUNNEL_PROFILE
 
