@@ -16,7 +16,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.points import UNITS, points_figure
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, sheet
+from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
 from v6t.base.entry_points import blame
 
 R = TypeVar("R", bound=Record)
@@ -152,17 +152,35 @@ class Presentation(Generic[R]):
     metrics: ClassVar[Mapping[str, str]] = {}
     """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
 
+    columns: ClassVar[Sequence[Column[Any]]] = ()
+    """of its table; none: every single value of the record"""
+
+    def rows(self, records: Sequence[R]) -> Iterable[Any]:
+        """Yield the rows of its table: mostly the records."""
+        return records
+
+    def notes(self, records: Sequence[R]) -> Iterable[str]:
+        """Yield the sentences below its table."""
+        del records
+        return ()
+
     def sheet(self, records: Sequence[R]) -> Sheet:
-        """Make the table, in the form of its RFC; here of every single value of the record."""
+        """Make the table, in the form of its RFC."""
+        title, rows = records[0].title, list(self.rows(records))
+        if self.columns:
+            return table(title, rows, self.columns, self.notes(records))
         plain = [_single(r) for r in records]
-        keys = list(dict.fromkeys(k for values in plain for k in values))
-        rows = [
-            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
-            for r, values in zip(records, plain, strict=True)
+        keys = dict.fromkeys(key for values in plain for key in values)
+        columns: list[Column[tuple[R, dict[str, str | float]]]] = [
+            Column(SIZES, lambda row: row[0].sizes, text=True),
+            Column("direction", lambda row: row[0].direction, text=True),
+            *(
+                Column(key.replace("_", " "), lambda row, key=key: str(row[1].get(key, ABSENT)))
+                for key in keys
+            ),
+            Column("repetitions", lambda row: str(row[0].repetitions)),
         ]
-        names = [k.replace("_", " ") for k in keys]
-        heads = [f"<{SIZES}", "<direction", *names, "repetitions"]
-        return sheet(records[0].title, heads, rows)
+        return table(title, list(zip(records, plain, strict=True)), columns)
 
     def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
         """Its tables: mostly that one."""

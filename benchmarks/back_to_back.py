@@ -12,11 +12,11 @@ from v6t.analysis.notes import notes
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import Number, Record, Row, Series, head
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, at, at_least, counted_cells, counted_column
+from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.back_to_back import (
     FORMULA,
@@ -316,32 +316,27 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )
 
-    def sheet(self, records: Sequence[BurstRecord]) -> Sheet:
-        """RFC 9004 section 7: average, extremes and deviation, buffer times, the search (B2B-04)."""
-        names = [
-            *(*POINT, "average\nframes", "min", "max", "deviation"),
-            *("repetitions", "+burst rate\nfps", "implied\nbuffer ms", "corrected\nbuffer ms"),
-            *("step\nframes", "+longest\nsearched"),
-        ]
-        counted = counted_column(records)
-        names += counted
-        rows = [
-            [
-                *(*at(r), _tenths(r.average), count(r.min), count(r.max), _tenths(r.deviation)),
-                *(str(r.repetitions), offered(r, r.burst_rate)),
-                *(_buffer(r.implied_buffer_s), _buffer(r.corrected_buffer_s)),
-                *(count(r.resolution_frames), count(r.longest_frames)),
-                *counted_cells(r, counted),
-            ]
-            for r in records
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("average\nframes", lambda r: _tenths(r.average)),
+        Column("min", lambda r: count(r.min)),
+        Column("max", lambda r: count(r.max)),
+        Column("deviation", lambda r: _tenths(r.deviation)),
+        REPEATED,
+        Column("burst rate\nfps", lambda r: offered(r, r.burst_rate), wide=True),
+        Column("implied\nbuffer ms", lambda r: _buffer(r.implied_buffer_s)),
+        Column("corrected\nbuffer ms", lambda r: _buffer(r.corrected_buffer_s)),
+        Column("step\nframes", lambda r: count(r.resolution_frames)),
+        Column("longest\nsearched", lambda r: count(r.longest_frames), wide=True),
+        COUNTED_BY,
+    )
 
     def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
         with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
         if with_algorithm:
-            yield _search(with_algorithm)
+            title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
+            yield table(title, with_algorithm, _SEARCH)
 
     def results(self, record: BurstRecord) -> Iterator[Result]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
@@ -386,24 +381,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                      not slower if records else None)  # fmt: skip
 
 
-def _search(records: Sequence[BurstRecord]) -> Sheet:
-    """Parameters of the search, a row for each point."""
-    names = [
-        *(*POINT, "<search", "shortest\nframes", "longest\nframes", "longest\ns", "step\nframes"),
-        *("verifications", "loss\ntolerance", "repetitions", "wait\ns", "throughput\nfps"),
-    ]
-    rows = [
-        [
-            *(*at(r), r.algorithm, count(r.shortest_frames), count(r.longest_frames)),
-            *(_plain(r.longest_s), count(r.resolution_frames), str(r.verifications)),
-            *(_plain(r.loss_tolerance), str(r.repetitions), _plain(r.residual_wait_s)),
-            count(r.throughput),
-        ]
-        for r in records
-    ]
-    return sheet("Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)", names, rows)
-
-
 def _plain(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:g}"
 
@@ -414,3 +391,18 @@ def _tenths(value: float | None) -> str:
 
 def _buffer(value_s: float | None) -> str:
     return UNDEFINED if value_s is None else f"{value_s * 1000:.3f}"
+
+
+_SEARCH: Sequence[Column[BurstRecord]] = (
+    *POINT,
+    Column("search", lambda r: r.algorithm, text=True),
+    Column("shortest\nframes", lambda r: count(r.shortest_frames)),
+    Column("longest\nframes", lambda r: count(r.longest_frames)),
+    Column("longest\ns", lambda r: _plain(r.longest_s)),
+    Column("step\nframes", lambda r: count(r.resolution_frames)),
+    Column("verifications", lambda r: str(r.verifications)),
+    Column("loss\ntolerance", lambda r: _plain(r.loss_tolerance)),
+    REPEATED,
+    Column("wait\ns", lambda r: _plain(r.residual_wait_s)),
+    Column("throughput\nfps", lambda r: count(r.throughput)),
+)

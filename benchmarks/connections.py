@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -31,7 +31,7 @@ from v6t.analysis.record import (
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, table
+from v6t.analysis.sheet import SIZES, Column, count, percent, seconds
 from v6t.analysis.statistics import finite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
@@ -540,6 +540,20 @@ class CapacitySearch(OfConnections[C, S]):
         return counts + [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
 
 
+def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
+    return (record.counts.device if record.counts else None) or {}
+
+
+def _per_bucket(record: ConnectionRateRecord) -> str:
+    buckets = _device(record).get("nf_conntrack_buckets")
+    return f"{record.connections / buckets:.3g}" if buckets else "-"
+
+
+def found_capacity(record: CapacityRecord) -> str:
+    """Format the capacity for a table."""
+    return ("at least " if record.at_least else "") + count(record.capacity)
+
+
 class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection is forwarded and stands."""
 
@@ -577,26 +591,28 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
             [r.rate_cps for r in result.repetitions],
         )
 
-    def sheet(self, records: Sequence[ConnectionRateRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[ConnectionRateRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("connections", lambda r: count(r.connections)),
-            ("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
-            ("P1", lambda r: count(r.p1)),
-            ("P99", lambda r: count(r.p99)),
-            ("+dispersion\n%", lambda r: percent(r.dispersion)),
-            ("source\nports", lambda r: _ports(r.setup.initiator_ports)),
-            ("destination\nports", lambda r: _ports(r.setup.responder_ports)),
-            ("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-            ("+DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None)),
-            ("+public\nendpoints", lambda r: _number(_public(r))),
-            ("+DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s"))),
-            ("+DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max"))),
-            ("+connections\nper bucket", _per_bucket),
-            ("+repetitions", lambda r: str(r.repetitions)),
-            ("+search\nends within", lambda r: count(r.resolution_cps)),
-        ]
-        return table(records[0].title, records, columns)
+    columns = (
+        Column(SIZES, lambda r: r.sizes),
+        Column("connections", lambda r: count(r.connections)),
+        Column("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        Column("source\nports", lambda r: _ports(r.setup.initiator_ports)),
+        Column("destination\nports", lambda r: _ports(r.setup.responder_ports)),
+        Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
+        Column(
+            "DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None), wide=True
+        ),
+        Column("public\nendpoints", lambda r: _number(_public(r)), wide=True),
+        Column("DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s")), wide=True),
+        Column(
+            "DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max")), wide=True
+        ),
+        Column("connections\nper bucket", _per_bucket, wide=True),
+        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
+    )
 
     def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
         yield rate_result(
@@ -715,20 +731,18 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
             phase_one=phase_one_settings(p),
         )
 
-    def sheet(self, records: Sequence[CapacityRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[CapacityRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("capacity\nconnections", found_capacity),
-            ("error", lambda r: count(r.error)),
-            ("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
-            ("C0", lambda r: count(r.first_connections)),
-            ("R0", lambda r: count(r.r0)),
-            ("alpha", lambda r: "-" if r.alpha is None else f"{r.alpha:g}"),
-            ("beta", lambda r: f"{r.beta:g}"),
-            ("gamma", lambda r: f"{r.gamma:g}"),
-            ("steps", lambda r: str(len(r.steps))),
-        ]
-        return table(records[0].title, records, columns)
+    columns = (
+        Column(SIZES, lambda r: r.sizes),
+        Column("capacity\nconnections", found_capacity),
+        Column("error", lambda r: count(r.error)),
+        Column("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
+        Column("C0", lambda r: count(r.first_connections)),
+        Column("R0", lambda r: count(r.r0)),
+        Column("alpha", lambda r: "-" if r.alpha is None else f"{r.alpha:g}"),
+        Column("beta", lambda r: f"{r.beta:g}"),
+        Column("gamma", lambda r: f"{r.gamma:g}"),
+        Column("steps", lambda r: str(len(r.steps))),
+    )
 
     def results(self, record: CapacityRecord) -> Iterator[Result]:
         yield capacity_result(self.name, record)
@@ -823,18 +837,16 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             retakes=c.retakes,
         )
 
-    def sheet(self, records: Sequence[TeardownRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[TeardownRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("connections", lambda r: count(r.connections)),
-            ("median\nconnections/s", lambda r: count(r.median)),
-            ("P1", lambda r: count(r.p1)),
-            ("P99", lambda r: count(r.p99)),
-            ("full table\ns", lambda r: _longest(r.full_s)),
-            ("empty table\ns", lambda r: _longest(r.idle_s)),
-            ("repetitions", lambda r: str(r.repetitions)),
-        ]
-        return table(records[0].title, records, columns)
+    columns = (
+        Column(SIZES, lambda r: r.sizes),
+        Column("connections", lambda r: count(r.connections)),
+        Column("median\nconnections/s", lambda r: count(r.median)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("full table\ns", lambda r: _longest(r.full_s)),
+        Column("empty table\ns", lambda r: _longest(r.idle_s)),
+        Column("repetitions", lambda r: str(r.repetitions)),
+    )
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
         yield rate_result(self.name, record, f"{record.title}, {record.point}")
@@ -917,19 +929,5 @@ def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
     return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]
 
 
-def found_capacity(record: CapacityRecord) -> str:
-    """Format the capacity for a table."""
-    return ("at least " if record.at_least else "") + count(record.capacity)
-
-
-def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
-    return (record.counts.device if record.counts else None) or {}
-
-
 def _public(record: ConnectionRateRecord) -> int | None:
     return record.counts.public_endpoints if record.counts else None
-
-
-def _per_bucket(record: ConnectionRateRecord) -> str:
-    buckets = _device(record).get("nf_conntrack_buckets")
-    return f"{record.connections / buckets:.3g}" if buckets else "-"

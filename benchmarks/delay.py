@@ -16,17 +16,21 @@ from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of, head
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, milliseconds, significant, table
+from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.common import (
     COUNTED_BY,
+    POINT,
+    REPEATED,
     TRIAL_S,
+    Line,
     at_least,
     at_throughput,
     interval,
+    lines_by_direction,
     repeated,
 )
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
@@ -484,22 +488,15 @@ class Delay(Benchmark[DelayRecord, D]):
         return Measured(record, timing_rows(result))
 
     def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
-        """Size, rate, one row per stream (LAT-08)."""
-        columns: list[tuple[str, Callable[[_Line], str]]] = [
-            (SIZES, lambda line: line.record.sizes),
-            ("<direction", lambda line: line.record.way(line.way)),
-            ("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
+        columns = [
+            *POINT,
+            Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
+            *(column for s in self.shown_figures for column in _figure_columns(s)),
+            Column("lost", lambda line: count(_total(line.value.lost))),
+            Column("timed", lambda line: count(_total(line.value.timed)), wide=True),
+            replace(REPEATED, wide=True),
+            COUNTED_BY,
         ]
-        for s in self.shown_figures:
-            columns += _figure_columns(s)
-        columns += [
-            ("lost", lambda line: count(_total(line.figures.lost))),
-            ("+timed", lambda line: count(_total(line.figures.timed))),
-            ("+repetitions", lambda line: str(line.record.repetitions)),
-        ]
-        if any(r.counted_by for r in records):
-            columns.append(COUNTED_BY)
-        lines = [_Line(r, way, d) for r in records for way, d in r.directions.items()]
         notes = [
             f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
             "section 7 asks: there the tester could not carry out its trials"
@@ -507,7 +504,8 @@ class Delay(Benchmark[DelayRecord, D]):
             if r.lowered
         ]
         notes += [r.tester_error for r in records if r.tester_error]
-        return table(f"{records[0].title}, milliseconds", lines, columns, dict.fromkeys(notes))
+        title = f"{records[0].title}, milliseconds"
+        return table(title, lines_by_direction(records), columns, dict.fromkeys(notes))
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -792,21 +790,20 @@ def _merged(
     return {way: one for way, one in whole.items() if one.values_ns}
 
 
-class _Line(NamedTuple):
-    record: DelayRecord
-    way: str
-    figures: Delays
+def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
+    def figure(line: Line) -> Figure:
+        found: Figure = line.value.figures[s.key]
+        return found
 
-
-def _figure_columns(s: Shown) -> Iterator[tuple[str, Callable[[_Line], str]]]:
-    def figure(line: _Line) -> Figure:
-        return line.figures.figures[s.key]
-
-    yield f"{s.column}\nms", lambda line: milliseconds(figure(line).median)
+    yield Column(f"{s.column}\nms", lambda line: milliseconds(figure(line).median))
     if s.has_spread:
-        yield "P1", lambda line: milliseconds(figure(line).p1)
-        yield "P99", lambda line: milliseconds(figure(line).p99)
-        yield "+95 % interval", lambda line: interval(figure(line).median_interval, milliseconds)
+        yield Column("P1", lambda line: milliseconds(figure(line).p1))
+        yield Column("P99", lambda line: milliseconds(figure(line).p99))
+        yield Column(
+            "95 % interval",
+            lambda line: interval(figure(line).median_interval, milliseconds),
+            wide=True,
+        )
 
 
 def _total(numbers: Sequence[int]) -> int | None:

@@ -21,15 +21,14 @@ from v6t.analysis.presentation import (
 )
 from v6t.analysis.record import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, sheet
+from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
+    COUNTED_BY,
     POINT,
-    at,
-    counted_cells,
-    counted_column,
+    Line,
     long_enough,
     repeated,
 )
@@ -323,57 +322,31 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             adaptive=point.adaptive,
         )
 
-    def sheet(self, records: Sequence[FrameLossRecord]) -> Sheet:
-        """Raw values, input rate as a share of the maximum (FLR-07)."""
-        names = [
-            *(*POINT, "% of the\nmedium", "fps per\ndirection"),
-            *("loss %\nmedian", "P1", "P99", "trials"),
+    columns = (
+        *POINT,
+        Column("% of the\nmedium", lambda line: f"{line.value[0].media_percent:.2f}"),
+        Column("fps per\ndirection", lambda line: offered(line.record, line.value[0].rate)),
+        Column("loss %\nmedian", lambda line: _lost(line, "median")),
+        Column("P1", lambda line: _lost(line, "p1")),
+        Column("P99", lambda line: _lost(line, "p99")),
+        Column("trials", lambda line: str(line.value[0].trials)),
+        COUNTED_BY,
+    )
+
+    def rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
+        """Return a row for each rate and direction (FLR-07)."""
+        return [
+            Line(record, (row, lost), way)
+            for record in records
+            for row in record.rates
+            for way, lost in row.loss_percent.items()
         ]
-        counted = counted_column(records)
-        names += counted
-        rows = []
-        for record in records:
-            for row in record.rates:
-                for way, lost in row.loss_percent.items():
-                    values = (lost.median, lost.p1, lost.p99)
-                    rows.append(
-                        [
-                            *at(record, way),
-                            *(f"{row.media_percent:.2f}", offered(record, row.rate)),
-                            *(self.shown(v) if row.valid else INVALID for v in values),
-                            str(row.trials),
-                            *counted_cells(record, counted),
-                        ]
-                    )
-        return sheet(records[0].title, names, rows)
 
     def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
-        mixed = [(record, row) for record in records for row in record.rates if row.by_role]
+        mixed = [Line(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
-            yield self._divided(mixed)
-
-    def _divided(self, rows: Sequence[tuple[FrameLossRecord, LossAtRate]]) -> Sheet:
-        names = [
-            *(*POINT, "fps per\ndirection", "foreground\nlost %", "background\nlost %"),
-            "background through\nover foreground through",
-        ]
-        return sheet(
-            "How loss divides between foreground and background",
-            names,
-            [
-                [
-                    *at(record, record.direction),
-                    offered(record, row.rate),
-                    *(
-                        self.shown(row.by_role[role].median)
-                        for role in ("foreground", "background")
-                    ),
-                    UNDEFINED if row.fairness is None else f"{row.fairness:.4f}",
-                ]
-                for record, row in rows
-            ],
-        )
+            yield table("How loss divides between foreground and background", mixed, _BY_ROLE)
 
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         for part, some in enumerate(_readable(records)):
@@ -421,7 +394,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def shown(self, value: float | None) -> str:
-        return UNDEFINED if value is None else f"{value:.4f}"
+        return _four_digits(value)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -433,6 +406,31 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                      all(right) if right else None)  # fmt: skip
         yield long_enough(self.name, data, records)
         yield repeated(self.name, records)
+
+
+def _four_digits(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:.4f}"
+
+
+def _lost(line: Line, figure: str) -> str:
+    row, lost = line.value
+    return _four_digits(getattr(lost, figure)) if row.valid else INVALID
+
+
+_BY_ROLE: Sequence[Column[Line]] = (
+    *POINT,
+    Column("fps per\ndirection", lambda line: offered(line.record, line.value.rate)),
+    *(
+        Column(
+            f"{role}\nlost %", lambda line, role=role: _four_digits(line.value.by_role[role].median)
+        )
+        for role in ("foreground", "background")
+    ),
+    Column(
+        "background through\nover foreground through",
+        lambda line: _four_digits(line.value.fairness),
+    ),
+)
 
 
 class FrameLossFrameTimeout(Deadline, FrameLoss):

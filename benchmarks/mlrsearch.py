@@ -27,11 +27,11 @@ from v6t.analysis.record import (
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Column, count, percent
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import POINT, at, interval, repeated
+from v6t.benchmarks.common import POINT, Line, interval, repeated
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
@@ -296,6 +296,13 @@ class MlrSettings(StrictModel):
     """Min Load [fps]; None: a thousandth of the largest, a frame in the shortest trial at least."""
 
 
+def _aggregate(line: Line) -> str:
+    conditional = line.value.conditional_throughput.median
+    if line.record.direction != "bidirectional" or conditional is None:
+        return "-"
+    return count(2 * conditional)
+
+
 class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     """Bounds and conditional throughput of several goals, from one search."""
 
@@ -401,36 +408,34 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             repetitions=point.procedure.repetitions,
         )
 
-    def sheet(self, records: Sequence[MlrRecord]) -> Sheet:
-        names = [
-            *(*POINT, "<goal", "+<code", "loss\n%", "+exceed\n%", "+width\n%"),
-            *("lower\nbound fps", "P1", "P99", "+95 % interval\nof the median"),
-            *("+dispersion\n%", "upper\nbound fps", "conditional\nthroughput"),
-            *("+aggregate\nof both\ndirections", "+repetitions", "<result"),
-        ]
-        rows = []
-        for r in records:
-            for figures in r.goals:
-                goal, conditional = figures.goal, figures.conditional_throughput.median
-                both = r.direction == "bidirectional" and conditional is not None
-                rows.append(
-                    [
-                        *(*at(r), goal.name, goal.code),
-                        *(f"{100 * goal.loss_ratio:g}", f"{100 * goal.exceed_ratio:g}"),
-                        f"{100 * goal.width:g}",
-                        *(
-                            marked(count(figures.median), figures.limited),
-                            count(figures.p1),
-                            count(figures.p99),
-                        ),
-                        *(interval(figures.median_interval), percent(figures.dispersion)),
-                        count(figures.upper_bounds.median),
-                        marked(count(conditional), figures.limited),
-                        count(2 * (conditional or 0.0)) if both else "-",
-                        *(str(figures.repetitions), mark(figures)),
-                    ]
-                )
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("goal", lambda line: line.value.goal.name, text=True),
+        Column("code", lambda line: line.value.goal.code, text=True, wide=True),
+        Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
+        Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
+        Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
+        Column("lower\nbound fps", lambda line: _limited(line, line.value.median)),
+        Column("P1", lambda line: count(line.value.p1)),
+        Column("P99", lambda line: count(line.value.p99)),
+        Column(
+            "95 % interval\nof the median",
+            lambda line: interval(line.value.median_interval),
+            wide=True,
+        ),
+        Column("dispersion\n%", lambda line: percent(line.value.dispersion), wide=True),
+        Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
+        Column(
+            "conditional\nthroughput",
+            lambda line: _limited(line, line.value.conditional_throughput.median),
+        ),
+        Column("aggregate\nof both\ndirections", _aggregate, wide=True),
+        Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
+        Column("result", lambda line: mark(line.value), text=True),
+    )
+
+    def rows(self, records: Sequence[MlrRecord]) -> list[Line]:
+        return [Line(r, figures) for r in records for figures in r.goals]
 
     def definition(self, records: Sequence[MlrRecord]) -> str:
         del records
@@ -494,6 +499,10 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 def mark(figures: GoalFigures) -> str:
     """Whether results are regular, for a table."""
     return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
+
+
+def _limited(line: Line, rate_fps: float | None) -> str:
+    return marked(count(rate_fps), line.value.limited)
 
 
 def regularity(figures: GoalFigures) -> str:

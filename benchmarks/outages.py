@@ -11,12 +11,12 @@ from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import Number, Record, Series, Summary, head
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, seconds, sheet
+from v6t.analysis.sheet import Column, seconds
 from v6t.analysis.statistics import finite, summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
-from v6t.benchmarks.common import POINT, TRIAL_S, at, at_least
+from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, lines_by_direction
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -194,23 +194,20 @@ class Outage(Benchmark[OutageRecord, S]):
 
     record = OutageRecord
 
-    def sheet(self, records: Sequence[OutageRecord]) -> Sheet:
-        """Average recovery time (REC-03, RST-02)."""
-        names = [
-            *(*POINT, "offered fps\nper direction", "average s"),
-            *("median", "min", "max", "repetitions"),
-        ]
-        rows = [
-            [
-                *at(record, way),
-                offered(record, record.offered[0]),
-                *(seconds(v) for v in (series.average, series.median, series.min, series.max)),
-                str(record.repetitions),
-            ]
-            for record in records
-            for way, series in record.directions.items()
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column(
+            "offered fps\nper direction", lambda line: offered(line.record, line.record.offered[0])
+        ),
+        Column("average s", lambda line: seconds(line.value.average)),
+        Column("median", lambda line: seconds(line.value.median)),
+        Column("min", lambda line: seconds(line.value.min)),
+        Column("max", lambda line: seconds(line.value.max)),
+        REPEATED,
+    )
+
+    def rows(self, records: Sequence[OutageRecord]) -> list[Line]:
+        return lines_by_direction(records)
 
     def results(self, record: OutageRecord) -> Iterator[Result]:
         for way, series in record.directions.items():

@@ -9,10 +9,10 @@ from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Result
 from v6t.analysis.record import Number, Record, Row, Series, Summary, head
-from v6t.analysis.sheet import Sheet, count, seconds, sheet
+from v6t.analysis.sheet import Column, count, seconds
 from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
-from v6t.benchmarks.common import POINT, at
+from v6t.benchmarks.common import POINT, Line
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import (
@@ -42,6 +42,11 @@ class BlockedTimes(Summary, Series):
     @property
     def repeated(self) -> Sequence[float | None]:
         return self.values
+
+    @property
+    def longest_silence_s(self) -> float | None:
+        """Longest time without a frame in any stream [s]; None if it is not known."""
+        return max((s for s in self.silence if s is not None), default=None)
 
 
 class ReconfigurationRecord(Record):
@@ -211,23 +216,23 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             repetitions=own.repetitions,
         )
 
-    def sheet(self, records: Sequence[ReconfigurationRecord]) -> Sheet:
-        names = [
-            *(*POINT, "<done", "offered fps\nper direction", "blocked s\nmedian", "min", "max"),
-            *("lost frames\nmost", "longest\nsilence s", "times"),
-        ]
-        rows = [
-            [
-                *(*at(r, way), change, offered(r, r.rate)),
-                *(seconds(v) for v in (series.median, series.min, series.max)),
-                count(max(series.lost)),
-                seconds(max((s for s in series.silence if s is not None), default=None)),
-                str(len(series.values)),
-            ]
-            for r in records
-            for change, way, series in r.ordered
-        ]
-        return sheet(records[0].title, names, rows, [f"changed: {r.what}" for r in records[:1]])
+    columns = (
+        *POINT,
+        Column("done", lambda line: line.value[0], text=True),
+        Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
+        Column("blocked s\nmedian", lambda line: seconds(line.value[1].median)),
+        Column("min", lambda line: seconds(line.value[1].min)),
+        Column("max", lambda line: seconds(line.value[1].max)),
+        Column("lost frames\nmost", lambda line: count(max(line.value[1].lost))),
+        Column("longest\nsilence s", lambda line: seconds(line.value[1].longest_silence_s)),
+        Column("times", lambda line: str(len(line.value[1].values))),
+    )
+
+    def rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
+        return [Line(r, (change, times), way) for r in records for change, way, times in r.ordered]
+
+    def notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
+        return [f"changed: {records[0].what}"]
 
     def definition(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (

@@ -25,11 +25,11 @@ from v6t.analysis.record import (
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Column, Sheet, count, percent, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import REPETITIONS, TRIAL_S, at_least, interval
+from v6t.benchmarks.common import REPETITIONS, TRIAL_S, Line, at_least, interval
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import decisive_trial, search_cost, search_spec
@@ -356,50 +356,57 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             }
         )
 
-    def sheet(self, records: Sequence[ResolutionRecord]) -> Sheet:
-        names = [
-            *("cached\n%", "own AAAA\n%", "median\nqueries/s", "P1", "P99"),
-            *(
-                "+95 % interval\nof the median",
-                "+dispersion\n%",
-                "AAAA asked\nfor each",
-                "A asked\nfor each",
-            ),
-            *(
-                "+found in\nthe cache %",
-                "+answered\nafter us",
-                "+self-test\ncovers",
-                "+repetitions",
-            ),
-            "+search\nends within",
-        ]
-        rows = [
-            [
-                *(str(f.cached_percent), str(f.own_aaaa_percent)),
-                *(_rate(f), count(f.p1), count(f.p99), interval(f.median_interval)),
-                *(percent(f.dispersion), _each(f.asked_aaaa), _each(f.asked_a)),
-                *(percent(f.cached_found_percent), count(f.response_us)),
-                *(count(r.selftest.covered_qps), str(f.repetitions), count(r.resolution_qps)),
-            ]
-            for r in records
-            for f in r.combinations
-        ]
-        notes = [f"{name_of(f)}: {f.refused}" for r in records for f in r.combinations if f.refused]
-        return sheet(records[0].title, names, rows, notes)
+    columns = (
+        Column("cached\n%", lambda line: str(line.value.cached_percent)),
+        Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
+        Column("median\nqueries/s", lambda line: _rate(line.value)),
+        Column("P1", lambda line: count(line.value.p1)),
+        Column("P99", lambda line: count(line.value.p99)),
+        Column(
+            "95 % interval\nof the median",
+            lambda line: interval(line.value.median_interval),
+            wide=True,
+        ),
+        Column("dispersion\n%", lambda line: percent(line.value.dispersion), wide=True),
+        Column("AAAA asked\nfor each", lambda line: _each(line.value.asked_aaaa)),
+        Column("A asked\nfor each", lambda line: _each(line.value.asked_a)),
+        Column(
+            "found in\nthe cache %",
+            lambda line: percent(line.value.cached_found_percent),
+            wide=True,
+        ),
+        Column("answered\nafter us", lambda line: count(line.value.response_us), wide=True),
+        Column(
+            "self-test\ncovers", lambda line: count(line.record.selftest.covered_qps), wide=True
+        ),
+        Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
+        Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
+    )
+
+    def rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
+        return [Line(r, f) for r in records for f in r.combinations]
+
+    def notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
+        return [f"{name_of(f)}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
     def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
-        yield from super().tables(records)
+        yield self.sheet(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            combinations = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            across = sorted({cached for _, cached in combinations})
-            rows = [
-                [f"{own} %", *(_cell(combinations.get((own, cached))) for cached in across)]
-                for own in sorted({own for own, _ in combinations})
+            found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
+            columns: list[Column[int]] = [
+                Column("names with\nan AAAA record", lambda own: f"{own} %", text=True),
+                *(
+                    Column(
+                        f"{cached} %\ncached",
+                        lambda own, found=found, cached=cached: _cell(found.get((own, cached))),
+                    )
+                    for cached in sorted({cached for _, cached in found})
+                ),
             ]
-            names = ["<names with\nan AAAA record", *(f"{cached} %\ncached" for cached in across)]
-            yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
+            shares = sorted({own for own, _ in found})
+            yield table(f"{r.title}: median (P1 to P99), queries/s", shares, columns)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         del data

@@ -24,10 +24,10 @@ from v6t.analysis.marks import marked, offered
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row, head
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, at
+from v6t.benchmarks.common import POINT, Line, lines_by_direction
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
@@ -337,28 +337,25 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
             stretch_s=own.stretch_s,
         )
 
-    def sheet(self, records: Sequence[SoakRecord]) -> Sheet:
-        names = [
-            *(*POINT, "offered fps\nper direction", "traffic s", "frames", "lost", "lost %"),
-            *("intervals\nwith loss", "episodes", "longest s\nwithout", "worst\ninterval %"),
-            *("1st half %", "2nd half %"),
-        ]
-        rows = [
-            [
-                *(
-                    *at(r, way),
-                    offered(r, r.rate),
-                    count(r.measured_s),
-                    count(d.frames),
-                    count(d.lost),
-                ),
-                *(_share(d.loss_percent), f"{d.lossy} of {d.intervals}", str(d.episodes)),
-                *(seconds(d.longest_s), _share(d.worst_percent), *map(_share, d.halves_percent)),
-            ]
-            for r in records
-            for way, d in r.directions.items()
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
+        Column("traffic s", lambda line: count(line.record.measured_s)),
+        Column("frames", lambda line: count(line.value.frames)),
+        Column("lost", lambda line: count(line.value.lost)),
+        Column("lost %", lambda line: _share(line.value.loss_percent)),
+        Column(
+            "intervals\nwith loss", lambda line: f"{line.value.lossy} of {line.value.intervals}"
+        ),
+        Column("episodes", lambda line: str(line.value.episodes)),
+        Column("longest s\nwithout", lambda line: seconds(line.value.longest_s)),
+        Column("worst\ninterval %", lambda line: _share(line.value.worst_percent)),
+        Column("1st half %", lambda line: _share(line.value.halves_percent[0])),
+        Column("2nd half %", lambda line: _share(line.value.halves_percent[1])),
+    )
+
+    def rows(self, records: Sequence[SoakRecord]) -> list[Line]:
+        return lines_by_direction(records)
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -435,6 +432,11 @@ class CriticalLoadSettings(StrictModel):
     """Each trial is longer by so much than the one before [s]."""
 
 
+def _interval(record: CriticalLoadRecord) -> str:
+    load = record.critical_load
+    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
+
+
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     """The load at which a share of the frames is lost on average."""
 
@@ -495,25 +497,24 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             longer_s=own.longer_s,
         )
 
+    columns = (
+        *POINT,
+        Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
+        Column(
+            "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
+        ),
+        Column("95 % interval", _interval),
+        Column("deviation", lambda r: count(r.critical_load and r.critical_load.deviation)),
+        Column("stretch", lambda r: _shape(r, "stretch")),
+        Column("erf", lambda r: _shape(r, "erf")),
+        Column("traffic s", lambda r: count(r.searched_s)),
+        Column("trials", lambda r: str(len(r.trials) - len(r.invalid_trials))),
+        Column("without\nloss", lambda r: str(r.lossless)),
+        Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
+    )
+
     def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
-        names = [
-            *(*POINT, "target\nloss %", "critical load\nfps per direction", "95 % interval"),
-            *("deviation", "stretch", "erf", "traffic s", "trials", "without\nloss", "bound fps"),
-        ]
-        rows = [
-            [
-                *(*at(r), f"{r.target_percent:g}", marked(count(_estimate(r)), r.limited)),
-                *(_interval(r), count(r.critical_load.deviation if r.critical_load else None)),
-                *(
-                    count(r.shapes[s].mean) if r.critical_load and s in r.shapes else "-"
-                    for s in ("stretch", "erf")
-                ),
-                *(count(r.searched_s), str(len(r.trials) - len(r.invalid_trials))),
-                *(str(r.lossless), f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
-            ]
-            for r in records
-        ]
-        return sheet(self.title, names, rows)
+        return table(self.title, records, self.columns)
 
     def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
@@ -617,9 +618,9 @@ def _estimate(record: CriticalLoadRecord) -> float | None:
     return record.critical_load.estimate if record.critical_load else None
 
 
-def _interval(record: CriticalLoadRecord) -> str:
-    load = record.critical_load
-    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
+def _shape(record: CriticalLoadRecord, name: str) -> str:
+    found = record.shapes.get(name) if record.critical_load else None
+    return count(found.mean) if found else "-"
 
 
 def _above(record: CriticalLoadRecord) -> str:

@@ -33,17 +33,15 @@ from v6t.analysis.record import (
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
+    COUNTED_BY,
     POINT,
     TRIAL_S,
-    at,
     at_least,
-    counted_cells,
-    counted_column,
     interval,
     matched,
     repeated,
@@ -354,6 +352,17 @@ class Deadline(Benchmark[Any, Any]):
             )
 
 
+def _aggregate(record: ThroughputRecord) -> str:
+    if record.direction != "bidirectional":
+        return "-"
+    return marked(count(record.aggregate_median), record.limited)
+
+
+def _worst_share(record: ThroughputRecord) -> str:
+    losses = [v for v in record.loss.values() if v is not None]
+    return f"{max(losses):.4%}" if losses else UNDEFINED
+
+
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     """The highest rate without loss."""
 
@@ -385,33 +394,22 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         rates = [r.rate_fps for r in result.repetitions]
         return Measured(search_record(point, result), [_mixed(point, r) for r in rows], rates)
 
-    def sheet(self, records: Sequence[ThroughputRecord]) -> Sheet:
-        """One row per point (TP-08)."""
-        names = [
-            *(*POINT, "median fps\nper direction", "P1", "P99"),
-            *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
-            *("frames\nmatched", "+repetitions", "+search\nends within"),
-            *("+bound of\nthe search", "+its\nreason"),
-        ]
-        counted = counted_column(records)
-        names += counted
-        rows = []
-        for r in records:
-            losses = [v for v in r.loss.values() if v is not None]
-            rows.append(
-                [
-                    *(*at(r), marked(count(r.median), r.limited), count(r.p1), count(r.p99)),
-                    interval(r.median_interval),
-                    percent(r.dispersion),
-                    _aggregate(r),
-                    f"{max(losses):.4%}" if losses else UNDEFINED,
-                    matched(r.matched),
-                    *(str(r.repetitions), count(r.resolution_fps)),
-                    *(count(r.upper_bound), r.upper_bound_reason),
-                    *counted_cells(r, counted),
-                ]
-            )
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("median fps\nper direction", lambda r: marked(count(r.median), r.limited)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("95 % interval\nof the median", lambda r: interval(r.median_interval), wide=True),
+        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        Column("aggregate\nfps", _aggregate),
+        Column("loss", _worst_share),
+        Column("frames\nmatched", lambda r: matched(r.matched)),
+        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
+        Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
+        Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
+        COUNTED_BY,
+    )
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         line_rate = data.config["line_rate_bps"]
@@ -609,12 +607,6 @@ def _mixed(point: Point, row: Row) -> Row:
     n, m = point.bound.technology.params.mixture or ("", "")
     head = {k: row[k] for k in ("No", "Size", "Dir")}
     return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
-
-
-def _aggregate(record: ThroughputRecord) -> str:
-    if record.direction != "bidirectional":
-        return "-"
-    return marked(count(record.aggregate_median), record.limited)
 
 
 def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:

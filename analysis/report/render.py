@@ -100,7 +100,7 @@ def _measure(sheet: Sheet) -> dict[str, Any]:
     compact = _width(sheet) > COMPACT
     width = _width(sheet, compact=compact)
     rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS  # long tables scroll instead
-    kinds = ["" if column.number else "text" for column in sheet.columns]
+    kinds = ["text" if column.text else "" for column in sheet.columns]
     names = [column.name.replace("\n", " ") for column in sheet.columns]
     rows = [
         [

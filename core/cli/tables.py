@@ -44,7 +44,7 @@ def _table(sheet: Sheet) -> Table:
 
     table = Table(title=escape(visible(sheet.title)), title_justify="left")
     for place, column in enumerate(sheet.columns):
-        justify: Any = "right" if column.number else "left"
+        justify: Any = "right" if not column.text else "left"
         long = max((len(row[place]) for row in sheet.rows), default=0) > _LONG
         table.add_column(escape(visible(column.name)), justify=justify, no_wrap=not long)
     for row in sheet.rows:
@@ -63,7 +63,7 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
     width = max(map(len, names[named:]), default=0)
     for row in sheet.rows:
         head = ", ".join(
-            f"{cell} {name}" if column.number else cell
+            f"{cell} {name}" if not column.text else cell
             for cell, name, column in zip(row[:named], names, sheet.columns, strict=False)
         )
         console.print(Text(visible(head), style="bold"))
@@ -77,9 +77,9 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
 
 def _leading(columns: tuple[Column, ...]) -> int:
     """How many columns say what a row is of: its texts (one, if all are), or size and direction."""
-    first, texts = int(columns[0].number), 0
+    first, texts = int(not columns[0].text), 0
     for column in columns[first:]:
-        if column.number:
+        if not column.text:
             break
         texts += 1
     return 1 if texts == len(columns) else first + (min(texts, 1) if first else texts)

@@ -11,11 +11,11 @@ from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousa
 from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import FPS, Figure, Number, Record, Series, head
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Column, count, percent
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, at
+from v6t.benchmarks.common import POINT, Line, lines_by_direction
 from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.trial import list_directions
@@ -56,6 +56,11 @@ class MrrRecord(Record):
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """What means may stand beside, where a run asks for them."""
         yield from ((f"{way} ", found, "fps") for way, found in self.directions.items())
+
+
+def _share(line: Line) -> str:
+    median = line.value.median
+    return percent(None if median is None else 100 * median / line.record.rate)
 
 
 class Mrr(Benchmark[MrrRecord, MrrSettings]):
@@ -124,19 +129,18 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         ]
         return Measured(record, rows)
 
-    def sheet(self, records: Sequence[MrrRecord]) -> Sheet:
-        """One row for each stream."""
-        names = [*POINT, "offered fps\nper direction", "MRR fps", "min", "max", "of the\noffered %"]
-        rows = [
-            [
-                *(*at(record, way), count(record.rate), count(found.median)),
-                *(count(found.min), count(found.max)),
-                percent(None if found.median is None else 100 * found.median / record.rate),
-            ]
-            for record in records
-            for way, found in record.directions.items()
-        ]
-        return sheet(self.title, names, rows)
+    columns = (
+        *POINT,
+        Column("offered fps\nper direction", lambda line: count(line.record.rate)),
+        Column("MRR fps", lambda line: count(line.value.median)),
+        Column("min", lambda line: count(line.value.min)),
+        Column("max", lambda line: count(line.value.max)),
+        Column("of the\noffered %", _share),
+    )
+
+    def rows(self, records: Sequence[MrrRecord]) -> list[Line]:
+        """Return a row for each stream."""
+        return lines_by_direction(records)
 
     def figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
         """Received against offered."""
