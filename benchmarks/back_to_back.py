@@ -17,7 +17,7 @@ from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
@@ -254,16 +254,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "their mean, not of one size (RFC 9004 section 3)"
             )
 
-    def cost(self, point: Point) -> Cost:
-        """If half of the bursts lose and are verified, each as long as half the longest."""
-        spec = self._spec(point, point.media_fps / 2)
-        trials = spec.repetitions * (spec.steps + spec.steps * spec.verifications // 2)
-        # a throughput that reaches the bursts' rate leaves nothing to measure (B2B-02)
-        if point.known_fps >= point.limit_fps:
-            return Cost(0, 0.0)
-        return cost_of(spec.conditions, trials, spec.longest_s / 2).or_only(Cost(0, 0.0))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Search the longest burst, unless the tester cannot send frames back to back (B2B-03)."""
         spec = self._spec(point, point.throughput()[0])
         refused = None
@@ -311,7 +302,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             throughput_fps=throughput_fps,
             longest_s=b.longest_s,
             resolution_frames=b.resolution_frames,
-            repetitions=b.repetitions,
+            repetitions=point.repeat(b.repetitions),
             verifications=b.verifications,
             shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )

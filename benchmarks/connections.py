@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -37,9 +36,8 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.common import repeated
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS
-from v6t.procedures.search.binary import halvings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -51,7 +49,6 @@ from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.trials.codec import connections_to_json
 from v6t.trials.conditions import Conditions
-from v6t.trials.connections import Connections
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
@@ -156,7 +153,7 @@ class ConnectionRateRecord(RateRecord):
 
 
 def connection_rate_values(
-    result: ConnectionRateResult, point: MeasurementPoint, title: str
+    result: ConnectionRateResult, point: Point, title: str
 ) -> dict[str, Any]:
     """Return the fields of a record of the connection rate, over UDP or TCP."""
     spec = result.spec
@@ -303,7 +300,7 @@ class CapacityRecord(Record):
 
 
 def capacity_values(
-    result: CapacityResult, point: MeasurementPoint, title: str, also: Sequence[Attempt] = ()
+    result: CapacityResult, point: Point, title: str, also: Sequence[Attempt] = ()
 ) -> dict[str, Any]:
     """Return the fields of a record of the capacity; ``also``: further trials behind it."""
     spec = result.spec
@@ -340,11 +337,6 @@ def capacity_values(
     )
 
 
-_EMPTYING_S = 12e-6
-"""For each connection that stood: nftables on Linux 6.18 with 100,000 of them, and the tester's tables
-[s]. Of plans only."""
-
-
 def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
     """How connections come about."""
     c = p.connections
@@ -365,25 +357,14 @@ def upper_bound(point: Point) -> tuple[float, str]:
     return point.limit_fps, point.limit_reason
 
 
-def assumed_most(point: Point) -> float:
-    """Assume a highest rate of the device: half of what is likely offered."""
-    return min(upper_bound(point)[0], point.likely_cps) / 2
-
-
-def assumed_rate(point: Point) -> float:
-    """R before anything is known of the device."""
-    c = point.procedure.connections
-    return c.rate_cps or assumed_most(point) * c.rate_share
-
-
-def rate(point: MeasurementPoint) -> tuple[float, str]:
+def rate(point: Point) -> tuple[float, str]:
     """R of phase 2, and where it comes from (ST-09)."""
     c = point.procedure.connections
     return share_of(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
 
 def share_of(
-    point: MeasurementPoint, benchmark: str, words: str, share: float, given_cps: float | None
+    point: Point, benchmark: str, words: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
     """Return a rate that is given, or a share of P1 of one that was found; and where it comes from.
 
@@ -413,13 +394,13 @@ def rate_search(
         upper_bound_cps=upper,
         upper_bound_reason=reason,
         resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
-        repetitions=p.repetitions,
+        repetitions=point.repeat(p.repetitions),
         phase_one=phase_one,
         benchmark=benchmark,
     )
 
 
-def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPoint | None:
+def prepared(point: Point, flows: int | None = None) -> Point | None:
     """Return the point at which every trial gets its connections first; None: no rate passed.
 
     Args:
@@ -444,26 +425,6 @@ def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPo
     return replace(
         point, measure=measure, find=measure.finder(point.find), also={"connections": conditions}
     )
-
-
-def with_phase_one(point: Point, cost: Cost) -> Cost:
-    """Add the cost of connections to trials that get them first; kept ones are made once."""
-    c = point.procedure.connections
-    settings = replace(phase_one_settings(point.procedure), alpha=None)
-    connections = settings.connections(c.count, assumed_rate(point))
-    filling_s = connections.total_s + c.gap_ms / 1000 + emptying_s(point, c.count)
-    return cost + Cost(0, filling_s) if c.keep else cost.with_each(filling_s)
-
-
-def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections]) -> Cost:
-    """Trials that are phase 1 and nothing else, each after the table was emptied."""
-    times_s = [pause_s + one.total_s + emptying_s(point, one.count) for one in connections]
-    return Cost(len(times_s), sum(times_s))
-
-
-def emptying_s(point: Point, connections: int) -> float:
-    """Estimate what it takes to empty the device's table, and the tester's own, of so many [s]."""
-    return 0.0 if point.bound.tester.simulates else _EMPTYING_S * connections
 
 
 def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
@@ -496,12 +457,6 @@ class OfConnections(Benchmark[C, S]):
         if not bound.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
-    def search_cost(self, point: Point, spec: ConnectionRateSpec) -> Cost:
-        """Return what all searches cost, at half of the highest rate offered."""
-        connections = spec.phase_one.connections(spec.connections, assumed_most(point))
-        one = filling_cost(point, spec.conditions.pause_s, [connections])
-        return one * (spec.repetitions * spec.steps)
-
 
 class CapacitySearch(OfConnections[C, S]):
     """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
@@ -531,14 +486,6 @@ class CapacitySearch(OfConnections[C, S]):
                 code="empty-range",
             )
 
-    def usual_counts(self, spec: CapacitySpec) -> list[int]:
-        """Return the numbers of connections tried if the table holds nearly the most."""
-        counts = [spec.first]
-        while counts[-1] < spec.most:
-            counts.append(min(2 * counts[-1], spec.most))
-        width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
-        return counts + [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
-
 
 def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
     return (record.counts.device if record.counts else None) or {}
@@ -566,10 +513,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     order = 10
     searches = True
 
-    def cost(self, point: Point) -> Cost:
-        return self.search_cost(point, rate_search(point, phase_one_settings(point.procedure)))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         spec = rate_search(point, phase_one_settings(point.procedure))
         result = measure_connection_rate(spec, point.measure, point.watch)
         rows = [
@@ -640,10 +584,6 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         yield repeated(self.name, records)
 
 
-TRIALS_PER_COUNT = 2
-"""Trials of a search for each number of connections but the first, usually."""
-
-
 class CapacitySettings(StrictModel):
     """Search for the connection table's capacity (ST-12); defaults of the RFC's example."""
 
@@ -686,19 +626,7 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
             )
         super().check(bound)
 
-    def cost(self, point: Point) -> Cost:
-        """As if the capacity was just below the most connections there are four-tuples for."""
-        spec = self._spec(point)
-        rate_cps = assumed_most(point)
-        first = halvings(spec.upper_bound_cps, min(spec.resolution_cps, rate_cps)) + 1
-        connections = [spec.phase_one.connections(n, rate_cps) for n in self.usual_counts(spec)]
-        pause_s = spec.conditions.pause_s
-        return (
-            filling_cost(point, pause_s, connections[:1]) * first
-            + filling_cost(point, pause_s, connections[1:]) * TRIALS_PER_COUNT
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         result = measure_capacity(self._spec(point), point.measure, point.watch)
         record = CapacityRecord(**capacity_values(result, point, self.title))
         rows = [
@@ -778,12 +706,7 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     section = "teardown"
     model = TeardownSettings
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, assumed_rate(point), "assumed")
-        connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
-        return filling_cost(point, spec.conditions.pause_s, [connections]) * spec.repetitions
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         rate_cps, source = rate(point)
         if not rate_cps:
             return self.nothing(point, "no connection rate passed", point.said)
@@ -832,7 +755,7 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
-            repetitions=self.own(point.bound).repetitions or p.repetitions,
+            repetitions=point.repeat(self.own(point.bound).repetitions or p.repetitions),
             phase_one=phase_one_settings(p),
             retakes=c.retakes,
         )

@@ -33,7 +33,7 @@ from v6t.benchmarks.common import (
     lines_by_direction,
     repeated,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -444,14 +444,7 @@ class Delay(Benchmark[DelayRecord, D]):
                     code="above-line-rate",
                 )
 
-    def cost(self, point: Point) -> Cost:
-        """At the medium's rate; latency once in loopback, too."""
-        rate_fps = self.own(point.bound).given_fps(point.sizes.longest) or point.media_fps
-        spec = self.spec(point, rate_fps, "assumed")
-        alone = bool(spec.request.tags) and point.bound.measures_tester
-        return cost_of(spec.conditions, spec.repetitions + alone, spec.duration_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Send a stream per repetition at the given rate, or at the throughput (LAT-01)."""
         rate_fps, source = point.throughput()
         fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
@@ -474,7 +467,7 @@ class Delay(Benchmark[DelayRecord, D]):
         result = measure_timing(spec, point.measure, point.watch)
         own, rate_fps, loopback = None, result.rate_fps, point.loopback
         if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
-            once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
+            once = replace(spec, rate_fps=rate_fps, repetitions=point.repeat(1), shares=())
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
@@ -609,7 +602,7 @@ class Latency(Delay[LatencySettings]):
             source,
             duration_s=s.duration_s + at.extra_duration_s,
             request=DelayRequest(tags=s.tags, first_tag_s=s.first_tag_s + at.extra_duration_s),
-            repetitions=point.procedure.repetitions,
+            repetitions=point.repeat(point.procedure.repetitions),
         )
 
     def check(self, bound: RunContext) -> None:
@@ -697,7 +690,7 @@ class DelayVariation(Delay[DelayVariationSettings]):
             source,
             duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
             request=self.request,
-            repetitions=point.procedure.repetitions,
+            repetitions=point.repeat(point.procedure.repetitions),
         )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:

@@ -21,8 +21,8 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.common import POINT, Line, matched
 from v6t.benchmarks.connections import prepared, rate
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.benchmarks.throughput import ThroughputRecord, search_cost, search_record, search_spec
+from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.rss_probe import CASES, Advice, Case, advise, holds
@@ -470,15 +470,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def _most(self, bound: RunContext) -> int:
         return max(self.own(bound).counts, default=1)
 
-    def cost(self, point: Point) -> Cost:
-        total = Cost(0, 0.0)
-        for each in self._points(point):
-            total += search_cost(self._spec(point, each))
-            for benchmark in self._beside(point, each):
-                total += benchmark.cost(replace(point, within=self._within(point, each)))
-        return total
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         if point.bound.settings.connects and not rate(point)[0]:
             return self.nothing(point, "no connection rate passed", point.said)
         points, rows, further = [], [], []
@@ -502,7 +494,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         record = flows_record(points, interval_s=interval_s, conditions=at.said, further=further)
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
-    def _varied(self, point: MeasurementPoint, each: FlowPoint) -> MeasurementPoint:
+    def _varied(self, point: Point, each: FlowPoint) -> Point:
         """Traffic of so many flows: of a stateful device, so many connections."""
         if not point.bound.settings.connects:
             return point.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
@@ -585,6 +577,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     summary = "Which pseudorandom header fields spread frames over the device's cores."
     phase = Phase.VARIANTS
     order = 20
+    searches = True
     heeds = frozenset({"adaptive"})
     alone = True
     in_all = False
@@ -610,10 +603,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
                     code="unsuitable-benchmark",
                 )
 
-    def cost(self, point: Point) -> Cost:
-        return search_cost(search_spec(point, point.conditions())) * len(CASES)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         by_case: dict[Case, ThroughputRecord] = {}
         rows = []
         at = point

@@ -32,7 +32,7 @@ from v6t.benchmarks.common import (
     long_enough,
     repeated,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
 from v6t.procedures.frame_loss import (
     LARGEST_STEP,
@@ -242,10 +242,6 @@ def _fairness(foreground: float | None, background: float | None) -> float | Non
     return (100 - background) / (100 - foreground)
 
 
-FREE_OF_LOSS = 2
-"""Successive rates without loss end the descent (RFC 2544 section 26.3)."""
-
-
 class FrameLossSettings(StrictModel):
     """Frame loss rate (FLR-02, FLR-03)."""
 
@@ -290,19 +286,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 code="not-a-number",
             )
 
-    def cost(self, point: Point) -> Cost:
-        """If no two successive rates are free of loss; by the throughput, where that is known."""
-        spec = self._spec(point)
-        repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-        each = cost_of(spec.conditions, repetitions, spec.duration_s)
-        if spec.rates_fps is not None:
-            return each * len(spec.rates)
-        if point.known_fps:
-            lossy = sum(rate > point.known_fps for rate in spec.rates)
-            return each * min(lossy + FREE_OF_LOSS, len(spec.rates))
-        return (each * len(spec.rates)).or_only(each * min(FREE_OF_LOSS, len(spec.rates)))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
         result = measure_frame_loss(self._spec(point), point.measure, point.watch)
         record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
@@ -316,7 +300,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
             duration_s=(f.duration_s or p.trial_duration_s) + at.extra_duration_s,
-            repetitions=f.repetitions or p.repetitions,
+            repetitions=point.repeat(f.repetitions or point.most_repetitions),
             step=f.step,
             rates_fps=f.rates_fps,
             adaptive=point.adaptive,

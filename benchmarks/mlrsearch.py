@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -32,7 +31,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.common import POINT, Line, interval, repeated
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
@@ -375,17 +374,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     "(RFC 9971 section 4.6.5)"
                 )
 
-    def cost(self, point: Point) -> Cost:
-        """Add up what a search for each goal usually needs; later goals use the trials of the first ones."""
-        spec = self._spec(point)
-        each = Cost(0, 0.0)
-        for goal in spec.goals:
-            each += cost_of(spec.conditions, USUAL_PROBES, goal.initial_trial_s * 2)
-            at_bound = math.ceil(goal.duration_sum_s / goal.final_trial_s)
-            each += cost_of(spec.conditions, USUAL_FULL * at_bound, goal.final_trial_s)
-        return each * spec.repetitions
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         result = measure_mlrsearch(self._spec(point), point.measure, point.watch)
         record = mlr_record(
             result,
@@ -405,7 +394,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             min_load_fps=min(least, max_load / 2),
             max_load_fps=max_load,
             max_load_reason=point.limit_reason,
-            repetitions=point.procedure.repetitions,
+            repetitions=point.repeat(point.procedure.repetitions),
         )
 
     columns = (

@@ -17,7 +17,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
 from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, lines_by_direction
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
 from v6t.trials.device_events import RESET_HOOKS
@@ -255,11 +255,7 @@ class Reset(Outage[ResetSettings]):
                 code="unknown-name",
             )
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps)
-        return cost_of(spec.conditions, spec.repetitions, spec.duration_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             why = "no rate passed, so there is no rate to reset at"
@@ -276,7 +272,7 @@ class Reset(Outage[ResetSettings]):
             rate_fps=rate_fps,
             duration_s=r.duration_s,
             at_s=r.at_s,
-            repetitions=r.repetitions,
+            repetitions=point.repeat(r.repetitions),
         )
 
     def remarks(self, record: OutageRecord) -> Iterator[str]:
@@ -326,11 +322,7 @@ class SystemRecovery(Outage[RecoverySettings]):
     capabilities = frozenset({"two-rates", "loss-times"})
     incremental = True
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps)
-        return cost_of(spec.conditions, spec.repetitions, spec.overload_s + spec.afterwards_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             why = "no rate passed, so there is nothing to overload"
@@ -348,7 +340,7 @@ class SystemRecovery(Outage[RecoverySettings]):
             limit_fps=point.limit_fps,
             overload_s=r.overload_s + at.extra_duration_s,
             afterwards_s=r.afterwards_s,
-            repetitions=r.repetitions or point.procedure.repetitions,
+            repetitions=point.repeat(r.repetitions or point.procedure.repetitions),
         )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

@@ -13,7 +13,7 @@ from v6t.analysis.sheet import Column, count, seconds
 from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
 from v6t.benchmarks.common import POINT, Line
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import (
     ReconfigurationResult,
@@ -184,13 +184,7 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             "traffic"
         )
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps, "assumed")
-        return cost_of(
-            spec.conditions, spec.repetitions * len(CONFIGURATION_CHANGES), spec.duration_s
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
             why = "no rate passed, so there is no rate to change the device at"
@@ -213,7 +207,7 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             rate_source=source,
             duration_s=own.duration_s,
             at_s=own.at_s,
-            repetitions=own.repetitions,
+            repetitions=point.repeat(own.repetitions),
         )
 
     columns = (

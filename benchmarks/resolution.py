@@ -30,9 +30,9 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.common import REPETITIONS, TRIAL_S, Line, at_least, interval
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.throughput import decisive_trial, search_cost, search_spec
+from v6t.benchmarks.throughput import decisive_trial, search_spec
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
@@ -300,12 +300,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
-    def cost(self, point: Point) -> Cost:
-        """Of all searches; names that are asked before take a little longer."""
-        each = [self._spec(point, pair, point.media_fps) for pair in self.combinations(point.bound)]
-        return sum((search_cost(spec) for spec in each), Cost(0, 0.0))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         own, bound = self.own(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)

@@ -28,7 +28,7 @@ from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import POINT, Line, lines_by_direction
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.critical_load import CriticalLoadResult, CriticalLoadSpec, measure_critical_load
@@ -314,13 +314,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
             "frames after each, in which nothing is sent"
         )
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps, "assumed")
-        return cost_of(spec.conditions, 1, spec.stretch_s) + cost_of(
-            point.conditions(pause_s=0.0), spec.stretches - 1, spec.stretch_s
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
@@ -463,18 +457,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         if own.search_s < 1800:
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point)
-        at, durations = spec.conditions, spec.durations_s
-        return Cost(
-            len(durations), sum(durations) + len(durations) * (at.pause_s + at.residual_wait_s)
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
-        # it brings numpy, which what only lists the benchmarks does without
-        from v6t.analysis.posterior import Inference
-
-        result = measure_critical_load(self._spec(point), point.measure, Inference(), point.watch)
+    def run(self, point: Point) -> Measured:
+        result = measure_critical_load(self._spec(point), point.measure, point.infer(), point.watch)
         record = critical_load_record(
             result,
             bound=(point.limit_fps, point.limit_reason),

@@ -27,11 +27,9 @@ from v6t.benchmarks.connections import (
     CapacitySearch,
     ConnectionRateRecord,
     OfConnections,
-    assumed_most,
     capacity_result,
     capacity_values,
     connection_rate_values,
-    filling_cost,
     found_capacity,
     phase_one_settings,
     rate_result,
@@ -39,7 +37,7 @@ from v6t.benchmarks.connections import (
     rows_of,
     share_of,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import (
@@ -451,10 +449,7 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     )
     order = 10
 
-    def cost(self, point: Point) -> Cost:
-        return self.search_cost(point, rate_search(point, self._phase_one(point), self.name))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         spec = rate_search(point, self._phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
@@ -538,20 +533,7 @@ class TcpCapacity(
         """Return the establishment rate, unless the attempt rate is given."""
         return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
 
-    def cost(self, point: Point) -> Cost:
-        """As if the capacity was just below the most connections there are four-tuples for."""
-        tcp = self.tcp(point.bound)
-        spec = self._spec(point, tcp.rate_cps or tcp.rate_share * assumed_most(point))
-        search = spec.search
-        counts = self.usual_counts(search)
-        connections = [search.phase_one.connections(n, search.upper_bound_cps) for n in counts]
-        last = replace(connections[-1], tcp=replace(spec.tcp, aging_s=spec.aging_s))
-        pause_s = search.conditions.pause_s
-        # every other number is tried a second time
-        tries = filling_cost(point, pause_s, connections) * 2
-        return tries + filling_cost(point, pause_s, [last] * 2)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         tcp = self.tcp(point.bound)
         rate_cps, source = share_of(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps

@@ -48,17 +48,14 @@ from v6t.benchmarks.common import (
 )
 from v6t.benchmarks.mlrsearch import (
     CONTROLLER,
-    USUAL_FULL,
-    USUAL_PROBES,
     GoalFigures,
     goal_figures,
     said_of,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
-    PROBE_PAUSE_S,
     Repetition,
     ThroughputResult,
     ThroughputSpec,
@@ -384,10 +381,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         """Of its trials."""
         return point.conditions()
 
-    def cost(self, point: Point) -> Cost:
-        return search_cost(search_spec(point, self.conditions(point)))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         spec = search_spec(point, self.conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         rows = repetition_rows(result, lambda key: point.find(key).started)
@@ -560,7 +554,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
         upper_bound_reason=point.limit_reason,
         resolution_fps=p.resolution_fps or p.resolution_ratio * point.limit_fps,
         duration_s=p.trial_duration_s,
-        repetitions=p.repetitions,
+        repetitions=point.repeat(point.most_repetitions),
         confirmations=p.confirmations,
         final_duration_s=p.final_duration_s,
         search=p.search,
@@ -568,7 +562,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
     )
 
 
-def search_record(point: MeasurementPoint, result: ThroughputResult) -> ThroughputRecord:
+def search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
     """Make the record of searches at a point, or of a variant of its traffic."""
     return throughput_record(
         result,
@@ -578,28 +572,6 @@ def search_record(point: MeasurementPoint, result: ThroughputResult) -> Throughp
         conditions=point.said,
         compared=not point.bound.tester.simulates,
     )
-
-
-def search_cost(spec: ThroughputSpec) -> Cost:
-    """Of all repetitions; of the most there can be if they are adaptive.
-
-    A binary search is counted as if the device does not carry the upper bound; an MLR search
-    by what it usually needs.
-    """
-    at = spec.conditions
-    standing = cost_of(at, spec.confirmations, spec.duration_s)
-    if (spec.final_duration_s or 0.0) > spec.duration_s:
-        standing += cost_of(at, 1, spec.final_duration_s or 0.0)
-    full = cost_of(at, 1, spec.duration_s)
-    if spec.search == "binary":
-        search, least = full * spec.steps, full
-    else:
-        probing = replace(at, pause_s=min(at.pause_s, PROBE_PAUSE_S))
-        probe = cost_of(probing, 1, spec.duration_s / 20)
-        probes = min(USUAL_PROBES, 2 + spec.steps // 2)  # a coarse search is soon over
-        search, least = probe * probes + full * USUAL_FULL, probe + full
-    each = (search + standing).or_only(least + standing)
-    return each * (spec.adaptive.most if spec.adaptive else spec.repetitions)
 
 
 def _mixed(point: Point, row: Row) -> Row:

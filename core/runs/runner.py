@@ -16,7 +16,7 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepared
-from v6t.benchmarks.point import Measured, MeasurementPoint, Vary
+from v6t.benchmarks.point import Measured, Point, Vary
 from v6t.benchmarks.tcp import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
@@ -41,7 +41,6 @@ from v6t.core.runs.plan import (
     beginning,
     planned_stage,
     stages,
-    whole_cost,
 )
 from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.remaining import Now, RemainingTime
@@ -70,6 +69,7 @@ from v6t.procedures.tester_rate import (
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
+from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.order_statistics import median
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
@@ -321,7 +321,7 @@ def _measure_size(
 
 
 def _measure_point(
-    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: Point
 ) -> dict[str, Sequence[float]]:
     """Benchmarks one after the other, results on disk as they come; the rates that were found."""
     rates: dict[str, Sequence[float]] = {}
@@ -342,7 +342,7 @@ def _measure_point(
                 _load(state, point.sizes)  # the variant of the one before is still there
             else:
                 state.watch.say(f"{where}: {benchmark.name}")
-            planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
+            planned = planned_stage(benchmark, at)
             _begin(state, planned.stage, planned)
             try:
                 at, measured = _measured(state, benchmark, at)
@@ -370,9 +370,7 @@ def _measure_point(
     return rates
 
 
-def _measured(
-    state: _State, benchmark: Benchmark[Any, Any], at: MeasurementPoint
-) -> tuple[MeasurementPoint, Measured]:
+def _measured(state: _State, benchmark: Benchmark[Any, Any], at: Point) -> tuple[Point, Measured]:
     """One benchmark at a point; again where the tester turns out to carry more than was thought."""
     measured = benchmark.run(at)
     margin = state.run.procedure.selftest_margin
@@ -384,7 +382,7 @@ def _measured(
         better = at.better(at, number) if doubted else None
         if better is None:
             break
-        planned = planned_stage(benchmark, better, whole_cost(benchmark, better))
+        planned = planned_stage(benchmark, better)
         _begin(state, planned.stage, planned)
         at, measured = better, benchmark.run(better)
     return at, measured
@@ -405,7 +403,7 @@ def _point(
     *,
     of_phase_one: bool = False,
     variant: str = "",
-) -> MeasurementPoint:
+) -> Point:
     """Where benchmarks are measured.
 
     Args:
@@ -426,7 +424,7 @@ def _point(
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
         return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=of_phase_one)
 
-    def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
+    def better(at: Point, number: int) -> Point | None:
         octets = sizes.label
         _begin(state, Stage(SELFTEST, octets, mode))
         say = partial(_say_of_size, state, octets)
@@ -439,10 +437,16 @@ def _point(
         within = {**at.within, "variant": f"{variant}again{number}-"}
         return replace(at, capacity=lambda: (capacity, THIS_RUN), within=within)
 
-    def vary(name: str, change: Vary) -> MeasurementPoint:
+    def infer() -> EstimateLoad:
+        # it brings numpy, which most runs do without
+        from v6t.analysis.posterior import Inference
+
+        return Inference()
+
+    def vary(name: str, change: Vary) -> Point:
         return _point(state, sizes, mode, _load(state, sizes, change), variant=name)
 
-    return MeasurementPoint(
+    return Point(
         bound=state.bound,
         sizes=sizes,
         mode=mode,
@@ -457,10 +461,11 @@ def _point(
         emptying=lambda: state.bound.emptying,
         vary=vary,
         better=better,
+        infer=infer,
     )
 
 
-def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> MeasurementPoint:
+def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> Point:
     """Where connections of TCP are measured: four-tuples are those of the streams."""
     sizes, media = syn_medium(state.bound)
     spec = opening_spec(state.run, sizes, media)

@@ -16,7 +16,7 @@ from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import POINT, Line, lines_by_direction
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.trial_runner import TrialRunner
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -80,12 +80,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         del bound
         yield "mrr counts what arrives at full load, whatever is lost: it is no throughput"
 
-    def cost(self, point: Point) -> Cost:
-        """All trials, at the medium's rate."""
-        own = self.own(point.bound)
-        return cost_of(point.conditions(), own.trials, own.duration_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Offer the highest rate, as often as asked, and count."""
         own, conditions = self.own(point.bound), point.conditions()
         rate_fps = point.limit_fps
