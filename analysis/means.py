@@ -39,11 +39,13 @@ def means(values: Sequence[float | None]) -> dict[str, float] | None:
     }
 
 
-def add_means(record: Record) -> None:
-    """Put them beside the repetitions of every figure of a record."""
-    for _, series, _ in record.series():
+def with_means(record: Record) -> Record:
+    """Return the record with the means of the repetitions of every figure."""
+    copy = record.model_copy(deep=True)
+    for _, series, _ in copy.series():
         figures = means(series.repeated)
         series.means = None if figures is None else Means(**figures)
+    return copy
 
 
 def remarks_on_means(record: Record) -> Iterator[str]:

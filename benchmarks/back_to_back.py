@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.notes import notes
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Number, Record, Row, Series, head
+from v6t.analysis.record import Number, Record, Row, Series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
 from v6t.analysis.statistics import summary_json
@@ -115,19 +115,19 @@ def burst_record(
         conditions: what else the reader must know.
     """
     spec = result.spec
-    at = spec.conditions
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
     title = "Back-to-back frames"
     if spec.rate_reason == "tester":
         title += " at the tester's maximum rate"
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return BurstRecord(
-        **head(at, "back-to-back", title, attempts, conditions),
-        unit="frames",
+    return BurstRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title=title,
         burst_rate=spec.rate_fps,
         burst_rate_reason=spec.rate_reason,
-        throughput=spec.throughput_fps,
         not_measured=refused or spec.not_applicable or _unsent(result),
         repetitions=len(bursts),
         invalid_repetitions=sum(not r.valid for r in result.repetitions),
@@ -138,16 +138,11 @@ def burst_record(
         notes=notes(bursts, "frames"),
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
-        resolution_frames=spec.resolution_frames,
         algorithm=spec.search,
-        verifications=spec.verifications,
         shortest_frames=spec.least_frames,
-        longest_s=spec.longest_s,
-        loss_tolerance=at.loss_tolerance,
         implied_buffer_s=time.implied_s if time else None,
         corrected_buffer_s=time.corrected_s if time else None,
         formula=FORMULA,
-        residual_wait_s=at.residual_wait_s,
     )
 
 
@@ -200,14 +195,6 @@ class BurstSettings(StrictModel):
     tester's own maximum and say so."""
     sending_time_tolerance: float | None = Field(default=None, gt=1, le=100)
     """For these short streams instead of the general one; None: the general one."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, values: Any) -> Any:
-        """Take the settings of earlier versions, whose searches began with short bursts."""
-        if isinstance(values, dict):
-            return {k: v for k, v in values.items() if k != "first_frames"}
-        return values
 
 
 class BackToBack(Benchmark[BurstRecord, BurstSettings]):

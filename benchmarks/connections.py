@@ -17,7 +17,6 @@ from v6t.analysis.presentation import (
     clause,
 )
 from v6t.analysis.record import (
-    CPS,
     FindResult,
     Model,
     Number,
@@ -25,8 +24,7 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    bounded_by_tester,
-    head,
+    limited_rates,
     rates_found,
 )
 from v6t.analysis.rundata import RunData
@@ -152,32 +150,33 @@ class ConnectionRateRecord(RateRecord):
         yield "", self, "connections/s"
 
 
-def connection_rate_values(
-    result: ConnectionRateResult, point: Point, title: str
-) -> dict[str, Any]:
-    """Return the fields of a record of the connection rate, over UDP or TCP."""
+R = TypeVar("R", bound="ConnectionRateRecord")
+X = TypeVar("X", bound="CapacityRecord")
+
+
+def connection_rate_record(
+    kind: type[R], result: ConnectionRateResult, point: Point, title: str, **values: Any
+) -> R:
+    """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
     attempts = [a for r in result.repetitions for a in r.attempts]
-    values = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
-    ceiling_cps = point.tester_capacity.rate_fps
-    return dict(
-        **head(spec.conditions, spec.benchmark, title, attempts, point.said, ANY_DIRECTION),
-        **values,
-        unit=CPS,
-        connections=spec.connections,
+    found = [(r.rate_cps, r.attempts) for r in result.repetitions]
+    capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
+    return kind.of(
+        spec,
+        attempts,
+        point.said,
+        **limited_rates(found, "connections/s", capacity, margin),
+        title=title,
+        direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
         validated=spec.phase_one.alpha is not None,
-        tolerance_connections=0,
         resolution_cps=result.error_cps,
-        upper_bound=spec.upper_bound_cps,
-        upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
-        tester_ceiling=ceiling_cps,
-        tester_limited=values["median"] > ceiling_cps * (1 - point.procedure.selftest_margin)
-        or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
         counts=_counts(attempts, point.find),
         setup=setup_of(point.bound.technology),
+        **values,
     )
 
 
@@ -299,31 +298,33 @@ class CapacityRecord(Record):
     """how the connections were made"""
 
 
-def capacity_values(
-    result: CapacityResult, point: Point, title: str, also: Sequence[Attempt] = ()
-) -> dict[str, Any]:
-    """Return the fields of a record of the capacity; ``also``: further trials behind it."""
+def capacity_record(
+    kind: type[X],
+    result: CapacityResult,
+    point: Point,
+    title: str,
+    also: Sequence[Attempt] = (),
+    **values: Any,
+) -> X:
+    """Make a record of the capacity; ``also``: further trials behind it."""
     spec = result.spec
-    none = {"not_measured": "not even one connection was established"}
-    attempts = [*result.attempts, *also]
-    return dict(
-        **head(spec.conditions, spec.benchmark, title, attempts, point.said, ANY_DIRECTION),
-        **({} if result.capacity else none),
-        unit="connections",
+    if not result.capacity:
+        values["not_measured"] = "not even one connection was established"
+    return kind.of(
+        spec,
+        [*result.attempts, *also],
+        point.said,
+        title=title,
+        direction=ANY_DIRECTION,
         repetitions=1,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
         first_failed=result.first_failed,
         at_least=result.first_failed is None,
-        most=spec.most,
-        error=spec.error,
         c0=spec.first,
         first_connections=result.first_connections,
         r0=result.first_rate_cps,
         alpha=spec.phase_one.alpha,
-        beta=spec.beta,
-        gamma=spec.gamma,
-        resolution_cps=spec.resolution_cps,
         steps=[
             {
                 "phase": s.phase,
@@ -334,6 +335,7 @@ def capacity_values(
             for s in result.steps
         ],
         setup=setup_of(point.bound.technology),
+        **values,
     )
 
 
@@ -530,7 +532,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
             for r in result.repetitions
         ]
         return Measured(
-            ConnectionRateRecord(**connection_rate_values(result, point, self.title)),
+            connection_rate_record(ConnectionRateRecord, result, point, self.title),
             rows_of(spec.conditions, rows),
             [r.rate_cps for r in result.repetitions],
         )
@@ -628,7 +630,7 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
 
     def run(self, point: Point) -> Measured:
         result = measure_capacity(self._spec(point), point.measure, point.watch)
-        record = CapacityRecord(**capacity_values(result, point, self.title))
+        record = capacity_record(CapacityRecord, result, point, self.title)
         rows = [
             {
                 "phase": s.phase,
@@ -715,13 +717,11 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
         attempts = [a for r in result.repetitions for a in r.attempts]
         values: dict[str, Any] = {
-            **head(spec.conditions, self.name, self.title, attempts, point.said, ANY_DIRECTION),
-            "unit": CPS,
+            "title": self.title,
+            "direction": ANY_DIRECTION,
             "repetitions": len(result.repetitions),
             "rates": rates,
-            "connections": spec.connections,
             "established_at_cps": spec.rate_cps,
-            "rate_source": spec.rate_source,
             "method": point.emptying(),
             "full_s": [r.full_s for r in result.repetitions],
             "idle_s": [r.idle_s for r in result.repetitions],
@@ -729,14 +729,14 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             "setup": setup_of(point.bound.technology),
         }
         known = [rate for rate in rates if rate is not None]
-        record: EmptyingRecord
+        kind: type[EmptyingRecord] = TeardownRecord if known else EmptyingRecord
         if known:
             summary = rates_found(known, "connections/s")
-            figures = {k: summary[k] for k in ("median", "p1", "p99", "notes")}
-            record = TeardownRecord(**values, **figures)
+            values |= {k: summary[k] for k in ("median", "p1", "p99", "notes")}
         else:
             why = "emptying a full table took no longer than emptying an empty one"
-            record = EmptyingRecord(**values, not_measured=why)
+            values["not_measured"] = why
+        record = kind.of(spec, attempts, point.said, **values)
         rows = [
             {
                 "Connections": spec.connections,

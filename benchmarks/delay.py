@@ -14,7 +14,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of, head
+from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
@@ -261,18 +261,18 @@ def timing_record(
     valid = [r for r in result.repetitions if r.valid]
     attempts = [a for r in result.repetitions for a in r.attempts]
     alone = [r for r in loopback.repetitions if r.valid] if loopback else []
-    further: dict[str, Any] = {
+    of_tags: dict[str, Any] = {
         "tags": tags,
         "first_tag_s": spec.request.first_tag_s,
-        "below_rfc_tags": (tags or 0) < RFC_MIN_TAGS,
+        "below_rfc_tags": tags < RFC_MIN_TAGS,
     }
-    return kind(
-        **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
-        unit="ms",
+    return kind.of(
+        spec,
+        attempts,
+        conditions,
+        title=_title(result),
         rate=result.rate_fps,
-        rate_source=spec.rate_source,
         share_of_rate=result.share_of_rate,
-        duration_s=spec.duration_s,
         repetitions=len(valid),
         definition=DEFINITION.format(stamps=stamps or UNSAID),
         sampled=result.sampled,
@@ -284,7 +284,7 @@ def timing_record(
         if alone
         else None,
         tester_error=tester_error,
-        **(further if tags else {}),
+        **(of_tags if tags else {}),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Result
 from v6t.analysis.record import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
@@ -152,21 +152,6 @@ class FlowsRecord(VariantsRecord):
             what = f.benchmark, f.figure, f.unit, f.more_is_better
             seen = f.median, f.p1, f.p99, f.degradation_percent
             yield Degraded(*what, f.flows, f.start, f.rate, *seen)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sign(cls, record: Any) -> Any:
-        """Earlier versions gave a rate the sign that RFC 8219 has for delays."""
-        title = str(record.get("title")) if isinstance(record, dict) else ""
-        if XPD_LOWER not in title:
-            return record
-        points = [
-            {**p, "degradation_percent": -p["degradation_percent"]}
-            if p.get("degradation_percent")
-            else p
-            for p in record["points"]
-        ]
-        return {**record, "title": title.replace(XPD_LOWER, XPD), "points": points}
 
     @property
     def variants(self) -> Iterable[VariantRates]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from v6t.analysis.presentation import (
     split_batches,
     split_lines,
 )
-from v6t.analysis.record import Model, Number, Record, Row, Summary, head, summary_of
+from v6t.analysis.record import Model, Number, Record, Row, Summary, summary_of
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
@@ -138,24 +138,21 @@ def frame_loss_record(
         conditions: what else the reader must know.
     """
     spec = result.spec
-    at = spec.conditions
-    ways = list_directions(at.mode)
+    ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
     attempts = [a for o in result.offered for a in o.attempts]
-    return FrameLossRecord(
-        **head(at, spec.benchmark, _title(result, restricted), attempts, conditions),
+    return FrameLossRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title=_title(result, restricted),
         unit="per cent of the frames required",
-        maximum=spec.maximum_fps,
-        maximum_reason=spec.maximum_reason,
         media_maximum=media_fps,
         restricted_range=restricted,
         procedure="listed rates, none left out"
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        duration_s=spec.duration_s,
         repetitions=_repetitions(result),
-        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
-        frame_timeout_s=at.frame_timeout_s,
         rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
     )
 

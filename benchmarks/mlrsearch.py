@@ -12,7 +12,6 @@ from pydantic import Field
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import (
-    FPS,
     Figure,
     Model,
     Number,
@@ -20,10 +19,8 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    bounded_by_tester,
     figure_of,
-    head,
-    rates_found,
+    limited_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, percent
@@ -171,42 +168,30 @@ def mlr_record(
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
         conditions: what else the reader must know.
     """
-    spec, at = result.spec, result.spec.conditions
-    attempts = [a for r in result.repetitions for a in r.attempts]
-    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
-    return MlrRecord(
-        **head(at, spec.benchmark, "MLRsearch (RFC 9971)", attempts, conditions),
-        unit=FPS,
+    return MlrRecord.of(
+        result.spec,
+        [a for r in result.repetitions for a in r.attempts],
+        conditions,
+        title="MLRsearch (RFC 9971)",
         repetitions=len(result.repetitions),
         controller=CONTROLLER,
-        min_load=spec.min_load_fps,
-        max_load=spec.max_load_fps,
-        max_load_reason=spec.max_load_reason,
         goals=[
-            _goal_figures(result, place, limit, capacity_fps) for place, _ in enumerate(spec.goals)
+            _goal_figures(result, place, capacity_fps, selftest_margin)
+            for place, _ in enumerate(result.spec.goals)
         ],
-        residual_wait_s=at.residual_wait_s,
-        pause_s=at.pause_s,
-        sending_time_tolerance=at.sending_time_tolerance,
     )
 
 
 def _goal_figures(
-    result: MlrResult, place: int, limit_fps: float | None, capacity_fps: float | None
+    result: MlrResult, place: int, capacity_fps: float | None, margin: float
 ) -> GoalFound:
-    spec = result.spec
     results = [r.results[place] for r in result.repetitions]
-    rates = rates_found([r.rate_fps for r in results], "fps")
+    found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
     return GoalFound(
-        **rates,
+        **limited_rates(found, "fps", capacity_fps, margin),
         **goal_figures(results),
-        tester_limited=(limit_fps is not None and rates["median"] > limit_fps)
-        or any(
-            bounded_by_tester(r.results[place].rate_fps, r.attempts) for r in result.repetitions
-        ),
-        tester_ceiling=capacity_fps,
-        upper_bound=spec.max_load_fps,
-        upper_bound_reason=spec.max_load_reason,
+        upper_bound=result.spec.max_load_fps,
+        upper_bound_reason=result.spec.max_load_reason,
         upper_bound_hit=any(r.upper_fps is None and r.lower_fps is not None for r in results),
     )
 

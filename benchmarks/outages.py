@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import Number, Record, Series, Summary, head
+from v6t.analysis.record import Number, Record, Series, Summary
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, seconds
 from v6t.analysis.statistics import finite, summary_json
@@ -124,16 +124,12 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return RecoveryRecord(
-        **head(spec.conditions, "system-recovery", "System recovery", attempts, conditions),
-        unit="s",
-        throughput=spec.throughput_fps,
-        overload=spec.overload_fps,
+    return RecoveryRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title="System recovery",
         overload_limited=spec.limited,
-        afterwards=spec.afterwards_fps,
-        overload_s=spec.overload_s,
-        afterwards_s=spec.afterwards_s,
-        resolution_s=spec.resolution_s,
         repetitions=len(result.repetitions),
         directions=directions,
     )
@@ -158,15 +154,12 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
         # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
         survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
     attempts = [a for r in result.repetitions for a in r.attempts]
-    title = f"Reset ({spec.hook}), frame-loss method"
-    return ResetRecord(
-        **head(at, "reset", title, attempts, conditions),
-        unit="s",
-        hook=spec.hook,
+    return ResetRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title=f"Reset ({spec.hook}), frame-loss method",
         state_survived=survived,
-        rate=spec.rate_fps,
-        duration_s=spec.duration_s,
-        at_s=spec.at_s,
         repetitions=len(result.repetitions),
         directions=directions,
     )

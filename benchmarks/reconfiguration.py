@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import Number, Record, Row, Series, Summary, head
+from v6t.analysis.record import Number, Record, Row, Series, Summary
 from v6t.analysis.sheet import Column, count, seconds
 from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
@@ -103,17 +103,13 @@ def reconfiguration_record(
                     "frames": [b.frames for b in seen],
                     "silence": [b.silence_s for b in seen],
                 }
-    title = "Reconfiguration under traffic, effective blocked time"
-    return ReconfigurationRecord(
-        **head(spec.conditions, spec.benchmark, title, result.attempts, conditions),
-        unit="s",
+    return ReconfigurationRecord.of(
+        spec,
+        result.attempts,
+        conditions,
+        title="Reconfiguration under traffic, effective blocked time",
         not_measured=None if changes else "the tester faltered in every stream",
-        repetitions=spec.repetitions,
         what=what,
-        rate=spec.rate_fps,
-        rate_source=spec.rate_source,
-        duration_s=spec.duration_s,
-        at_s=spec.at_s,
         changes=changes,
     )
 

@@ -21,7 +21,6 @@ from v6t.analysis.record import (
     Row,
     Series,
     bounded_by_tester,
-    head,
     rates_found,
 )
 from v6t.analysis.rundata import RunData
@@ -155,18 +154,19 @@ def resolution_record(
     at = spec.conditions
     attempts = [a for s in searched for r in s.result.repetitions for a in r.attempts]
     combinations = [_combination(s, find, selftest) for s in searched]
-    title = "DNS resolution performance"
-    return ResolutionRecord(
-        **head(at, spec.benchmark, title, attempts, conditions, direction="queries"),
+    return ResolutionRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title="DNS resolution performance",
+        direction="queries",
         repetitions=combinations[0].repetitions,
         not_measured=combinations[0].refused,
         combinations=combinations,
         selftest=selftest,
         timeout_s=at.queries.timeout_s if at.queries else 0.0,
-        duration_s=spec.duration_s,
         resolution_qps=max(s.result.error_fps for s in searched),
         upstream=upstream,
-        sending_time_tolerance=at.sending_time_tolerance,
     )
 
 

@@ -22,7 +22,7 @@ from v6t.analysis.figures.canvas import (
 )
 from v6t.analysis.marks import marked, offered
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
-from v6t.analysis.record import FPS, Model, Number, Record, Row, head
+from v6t.analysis.record import FPS, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
@@ -170,16 +170,15 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     good = [s for s in result.stretches if s.intervals]
-    return SoakRecord(
-        **head(spec.conditions, spec.benchmark, "Soak test", result.attempts, conditions),
-        unit="%",
+    return SoakRecord.of(
+        spec,
+        result.attempts,
+        conditions,
+        title="Soak test",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
-        rate=spec.rate_fps,
-        rate_source=spec.rate_source,
         duration_s=spec.stretches * spec.stretch_s,
         measured_s=len(good) * spec.stretch_s,
-        stretch_s=spec.stretch_s,
         stretches=len(result.stretches),
         faltered=len(result.stretches) - len(good),
         directions={way: _soaked(result.intervals(way)) for way in ways},
@@ -245,14 +244,14 @@ def critical_load_record(
     if len(result.steps) < 2:
         return None
     estimate = result.estimate
-    return CriticalLoadRecord(
-        **head(
-            result.spec.conditions, result.spec.benchmark,
-            f"Critical load at {100 * result.spec.target:g} % loss (PLRsearch, no RFC 8219 throughput)",
-            result.attempts, conditions,
-        ),
+    target_percent = 100 * result.spec.target
+    return CriticalLoadRecord.of(
+        result.spec,
+        result.attempts,
+        conditions,
+        title=f"Critical load at {target_percent:g} % loss (PLRsearch, no RFC 8219 throughput)",
         repetitions=1,
-        target_percent=100 * result.spec.target,
+        target_percent=target_percent,
         estimate=estimate.mean_fps if estimate else None,
         deviation=estimate.deviation_fps if estimate else None,
         low=estimate.low_fps if estimate else None,

@@ -27,9 +27,9 @@ from v6t.benchmarks.connections import (
     CapacitySearch,
     ConnectionRateRecord,
     OfConnections,
+    capacity_record,
     capacity_result,
-    capacity_values,
-    connection_rate_values,
+    connection_rate_record,
     found_capacity,
     phase_one_settings,
     rate_result,
@@ -454,8 +454,11 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
         passed = [[one for one in tries if one.passed] for tries in each]
-        record = TcpRateRecord(
-            **connection_rate_values(result, point, self.title),
+        record = connection_rate_record(
+            TcpRateRecord,
+            result,
+            point,
+            self.title,
             exchange=self._exchange(point.bound),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
@@ -546,8 +549,12 @@ class TcpCapacity(
         overfull = None if result.overfull is None else find_iteration(result.overfull, find)
         found = [find(a.trial.key).connections for a in search.attempts]
         device: Mapping[str, Any] = next((c.device for c in found if c and c.device), {})
-        record = TcpCapacityRecord(
-            **capacity_values(search, point, self.title, result.after),
+        record = capacity_record(
+            TcpCapacityRecord,
+            search,
+            point,
+            self.title,
+            result.after,
             attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
             exchange=self._exchange(point.bound),

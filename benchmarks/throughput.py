@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -19,18 +19,14 @@ from v6t.analysis.presentation import (
     split_lines,
 )
 from v6t.analysis.record import (
-    AGGREGATE,
-    FPS,
     FindResult,
     Model,
     Number,
     RateRecord,
     Row,
     Series,
-    bounded_by_tester,
     counted_by,
-    head,
-    rates_found,
+    limited_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
@@ -189,50 +185,34 @@ def throughput_record(
         conditions: what else the reader must know.
         compared: whether there were frames to compare at all.
     """
-    spec = result.spec
-    at = spec.conditions
-    ways = list_directions(at.mode)
-    attempts = [a for r in result.repetitions for a in r.attempts]
-    summary = rates_found([r.rate_fps for r in result.repetitions], "fps")
-    decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
+    spec, repetitions = result.spec, result.repetitions
+    ways = list_directions(spec.conditions.mode)
+    attempts = [a for r in repetitions for a in r.attempts]
+    found = [(r.rate_fps, r.attempts) for r in repetitions]
+    summary = limited_rates(found, "fps", capacity_fps, selftest_margin)
+    decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
-    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
-    goals = [r.search.goal for r in result.repetitions if r.search.goal is not None]
-    return ThroughputRecord(
-        **head(at, spec.benchmark, _title(result), attempts, conditions),
+    goals = [r.search.goal for r in repetitions if r.search.goal is not None]
+    return ThroughputRecord.of(
+        spec,
+        attempts,
+        conditions,
         **summary,
-        unit=FPS,
-        search=spec.search,
+        title=_title(result),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
         goal=goal_figures(goals) if goals else None,
-        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
-        non_monotonic=sum(r.non_monotonic for r in result.repetitions),
-        unresolved=sum(_unresolved(r, spec) for r in result.repetitions),
-        confirmations=spec.confirmations,
-        final_duration_s=spec.final_duration_s,
-        frame_timeout_s=at.frame_timeout_s,
+        non_monotonic=sum(r.non_monotonic for r in repetitions),
+        unresolved=sum(_unresolved(r, spec) for r in repetitions),
         aggregate_median=summary["median"] * len(ways),
-        aggregate_convention=AGGREGATE,
-        loss={way: _worst_loss(result.repetitions, way, decisive) for way in ways},
-        loss_tolerance=at.loss_tolerance,
+        loss={way: _worst_loss(repetitions, way, decisive) for way in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
-        tester_limited=(limit is not None and summary["median"] > limit)
-        or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
-        tester_ceiling=capacity_fps,
-        upper_bound=spec.upper_bound_fps,
-        upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(
-            r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps
-            for r in result.repetitions
+            r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps for r in repetitions
         ),
         resolution_fps=result.error_fps,
-        duration_s=spec.duration_s,
-        residual_wait_s=at.residual_wait_s,
-        pause_s=at.pause_s,
-        sending_time_tolerance=at.sending_time_tolerance,
         decisive_trials=decisive,
         counted_by=counted_by(find(a.trial.key) for a in attempts),
     )

@@ -11,8 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import TrialRunner, Watch
-from v6t.trials.conditions import Conditions
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
 from v6t.trials.device_events import RESET_HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import list_directions
@@ -22,7 +21,7 @@ BENCHMARK = "reset"
 
 
 @dataclass(frozen=True)
-class ResetSpec:
+class ResetSpec(PointSpec):
     """One point.
 
     Attributes:
@@ -34,7 +33,7 @@ class ResetSpec:
         repetitions: resets.
     """
 
-    conditions: Conditions
+    benchmark = BENCHMARK
     hook: str
     rate_fps: float
     duration_s: float

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from v6t.analysis.means import add_means
+from v6t.analysis.means import with_means
 from v6t.analysis.record import Record, counted_by
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.base.ethernet import max_frame_rate_fps
@@ -352,16 +352,18 @@ def _measure_point(
             state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record
+        further: dict[str, Any] = {}
         if record.offered and phase == Phase.STREAMS:  # SELF-02
             usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
-            record.usable_fps = usable
-            record.above_usable = [rate for rate in record.offered if rate > usable]
+            further["usable_fps"] = usable
+            further["above_usable"] = [rate for rate in record.offered if rate > usable]
         entries = state.journal.entries
         way = counted_by(entries[key] for key in record.trials if key in entries)
         if way:
-            record.counted_by = way
+            further["counted_by"] = way
+        record = record.model_copy(update=further)
         if state.run.procedure.means:
-            add_means(record)
+            record = with_means(record)
         state.records.append(record)
         state.results.add(record)
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
