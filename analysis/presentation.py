@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.points import UNITS, points_figure
+from v6t.analysis.figures.plots import Summarized, points_figure
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
@@ -22,6 +22,11 @@ from v6t.base.entry_points import blame
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
+UNITS = {
+    "frames per second": "frames per second per direction",
+    "connections per second": "connections per second",
+}
+"""Labels of axes by the unit of a record."""
 AT_LEAST = "at least"
 """The figure of a headline of which only the lower bound was found."""
 
@@ -33,17 +38,6 @@ class Card:
     number: str
     unit: str
     what: str
-
-
-class Summarized(Protocol):
-    """What has a median and percentiles: a record, a figure, :class:`Percentiles`."""
-
-    @property
-    def median(self) -> float | None: ...
-    @property
-    def p1(self) -> float | None: ...
-    @property
-    def p99(self) -> float | None: ...
 
 
 class Percentiles(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
+from v6t.analysis.figures.plots import errorbar_plot, summary_curve
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import (
@@ -408,31 +408,28 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            with drawing(self.name):
-                figure, (panel,) = axes()
-                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations})):
-                    here = sorted(
-                        (f for f in r.combinations if f.own_aaaa_percent == own and not f.refused),
-                        key=lambda f: f.cached_percent,
-                    )
-                    bars = [[f.median - f.p1 for f in here], [f.p99 - f.median for f in here]]
-                    panel.errorbar(
-                        [f.cached_percent for f in here], [f.median for f in here], yerr=bars,
-                        color=look(number).color, marker=look(number).marker, capsize=3,
-                        label=f"{own} % with an AAAA record",
-                    )  # fmt: skip
-                panel.set_xlabel("names in the cache [%]")
-                panel.set_ylabel("queries per second")
-                panel.set_ylim(bottom=0)
-                thousands(panel)
-                legend(panel)
-                yield Drawing(
-                    svg(figure, self.name),
-                    "Queries answered per second against the share of cached names: median of the "
-                    "repetitions, bars from P1 to P99.",
-                    "Queries answered per second: "
-                    + "; ".join(f"{name_of(f)}: {f.median:,.0f}" for f in r.combinations),
+            curves = [
+                summary_curve(
+                    number,
+                    f"{own} % with an AAAA record",
+                    [
+                        (f.cached_percent, f)
+                        for f in sorted(r.combinations, key=lambda f: f.cached_percent)
+                        if f.own_aaaa_percent == own and not f.refused
+                    ],
                 )
+                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
+            ]
+            drawn = errorbar_plot(
+                self.name, curves, "names in the cache [%]", "queries per second", linear=True
+            )
+            yield Drawing(
+                drawn,
+                "Queries answered per second against the share of cached names: median of the "
+                "repetitions, bars from P1 to P99.",
+                "Queries answered per second: "
+                + "; ".join(f"{name_of(f)}: {f.median:,.0f}" for f in r.combinations),
+            )
 
     def definition(self, records: Sequence[ResolutionRecord]) -> str:
         return (

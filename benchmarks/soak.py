@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import (
-    BLACK,
-    BLUE,
-    VERMILLION,
-    axes,
-    drawing,
-    legend,
-    look,
-    svg,
-    thousands,
-)
+from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, look, thousands
+from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.marks import marked, offered
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row
@@ -31,7 +22,12 @@ from v6t.benchmarks.common import POINT, Line, lines_by_direction
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
-from v6t.procedures.critical_load import CriticalLoadResult, CriticalLoadSpec, measure_critical_load
+from v6t.procedures.critical_load import (
+    CriticalLoadResult,
+    CriticalLoadSpec,
+    measure_critical_load,
+    sum_load,
+)
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
 from v6t.trials.intervals import TrafficInterval, split_into_intervals
 from v6t.trials.trial import list_directions
@@ -352,27 +348,30 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
+            curves = []
+            for number, way in enumerate(record.directions):
+                points = list(_over_time(data, record, way))
+                style = {"linewidth": 0.9, "color": look(number).color}
+                hours = [t / HOUR_S for t, _ in points]
+                curves.append(Curve(way, hours, [p for _, p in points], style=style))
+            invalid = {t.key for t in record.invalid_trials}
+            gaps = [n for n, trial in enumerate(data.of(record)) if trial.key in invalid]
+            hours = record.stretch_s / HOUR_S
+
+            def adjust(at: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
+                for number in gaps:
+                    at.axvspan(number * hours, (number + 1) * hours, color="#dddddd")
+                at.set_ylim(bottom=0)
+
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            with drawing(name):
-                figure, (panel,) = axes(height=3.2)
-                for number, way in enumerate(record.directions):
-                    points = list(_over_time(data, record, way))
-                    panel.plot([t / HOUR_S for t, _ in points], [p for _, p in points],
-                               linewidth=0.9, color=look(number).color, label=way)  # fmt: skip
-                for number, trial in enumerate(data.of(record)):
-                    if any(trial.key == t.key for t in record.invalid_trials):
-                        begin = number * record.stretch_s
-                        panel.axvspan(begin / HOUR_S, (begin + record.stretch_s) / HOUR_S,
-                                      color="#dddddd")  # fmt: skip
-                panel.set_xlabel("hours of traffic")
-                panel.set_ylabel("lost frames, %")
-                panel.set_ylim(bottom=0)
-                legend(panel)
-                what = (
-                    f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
-                    f"{record.point}; grey: the tester faltered, nothing is known."
-                )
-                yield Drawing(svg(figure, name), what, what)
+            figure = time_plot(
+                name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=adjust
+            )
+            what = (
+                f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
+                f"{record.point}; grey: the tester faltered, nothing is known."
+            )
+            yield Drawing(figure, what, what)
 
     def results(self, record: SoakRecord) -> Iterator[Result]:
         for way, direction in record.directions.items():
@@ -508,40 +507,17 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
         for record in records:
-            name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            with drawing(name):
-                figure, (panel,) = axes(height=3.4)
-                trials = data.counted([record])
-                loads, shares = [], []
-                for trial in trials:
-                    ways = trial.result.directions.values()
-                    frames = sum(w.count_frames("required") for w in ways)
-                    loads.append(float(trial.asked["rate_fps"]))
-                    shares.append(
-                        100 * (1 - sum(w.count_frames("received") for w in ways) / frames)
-                    )
-                panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
-                           label="trial")  # fmt: skip
-                panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")
-                load = record.critical_load
-                if load:
-                    panel.axvline(load.estimate, color=VERMILLION, label="critical load")
-                    panel.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
-                panel.set_xlabel("offered, frames per second per direction")
-                panel.set_ylabel("lost frames, %")
-                panel.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
-                thousands(panel, "x")
-                legend(panel)
-                where = (
-                    f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
-                    if load
-                    else _above(record)
-                )
-                what = (
-                    f"Lost share of each trial against its load, {record.point}: the critical load at "
-                    f"{record.target_percent:g} % is {where}."
-                )
-                yield Drawing(svg(figure, name), what, what)
+            load = record.critical_load
+            where = (
+                f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
+                if load
+                else _above(record)
+            )
+            what = (
+                f"Lost share of each trial against its load, {record.point}: the critical load at "
+                f"{record.target_percent:g} % is {where}."
+            )
+            yield Drawing(_losses_by_load(data, record), what, what)
 
     def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
         load, found = record.critical_load, _estimate(record)
@@ -578,6 +554,33 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         least = min((r.searched_s for r in records), default=0)
         yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
                      f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
+
+
+def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
+    points = [
+        sum_load(float(trial.asked["rate_fps"]), trial.result) for trial in data.counted([record])
+    ]
+    style = {"linestyle": "", "marker": "o", "markersize": 4, "color": BLUE}
+    losses = [100 * point.ratio for point in points]
+    trials = Curve("trial", [point.rate_fps for point in points], losses, style=style)
+    target = (record.target_percent, "target", {"color": BLACK, "linestyle": ":"})
+
+    def adjust(at: Any) -> None:
+        if load := record.critical_load:
+            at.axvline(load.estimate, color=VERMILLION, label="critical load")
+            at.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
+        at.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
+        thousands(at, "x")
+
+    return time_plot(
+        f"critical-load-{record.frame_sizes.key}-{record.direction}",
+        [trials],
+        "offered, frames per second per direction",
+        "lost frames, %",
+        levels=[target],
+        whole=False,
+        adjust=adjust,
+    )
 
 
 def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:

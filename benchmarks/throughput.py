@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures import rates
+from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
+from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import (
     Card,
@@ -392,7 +394,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
         )
         yield Drawing(
-            rates.rate_by_size(records, f"{self.name}-sizes", media),
+            _rate_by_size(records, f"{self.name}-sizes", media),
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
             "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
@@ -415,7 +417,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 f"{title} against frame size: median, bars from P1 to P99, and the "
                 "theoretical maximum of the medium for the larger frame."
             )
-            drawn = rates.rate_by_size(records, f"{name}-sizes-{number}", media)
+            drawn = _rate_by_size(records, f"{name}-sizes-{number}", media)
             yield Drawing(drawn, caption, caption)
 
     def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -424,7 +426,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             steps = _steps(data, r)
             if steps:
                 yield Drawing(
-                    rates.search_trace(steps, r.median, f"{name}-trace"),
+                    _search_trace(steps, r.median, f"{name}-trace"),
                     f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
                     "trials" + ("" if len(steps) < MOST_STEPS else " (the first ones)") + ".",
                     f"Search trace of {r.point}: {len(steps)} trials, median "
@@ -432,7 +434,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 )
             if len(r.rates) > 2:
                 yield Drawing(
-                    rates.repetitions(r, f"{name}-repetitions"),
+                    _repetition_plot(r, f"{name}-repetitions"),
                     f"Repetitions, {r.point}.",
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
@@ -561,12 +563,19 @@ def _mixed(point: Point, row: Row) -> Row:
     return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
 
 
-def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
+class Step(NamedTuple):
+    """One trial of a search: its repetition, its place, its rate [fps], and how it ended."""
+
+    repetition: int
+    number: int
+    rate_fps: float
+    outcome: str
+
+
+def _steps(data: RunData, record: ThroughputRecord) -> list[Step]:
     """List the trials of a search with how they ended, judged as the procedure judged them."""
     steps = []
-    for number, trial in enumerate(data.of(record), 1):
-        if number > MOST_STEPS:
-            break
+    for number, trial in enumerate(islice(data.of(record), MOST_STEPS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
             Trial(**{k: trial.asked[k] for k in _PLAIN}),
@@ -575,9 +584,77 @@ def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
             sending_time_tolerance=record.sending_time_tolerance,
         )
         outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
-        steps.append(
-            rates.Step(
-                int(repetition[1]) if repetition else 0, number, trial.asked["rate_fps"], outcome
-            )
-        )
+        of = int(repetition[1]) if repetition else 0
+        steps.append(Step(of, number, trial.asked["rate_fps"], outcome))
     return steps
+
+
+_OUTCOMES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s", ORANGE)}
+_PER_DIRECTION = "frames per second\nper direction"
+
+
+def _search_trace(steps: Sequence[Step], result_fps: float, name: str) -> str:
+    grouped = {s.repetition: [t for t in steps if t.repetition == s.repetition] for s in steps}
+    curves = [_trial_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
+    for outcome, (marker, color) in _OUTCOMES.items():
+        if met := [s for s in steps if s.outcome == outcome]:
+            curves.append(_trial_curve(outcome, met, marker=marker, color=color, linestyle=""))
+    median = (result_fps, f"median {short(result_fps)}", {"color": BLACK, "linestyle": "--"})
+    return time_plot(
+        name,
+        curves,
+        "trial of the point",
+        f"offered {_PER_DIRECTION}",
+        levels=[median],
+        adjust=lambda at: at.set_ylim(bottom=0),
+    )
+
+
+def _trial_curve(label: str, steps: Sequence[Step], **style: Any) -> Curve:
+    return Curve(label, [s.number for s in steps], [s.rate_fps for s in steps], style=style)
+
+
+def _repetition_plot(record: ThroughputRecord, name: str) -> str:
+    numbers = range(1, len(record.rates) + 1)
+    dots = Curve("repetition", numbers, record.rates, style=dict(_DOTS))
+    lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
+    levels = [
+        (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
+        for word, value, dash in lines
+    ]
+    return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
+
+
+_DOTS = {"color": BLUE, "marker": "o", "linestyle": ""}
+
+
+def _rate_by_size(
+    records: Sequence[ThroughputRecord], name: str, media: Mapping[str, float]
+) -> str:
+    """Draw the rate over the frame size with the theoretical line (RFC 2544 section 26.1; TP-08)."""
+    ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
+    places = {label: i for i, (_, label) in enumerate(ordered)}
+    limit = {"color": BLACK, "marker": "_", "markersize": 18}
+    limits = [media[label] for label in places]
+    curves = [
+        Curve("theoretical maximum of the medium", list(places.values()), limits, style=limit)
+    ]
+    modes = list(dict.fromkeys(r.direction for r in records))
+    label = "tester's own capacity" + ", by direction" * (len(modes) > 1)
+    for number, mode in enumerate(modes):
+        shift = 0.06 * (number - (len(modes) - 1) / 2)
+        here = [(places[r.sizes] + shift, r) for r in records if r.direction == mode]
+        curves.append(summary_curve(number, mode, here))
+        if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
+            style = {"color": GREY, "linestyle": ":", "marker": "_", "markersize": 14}
+            across, own = zip(*known, strict=True)
+            curves.append(Curve(label if number == 0 else "_", across, own, style=style))
+    both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
+    return errorbar_plot(
+        name,
+        curves,
+        f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)",
+        "frames per second per direction",
+        ticks={place: label for label, place in places.items()},
+        adjust=lambda at: at.set_xlim(-0.5, len(places) - 0.5),
+    )

@@ -220,7 +220,7 @@ def _of_run(path: Path) -> str:
     from v6t.benchmarks.registry import presentations
 
     # drawing takes seconds: figures come with the finished report
-    return to_html(build(load(path), presentations(), figures=False))
+    return to_html(build(load(path), presentations(), most_figures=0))
 
 
 class _Server(ThreadingHTTPServer):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
-from v6t.analysis.figures.trend import trend_figure
+from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
+from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import count, number_of, sheet
@@ -96,7 +99,7 @@ def document(trend: Trend, *, figures: bool) -> Document:
     if figures:
         for number, one in enumerate(trend.series):
             caption = f"{one.point}, {one.quantity}: {one.words}."
-            blocks.append(Drawing(trend_figure(one, f"trend-{number}"), caption, caption))
+            blocks.append(Drawing(_plot(one, f"trend-{number}"), caption, caption))
     if trend.left_out:
         blocks += [Text("Left out:"), Items(trend.left_out)]
     blocks.append(
@@ -108,6 +111,41 @@ def document(trend: Trend, *, figures: bool) -> Document:
     )
     between = f"{trend.runs[0]} to {trend.runs[-1]}"
     return Document("Trend", between, [Section("Changes", "changes", blocks)])
+
+
+MOST_NAMES = 40
+_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
+"""The time of a run to the minute."""
+
+
+def _plot(series: Series, name: str) -> str:
+    """Draw every run with the medians between changes, and where a change begins."""
+    values, curves = [v.value for v in series.values], []
+    for word, limited, marker in (
+        ("run", False, "o"),
+        ("run limited by the tester", True, "^"),
+    ):
+        places = [n for n, v in enumerate(series.values) if v.limited == limited]
+        if places:
+            style = {"linestyle": "", "marker": marker, "color": BLUE}
+            curves.append(Curve(word, places, [values[n] for n in places], style=style))
+    bounds = [0, *(c.place for c in series.changes), len(values)]
+    for first, after in pairwise(bounds):
+        level = median(values[first:after])
+        across, label = [first - 0.4, after - 0.6], "_" if first else "median"
+        curves.append(Curve(label, across, [level, level], style={"color": GREY}))
+
+    def adjust(at: Any) -> None:
+        for change in series.changes:
+            label = f"{change.percent:+.1f} %"
+            at.axvline(change.place - 0.5, color=VERMILLION, linestyle="--", label=label)
+        step = -(-len(values) // MOST_NAMES)
+        names = [_TIME.sub(r"\1 \2", v.when or v.run) for v in series.values]
+        places = range(0, len(values), step)
+        at.set_xticks(places, names[::step], rotation=40, ha="right", fontsize=7)
+
+    ylabel = f"{series.quantity}, {series.unit}"
+    return time_plot(name, curves, "", ylabel, whole=False, adjust=adjust)
 
 
 def _lead(trend: Trend) -> Text:

@@ -84,6 +84,7 @@ def write(
     *,
     paper: str | None = None,
     figures: bool = True,
+    all_figures: bool = False,
 ) -> list[Path]:
     """Write the report of a run.
 
@@ -93,6 +94,7 @@ def write(
         formats: some of :data:`ASKED`.
         paper: reproduce the tables of this paper.
         figures: whether to draw.
+        all_figures: draw more of them than fit a page.
 
     Returns:
         The files, in the order of ``formats``.
@@ -101,6 +103,7 @@ def write(
         UsageError: no run, no such paper, or the directory cannot be written.
     """
     from v6t.analysis.published.library import sources
+    from v6t.analysis.report.run import MOST_FIGURES
 
     if paper is not None and paper not in sources():
         raise UsageError(
@@ -108,7 +111,8 @@ def write(
         )
     with names.reading(path):
         data = load(path)
-        texts = _texts(path, data, paper, figures)
+        most = (None if all_figures else MOST_FIGURES) if figures else 0
+        texts = _texts(path, data, paper, most)
     place = output or path
     written = []
     try:
@@ -126,7 +130,7 @@ def write(
 
 
 def _texts(
-    path: Path, data: RunData, paper: str | None, figures: bool
+    path: Path, data: RunData, paper: str | None, most_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.junit import to_junit
     from v6t.analysis.report.machine_readable import to_json
@@ -138,8 +142,8 @@ def _texts(
     known = presentations()
 
     return {
-        "html": lambda: to_html(build(data, known, paper=paper, figures=figures)),
-        "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
+        "html": lambda: to_html(build(data, known, paper=paper, most_figures=most_figures)),
+        "md": lambda: to_markdown(build(data, known, paper=paper, most_figures=0)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),
