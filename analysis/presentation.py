@@ -336,17 +336,27 @@ def _contained(presentation: Presentation[Any], failures: list[str]) -> Presenta
 def _guarded(
     method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
+    def note(exc: Exception) -> None:
+        message = blame(exc)
+        if message is None:
+            raise exc
+        if message not in failures:
+            failures.append(message)
+
+    def stream(values: Iterator[Any], *arguments: Any) -> Iterator[Any]:
+        try:
+            yield from values
+        except Exception as exc:
+            note(exc)
+            yield from plain(*arguments)
+
     def answer(*arguments: Any) -> Any:
         try:
             value = method(*arguments)
-            return iter(list(value)) if isinstance(value, Iterator) else value
         except Exception as exc:
-            message = blame(exc)
-            if message is None:
-                raise
-            if message not in failures:
-                failures.append(message)
+            note(exc)
             return plain(*arguments)
+        return stream(value, *arguments) if isinstance(value, Iterator) else value
 
     return answer
 

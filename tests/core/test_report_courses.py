@@ -98,7 +98,7 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     load_of_it = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
     planted = trial(at(40, 41, 42, lost=80), key, device_loads=load_of_it)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
-    said, folded = over_time(broken, [record])
+    said, folded = over_time(broken, [record], Figures(None))
     assert isinstance(said, Items) and isinstance(folded, Collapsible)
     assert said.items[0].startswith(f"hiccup in {key}, forward: 240 frames ")
     words, figure = folded.blocks
