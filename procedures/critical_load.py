@@ -43,10 +43,7 @@ class CriticalLoadSpec(PointSpec):
     first_s: float
     longer_s: float
 
-    @property
-    def benchmark(self) -> str:
-        """Its name."""
-        return BENCHMARK
+    benchmark = BENCHMARK
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.

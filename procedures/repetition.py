@@ -55,10 +55,3 @@ class Adaptive:
         interval = median_interval(values, self.confidence)
         width = interval.relative_width if interval else None
         return width is not None and width <= self.width
-
-
-def has_enough_repetitions(
-    values: Sequence[float], repetitions: int, adaptive: Adaptive | None
-) -> bool:
-    """Whether no further repetition is needed."""
-    return adaptive.can_stop(values) if adaptive else len(values) >= repetitions

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.intervals import TrafficInterval, split_into_intervals
 from v6t.trials.result import Measure
 from v6t.trials.trial import list_directions
@@ -35,10 +35,7 @@ class SoakSpec(PointSpec):
     stretches: int
     stretch_s: float
 
-    @property
-    def benchmark(self) -> str:
-        """Its name."""
-        return BENCHMARK
+    benchmark = BENCHMARK
 
 
 @dataclass(frozen=True)
@@ -66,22 +63,23 @@ class SoakResult:
 
 def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -> SoakResult:
     """One stretch after the other."""
-    done: list[Stretch] = []
-    attempts: list[Attempt] = []
-    rested = replace(spec.conditions, invalid_retries=0)
-    for number in range(1, spec.stretches + 1):
-        at = rested if number == 1 else replace(rested, pause_s=0.0)
-        trials = TrialRunner(at, spec.key_prefix, measure, watch, number, spec.stretches)
-        outcome = trials.run(at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
-        attempts += outcome.attempts
-        directions = {}
-        if outcome.verdict.valid:
-            begins_s = (number - 1) * spec.stretch_s
-            directions = {
-                way: tuple(
-                    split_into_intervals(outcome.result.directions[way], begins_s, spec.stretch_s)
-                )
-                for way in list_directions(at.mode)
-            }
-        done.append(Stretch(number, outcome.trial.key, outcome.result.started, directions))
-    return SoakResult(spec, tuple(done), tuple(attempts))
+    rested = replace(spec, conditions=replace(spec.conditions, invalid_retries=0))
+    at = rested.conditions
+
+    def send_stretch(trials: TrialRunner) -> tuple[Stretch, list[Attempt]]:
+        pause_s = at.pause_s if trials.number == 1 else 0.0
+        trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s, pause_s=pause_s)
+        outcome = trials.run(trial)
+        begins_s = (trials.number - 1) * spec.stretch_s
+        directions = {
+            way: tuple(
+                split_into_intervals(outcome.result.directions[way], begins_s, spec.stretch_s)
+            )
+            for way in (list_directions(at.mode) if outcome.verdict.valid else ())
+        }
+        started = outcome.result.started
+        return Stretch(trials.number, outcome.trial.key, started, directions), trials.all
+
+    done = repeat(rested, spec.stretches, measure, watch, send_stretch)
+    attempts = tuple(attempt for _, attempts in done for attempt in attempts)
+    return SoakResult(spec, tuple(stretch for stretch, _ in done), attempts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from v6t.procedures.search.binary import ROUGH
-from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.trial_runner import PointSpec, Watch
 from v6t.trials.result import Measure
@@ -176,7 +176,7 @@ class _Search:
             benchmark=spec.benchmark,
             step=f"{name}-{count}/",
         )
-        done = search_connection_rate(search, 1, self._measure, self._watch)
+        (done,) = measure_connection_rate(search, self._measure, self._watch).repetitions
         self._attempts += done.attempts
         enough = done.rate_cps >= floor_cps or not done.device_failed
         carried = done.rate_cps > 0 and enough
