@@ -336,25 +336,26 @@ def _contained(presentation: Presentation[Any], failures: list[str]) -> Presenta
 def _guarded(
     method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
-    def note(exc: Exception) -> None:
+    def note(exc: Exception) -> bool:
         message = blame(exc)
-        if message is None:
-            raise exc
-        if message not in failures:
+        if message is not None and message not in failures:
             failures.append(message)
+        return message is not None
 
     def stream(values: Iterator[Any], *arguments: Any) -> Iterator[Any]:
         try:
             yield from values
         except Exception as exc:
-            note(exc)
+            if not note(exc):
+                raise
             yield from plain(*arguments)
 
     def answer(*arguments: Any) -> Any:
         try:
             value = method(*arguments)
         except Exception as exc:
-            note(exc)
+            if not note(exc):
+                raise
             return plain(*arguments)
         return stream(value, *arguments) if isinstance(value, Iterator) else value
 
