@@ -239,8 +239,8 @@ class Presentation(Generic[R]):
         """One of those numbers in a table."""
         return count(value)
 
-    def remarks(self, record: R) -> Iterator[str]:
-        """Yield what must be said beside the numbers, one sentence each."""
+    def warnings(self, record: R) -> Iterator[tuple[str, str]]:
+        """Yield what a reader must know about the numbers: a code and a sentence each."""
         del record
         yield from ()
 
@@ -264,11 +264,12 @@ class Unknown(Presentation[Record]):
     name = ""
     title = "Unknown benchmark"
 
-    def remarks(self, record: Record) -> Iterator[str]:
+    def warnings(self, record: Record) -> Iterator[tuple[str, str]]:
         """Say that nobody here knows what the values are."""
         yield (
+            "unknown-benchmark",
             f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
-            "here are all single values of the record, settings and offered rates among them"
+            "here are all single values of the record, settings and offered rates among them",
         )
 
 

@@ -330,16 +330,18 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             card=Card(count(record.average), "frames", what),
         )
 
-    def remarks(self, record: BurstRecord) -> Iterator[str]:
+    def warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
         if record.invalid_repetitions:
             yield (
+                "invalid-repetitions",
                 f"{record.invalid_repetitions} repetitions are left out, the tester could not send "
-                "their bursts as asked"
+                "their bursts as asked",
             )
         if record.hit_longest:
             yield (
+                "longest-burst",
                 "no burst lost anything, up to the longest of the search: the result is no limit of "
-                "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)"
+                "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

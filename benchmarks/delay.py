@@ -553,12 +553,18 @@ class Delay(Benchmark[DelayRecord, D]):
     def shown(self, value: float | None) -> str:
         return significant(value)
 
-    def remarks(self, record: DelayRecord) -> Iterator[str]:
+    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         for way, direction in record.directions.items():
             for key in (s.key for s in self.shown_figures if s.has_spread):
-                yield from (f"{way} {key.upper()}: {n}" for n in direction.figures[key].notes)
+                yield from (
+                    ("repetitions", f"{way} {key.upper()}: {n}")
+                    for n in direction.figures[key].notes
+                )
             if sum(direction.clamped):
-                yield f"{way}: {sum(direction.clamped)} negative delays counted as 0"
+                yield (
+                    "negative-delays",
+                    f"{way}: {sum(direction.clamped)} negative delays counted as 0",
+                )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         yield from self.stream(data)
@@ -633,10 +639,13 @@ class Latency(Delay[LatencySettings]):
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
-    def remarks(self, record: DelayRecord) -> Iterator[str]:
+    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
-            yield "fewer tagged frames than the 500 of RFC 8219"
-        yield from super().remarks(record)
+            yield (
+                "few-tags",
+                "fewer tagged frames than the 500 of RFC 8219",
+            )
+        yield from super().warnings(record)
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Tags and their figures."""

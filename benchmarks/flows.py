@@ -619,8 +619,11 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         for case, variant in record.cases.items():
             yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
-    def remarks(self, record: ProbeRecord) -> Iterator[str]:
-        yield record.why
+    def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
+        yield (
+            "advice",
+            record.why,
+        )
 
 
 def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:

@@ -449,9 +449,9 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 card=None,
             )
 
-    def remarks(self, record: MlrRecord) -> Iterator[str]:
+    def warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
         for figures in record.goals:
-            yield from said_of(figures)
+            yield from goal_warnings(figures)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -487,11 +487,17 @@ def regularity(figures: GoalFigures) -> str:
     return f"IRREGULAR in {figures.marked} of {len(figures.irregular)}: " + "; ".join(whys)
 
 
-def said_of(figures: GoalFigures) -> Iterator[str]:
+def goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
     """Describe the goal in a sentence, and what is irregular."""
-    yield f"goal {attributes_in_words(figures.goal)}"
+    yield (
+        "goal",
+        f"goal {attributes_in_words(figures.goal)}",
+    )
     if figures.marked:
-        yield f"goal {figures.goal.name}: {regularity(figures)}"
+        yield (
+            "irregular-goal",
+            f"goal {figures.goal.name}: {regularity(figures)}",
+        )
 
 
 def attributes_in_words(goal: GoalAttributes) -> str:

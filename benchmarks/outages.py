@@ -268,12 +268,13 @@ class Reset(Outage[ResetSettings]):
             repetitions=point.repeat(r.repetitions),
         )
 
-    def remarks(self, record: OutageRecord) -> Iterator[str]:
+    def warnings(self, record: OutageRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, ResetRecord) and record.state_survived:
             survivals, resets = sum(record.state_survived), len(record.state_survived)
             yield (
+                "state-survived",
                 f"the connections survived {survivals} of {resets} resets (frames from outside alone "
-                "make none anew)"
+                "make none anew)",
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

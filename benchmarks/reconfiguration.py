@@ -245,10 +245,11 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     def shown(self, value: float | None) -> str:
         return seconds(value)
 
-    def remarks(self, record: ReconfigurationRecord) -> Iterator[str]:
+    def warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
         for way, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 yield (
+                    "loss-without-change",
                     f"up to {max(series.lost):,} frames were lost {way} without any change: the rate is one "
-                    "at which the device loses by itself"
+                    "at which the device loses by itself",
                 )

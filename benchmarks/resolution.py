@@ -453,21 +453,26 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 card=Card(_rate(first), "queries/s", what) if f is first else None,
             )
 
-    def remarks(self, record: ResolutionRecord) -> Iterator[str]:
+    def warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
         for f in record.combinations:
             if f.reasons:
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
-                yield f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}"
+                yield (
+                    "unanswered-queries",
+                    f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}",
+                )
             each = (f.asked_aaaa or 0) + (f.asked_a or 0)
             if each > MAX_QUERIES_PER_NAME * 1.01:
                 yield (
+                    "many-questions",
                     f"{name_of(f)}: the device asks {each:.2f} questions for each query; the self-test "
-                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)"
+                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)",
                 )
             if f.cached_found_percent is not None and f.cached_found_percent < 99:
                 yield (
+                    "cache-misses",
                     f"{name_of(f)}: the device asked again for {100 - f.cached_found_percent:.1f} % of "
-                    "the queries whose names it had answered before"
+                    "the queries whose names it had answered before",
                 )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

@@ -388,16 +388,20 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     def shown(self, value: float | None) -> str:
         return _share(value)
 
-    def remarks(self, record: SoakRecord) -> Iterator[str]:
+    def warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
             yield (
+                "invalid-stretches",
                 f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
-                "is known of them"
+                "is known of them",
             )
         for way, direction in record.directions.items():
             first, second = direction.halves_percent
             if second and second > 2 * (first or 0.0) and direction.lost > 10:
-                yield f"{way}: more than twice as much was lost in the second half as in the first"
+                yield (
+                    "growing-loss",
+                    f"{way}: more than twice as much was lost in the second half as in the first",
+                )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -542,12 +546,18 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             ),
         )
 
-    def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
+    def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield f"{seen}: the critical load is {_above(record)}"
+            yield (
+                "not-found",
+                f"{seen}: the critical load is {_above(record)}",
+            )
         elif record.critical_load.estimate < record.lowest:
-            yield "the critical load is below all that was offered: it is extrapolated"
+            yield (
+                "extrapolated",
+                "the critical load is below all that was offered: it is extrapolated",
+            )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)

@@ -620,10 +620,13 @@ class TcpCapacity(
         card = Card(found_capacity(record), "concurrent TCP connections", what)
         yield replace(capacity_result(self.name, record), card=card)
 
-    def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
+    def warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
-            yield f"{over:,} connections beyond the capacity: {_became(record.overfull)}"
+            yield (
+                "beyond-capacity",
+                f"{over:,} connections beyond the capacity: {_became(record.overfull)}",
+            )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)

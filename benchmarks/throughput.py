@@ -48,7 +48,7 @@ from v6t.benchmarks.mlrsearch import (
     CONTROLLER,
     GoalFigures,
     goal_figures,
-    said_of,
+    goal_warnings,
 )
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -454,18 +454,23 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             card=Card(number, "frames/s per direction", what),
         )
 
-    def remarks(self, record: ThroughputRecord) -> Iterator[str]:
+    def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
-            yield from said_of(record.goal)
+            yield from goal_warnings(record.goal)
             yield (
+                "goal",
                 f"relevant upper bound {count(record.goal.upper_bounds.median)} fps, conditional "
-                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)"
+                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)",
             )
         if record.non_monotonic:
-            yield "a rate passed above one that failed (TP-04)"
+            yield (
+                "non-monotonic",
+                "a rate passed above one that failed (TP-04)",
+            )
         if record.unresolved:
             yield (
-                f"{record.unresolved} searches gave up before their bracket was as narrow as asked"
+                "unresolved-search",
+                f"{record.unresolved} searches gave up before their bracket was as narrow as asked",
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

@@ -23,7 +23,6 @@ from v6t.analysis.marks import footnotes
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import Reference, facts_of, references, sources
 from v6t.analysis.record import Record
-from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.courses import over_time
 from v6t.analysis.report.setup import setting
@@ -33,6 +32,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, number_of, sheet
 from v6t.analysis.terms import legend
 from v6t.analysis.trial_rows import list_trial_rows
+from v6t.analysis.warnings import CONDITION, folded, list_run_warnings, list_warnings
 
 MOST_FIGURES = 40
 """Figures of a report, so that it stays below 3 MB; ``--figures all`` draws all of them."""
@@ -120,12 +120,11 @@ def _short(data: RunData, presentations: Presentations, figures: Figures) -> Ite
     ]
     if missing:
         yield Items(missing, "warning")
-    caveats: Sequence[str] = data.results.get("caveats", ())
-    if caveats:
-        yield Items(caveats, "warning")
-    sentences = remarks(data.records, presentations)
-    if sentences:
-        yield folded(sentences, brief=len(sentences) < BRIEF)
+    warnings = list_run_warnings(data, presentations)
+    if conditions := [warning.text for warning in warnings if warning.code == CONDITION]:
+        yield Items(conditions, "warning")
+    if others := [warning for warning in warnings if warning.code != CONDITION]:
+        yield folded(others, brief=len(others) < BRIEF)
 
 
 def _cards(
@@ -153,9 +152,8 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
             words = legend(_headings(blocks))
             if words:
                 blocks.append(_meaning(words))
-        sentences = remarks(records, presentations)
-        if sentences:
-            blocks.append(Items(sentences))
+        if found := list_warnings(records, presentations):
+            blocks.append(Items([str(warning) for warning in found]))
         if measured:
             drawn = list(share.take(presentation.figures(data, measured)))
             blocks += drawn[:SHOWN]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from v6t.analysis.marks import footnotes
-from v6t.analysis.remarks import remarks
 from v6t.analysis.sheet import number_of
+from v6t.analysis.warnings import list_warnings
 from v6t.base.files import read_json
 from v6t.benchmarks.registry import presentations
 from v6t.benchmarks.throughput import ThroughputRecord
@@ -42,8 +42,8 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     console.print(counted, highlight=False)
     for note in footnotes(outcome.records):
         console.print(note, highlight=False)
-    for remark in remarks(outcome.records, known):
-        console.print(remark, highlight=False, soft_wrap=whole)
+    for warning in list_warnings(outcome.records, known):
+        console.print(str(warning), highlight=False, soft_wrap=whole)
     for failure in known.failures:
         console.print(
             f"shown as it stands, since {failure}", highlight=False, soft_wrap=whole, markup=False
