@@ -1,8 +1,4 @@
-"""Mean, its margin and the relative deviation beside the median, for those who ask (GEN-20).
-
-IPv6NET's papers report ``mean +- 2.575 * s / sqrt(n)``; v6t reports medians, as RFC 8219 asks, and
-these only where a run wants them, never as the result.
-"""
+"""Mean, its margin and the relative deviation beside the median, for those who ask (GEN-20)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses.
-
-Reports, comparisons and tables loop over presentations that they are given; none asks for a name.
-"""
+"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses."""
 
 from __future__ import annotations
 
@@ -281,7 +278,6 @@ class Presentations:
     """
 
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
-        """Hold them, in the order in which benchmarks are measured."""
         self.failures: list[str] = []
         self.known = {p.name: _contained(p, self.failures) for p in known}
         self._unknown = Unknown()
@@ -364,7 +360,6 @@ def _guarded(
 
 
 def _single(record: Record) -> dict[str, str | float]:
-    """Return what a record holds beyond its head, lists and groups left out."""
     return {
         k: v
         for k, v in record.to_json().items()

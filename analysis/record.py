@@ -226,7 +226,6 @@ class Record(Model):
 
     @classmethod
     def _copy(cls, source: object) -> dict[str, Any]:
-        """Return the fields that a source knows, and those with one possible value."""
         copied: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
             choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()

@@ -265,7 +265,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         return self.own(bound).sending_time_tolerance or general
 
     def _unprovable(self, bound: RunContext) -> str | None:
-        """Why no burst is long enough for what the tester knows of its sending time."""
         longest_s, error_s = self.own(bound).longest_s, bound.tester.sending_error_s
         slack_s = longest_s * (self._tolerance(bound) - 1)
         if slack_s >= error_s:

@@ -1,7 +1,4 @@
-"""What a benchmark is: settings, needs, cost, procedure and results in one object.
-
-Whoever plans, checks, measures or documents loops over such objects; nobody asks for the name of one.
-"""
+"""What a benchmark is: settings, needs, cost, procedure and results in one object."""
 
 from __future__ import annotations
 

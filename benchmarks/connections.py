@@ -477,7 +477,6 @@ class CapacitySearch(OfConnections[C, S]):
         return int(settings.first)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse to begin with more connections than there can be."""
         super().check(bound)
         first, most = self.least_connections(bound), self.most_connections(bound)
         if first > most:
@@ -618,7 +617,6 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse shares in the wrong order, and more connections than there can be."""
         c = self.own(bound)
         if c.beta > c.gamma:
             raise UsageError(
@@ -819,7 +817,6 @@ def capacity_result(name: str, record: CapacityRecord) -> Result:
 
 
 def _bracketed(record: CapacityRecord) -> bool:
-    """Whether the steps show a number that was held and, at most the error above, one that was not."""
     held = max((s.connections for s in record.steps if s.carried), default=0)
     failed = min((s.connections for s in record.steps if not s.carried), default=None)
     return failed is not None and held < failed <= held + record.error

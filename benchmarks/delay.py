@@ -418,7 +418,6 @@ class Delay(Benchmark[DelayRecord, D]):
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse adaptive repetition, and rates above what the medium carries."""
         if bound.settings.procedure.adaptive is not None:
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
@@ -599,7 +598,6 @@ class Latency(Delay[LatencySettings]):
     capabilities = frozenset({"tags"})
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """Tags spread over the stream."""
         s, at = self.own(point.bound), point.conditions()
         return TimingSpec(
             self.name,
@@ -690,7 +688,6 @@ class DelayVariation(Delay[DelayVariationSettings]):
     request = DelayRequest()
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """Every frame of the stream."""
         at = point.conditions()
         return TimingSpec(
             self.name,

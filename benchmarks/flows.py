@@ -248,7 +248,6 @@ class FurtherFound:
 
 
 def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
-    """Quantities with Xpd against one flow."""
     base: dict[tuple[str, str], float | None] = {}
     for each in further:
         for name, (unit, more_is_better, values) in each.quantities.items():
@@ -292,7 +291,6 @@ def _head(
 
 
 def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
-    """Return what of a throughput record stands in that of a variant."""
     return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
 
 
@@ -429,7 +427,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield from each.cautions(bound)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse more flows than the traffic has, and what is no benchmark of section 7."""
         for each in self.carries_out(bound):
             if (
                 each.phase is not Phase.STREAMS

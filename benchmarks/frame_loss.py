@@ -270,11 +270,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     incremental = True
 
     def conditions(self, point: Point) -> Conditions:
-        """Of its trials."""
         return point.conditions()
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a list of rates that are none."""
         super().check(bound)
         rates = self.own(bound).rates_fps
         if rates is not None and (not rates or min(rates) <= 0):
@@ -428,7 +426,6 @@ class FrameLossFrameTimeout(Deadline, FrameLoss):
         return self.own(bound).duration_s or super().trial_s(bound)
 
     def conditions(self, point: Point) -> Conditions:
-        """With a deadline for every frame."""
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
 

@@ -319,7 +319,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return tuple(goal.goal(trial_s) for goal in self.own(bound).goals)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse durations in the wrong order, and goals that nobody can tell apart."""
         goals = self.goals(bound)
         if len({goal.name for goal in goals}) < len(goals):
             raise UsageError("two of mlrsearch.goals have the same name", code="duplicate")

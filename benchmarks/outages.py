@@ -227,7 +227,6 @@ class Reset(Outage[ResetSettings]):
     capabilities = frozenset({"loss-times"})
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a reset that nobody can carry out, or outside the stream."""
         r = self.own(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(

@@ -155,7 +155,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     in_all = False
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a change outside the stream, and a device that nobody can change."""
         own = self.own(bound)
         if own.at_s >= own.duration_s:
             raise UsageError(

@@ -157,7 +157,6 @@ class CriticalLoadRecord(Record):
 
     @property
     def limited(self) -> bool:
-        """The interval reaches what tester or medium carry, or nothing was found below that."""
         return self.critical_load is None or self.critical_load.high >= self.upper_bound
 
 
@@ -620,6 +619,5 @@ def _shape(record: CriticalLoadRecord, name: str) -> str:
 
 
 def _above(record: CriticalLoadRecord) -> str:
-    """Where a critical load is that was not found."""
     most = record.upper_bound if record.highest is None else record.highest
     return f"above {most:,.0f} fps, all that was offered"

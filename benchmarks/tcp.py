@@ -231,7 +231,6 @@ class TcpCapacityRecord(CapacityRecord):
 
 
 def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
-    """Of the fastest trial without a device that lost nothing."""
     times = []
     for key in keys:
         found = find(key).connections
@@ -533,7 +532,6 @@ class TcpCapacity(
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """Return the establishment rate, unless the attempt rate is given."""
         return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
 
     def run(self, point: Point) -> Measured:
@@ -639,7 +637,6 @@ class TcpCapacity(
 
 
 def _became(overfull: Iteration) -> str:
-    """Of connections beyond the capacity, in words."""
     if not overfull.valid:
         return "not known, the tester faltered"
     return overfull.refusals or "all were established"

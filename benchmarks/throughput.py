@@ -254,7 +254,6 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
 
 
 def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
-    """Tell whether the search gave up with a wider bracket than asked for."""
     high = repetition.search.first_failed_fps
     if high is None:
         return False
@@ -313,7 +312,6 @@ class Deadline(Benchmark[Any, Any]):
         return bound.settings.procedure.trial_duration_s
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a run without a deadline, and one that no frame can miss."""
         super().check(bound)
         deadline_ms = self.deadline_ms(bound)
         if deadline_ms is None:
@@ -360,7 +358,6 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         return "results.csv"
 
     def conditions(self, point: Point) -> Conditions:
-        """Of its trials."""
         return point.conditions()
 
     def run(self, point: Point) -> Measured:
@@ -521,7 +518,6 @@ class ThroughputFrameTimeout(Deadline, Throughput):
         return f"{self.name}.csv"
 
     def conditions(self, point: Point) -> Conditions:
-        """With a deadline for every frame."""
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -578,7 +574,6 @@ class Step(NamedTuple):
 
 
 def _steps(data: RunData, record: ThroughputRecord) -> list[Step]:
-    """List the trials of a search with how they ended, judged as the procedure judged them."""
     steps = []
     for number, trial in enumerate(islice(data.of(record), MOST_STEPS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)

@@ -1,12 +1,4 @@
-"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04.
-
-The longest burst at the smallest gap that the device forwards without loss. A repetition is one
-binary search for it among all lengths up to the longest; a burst that loses is offered again before
-it counts (binary search with loss verification, ETSI GS NFV-TST 009 clause 12.3; one of both MUST
-be used, RFC 9004 section 6.2).
-The average over the repetitions is the benchmark. What the device forwards while the burst
-arrives does not sit in its buffer, so RFC 9004 corrects the implied buffer time.
-"""
+"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04."""
 
 from __future__ import annotations
 

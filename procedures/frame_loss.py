@@ -1,9 +1,4 @@
-"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3): FLR-01 to FLR-06.
-
-The RFC's procedure starts at the maximum rate and goes down in steps of at most a tenth of it
-until two successive trials show no loss. The papers measure a list of rates instead, as the
-maximum of the medium says little about a device in software; that is labelled a restricted range.
-"""
+"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3): FLR-01 to FLR-06."""
 
 from __future__ import annotations
 
@@ -186,7 +181,6 @@ def measure_frame_loss(
 
 
 def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[Offered]:
-    """Offer the rates one after the other, until two successive ones lose nothing."""
     rates, offered, lossless = spec.rates, list[Offered](), 0
     for place, rate_fps in enumerate(rates, 1):
         trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)

@@ -1,8 +1,4 @@
-"""Multiple Loss Ratio search for several goals at once (RFC 9971): TP-07.
-
-Each repetition is a search of its own: the RFC's Manager called anew. A repetition's result is one
-:class:`~v6t.procedures.search.goals.GoalResult` for each goal, all from the same trials.
-"""
+"""Multiple Loss Ratio search for several goals at once (RFC 9971): TP-07."""
 
 from __future__ import annotations
 

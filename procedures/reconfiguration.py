@@ -1,10 +1,4 @@
-"""Reconfiguration: what traffic loses while something else of the device is changed.
-
-The question is FD.io CSIT's (its methodology calls the effective blocked time lost frames over
-offered rate): traffic runs at a rate that the device forwards without loss, and meanwhile something
-that it has nothing to do with is added, changed or removed. A stream without any change goes first
-and tells what is lost in any case.
-"""
+"""Reconfiguration: what traffic loses while something else of the device is changed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5): REC-01 to REC-03.
-
-110 % of the throughput (or the medium's maximum) for at least 60 s, then without a gap half of
-that rate. The time from the change of rate to the last frame that was lost is the recovery time.
-Seen through sequence numbers it is known to one frame of the lower rate.
-"""
+"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5): REC-01 to REC-03."""
 
 from __future__ import annotations
 

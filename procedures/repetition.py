@@ -1,8 +1,4 @@
-"""Number of repetitions: fixed, or until the confidence interval of the median is narrow.
-
-Stopping at the first narrow interval makes its true coverage smaller than the stated one, so
-results with an adaptive number of repetitions are labelled.
-"""
+"""Number of repetitions: fixed, or until the confidence interval of the median is narrow."""
 
 from __future__ import annotations
 

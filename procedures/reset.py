@@ -1,9 +1,4 @@
-"""Reset (RFC 8219 section 7.7, RFC 6201): RST-01, RST-02.
-
-Traffic at a constant rate no higher than the throughput runs before, during and after the device
-is reset by a hook. Frame-loss method: recovery time = lost frames / offered rate. Time-stamp
-method: the longest silence at the receiver.
-"""
+"""Reset (RFC 8219 section 7.7, RFC 6201): RST-01, RST-02."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Soak: hours of one rate below the throughput, and when in them frames were lost.
-
-No RFC defines it. The hours are stretches that follow each other, a trial each: what was measured
-stays in the journal when a run is interrupted, and a resumed run goes on with the next stretch.
-Between two stretches lies only the wait for late frames. A stretch in which the tester faltered is
-not repeated: it is a gap, and no loss of the device.
-"""
+"""Soak: hours of one rate below the throughput, and when in them frames were lost."""
 
 from __future__ import annotations
 

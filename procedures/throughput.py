@@ -1,8 +1,4 @@
-"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-07, TP-09.
-
-Follows the procedure with the rules the siitperf and Mapperf papers added: the result is the
-highest passed rate, a trial in which the tester faltered is repeated and never counts as loss.
-"""
+"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-07, TP-09."""
 
 from __future__ import annotations
 
@@ -253,7 +249,6 @@ class _Search:
         return self._attempts.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
 
     def _confirm(self, search: SearchResult) -> float:
-        """Return the highest rate that passes its confirmation trials."""
         spec = self._spec
         final = (spec.final_duration_s or 0.0) / spec.duration_s
         checks: _Checks = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]

@@ -84,7 +84,6 @@ def _point(
 
 
 def _worst(trial: RunTrial) -> list[float]:
-    """Lost share by slot, of the direction that lost most in it."""
     worst: list[float] = []
     for counted in trial.result.directions.values():
         if counted.timeline is not None:

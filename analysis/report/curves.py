@@ -68,7 +68,6 @@ def curves(
 
 
 def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[CampaignRun, R]]]:
-    """Measured records of a kind by their titles."""
     by_title: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
         for record in run.records:
@@ -78,7 +77,6 @@ def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[
 
 
 def _others(run: CampaignRun, *without: str) -> list[str]:
-    """Describe what else varies."""
     return [shown(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
 
 
@@ -145,7 +143,6 @@ def _scaling_sheet(
 def _overlays(
     runs: Sequence[CampaignRun], presentations: Presentations, name: str, curved: bool
 ) -> Iterator[Block]:
-    """Yield the figures that benchmarks draw of all runs together."""
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
     for number, pairs in enumerate(_titled(runs, Record).values()):
         if curved and isinstance(pairs[0][1], RateRecord):
@@ -183,7 +180,6 @@ def _mixture(
 
 
 def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
-    """Rates of native IPv6 alone by testbed, octets of the IPv6 frame and direction."""
     return {
         (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
         for run in every

@@ -76,7 +76,6 @@ def _environment() -> Environment:
 
 
 def _fence(text: str) -> str:
-    """Return a code fence that the text does not end."""
     return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
 
 
@@ -132,5 +131,4 @@ def _width(sheet: Sheet, *, compact: bool = False) -> int:
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape text so that nothing is markup and nothing starts a line."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split())).translate(_ENTITIES)

@@ -173,7 +173,6 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
 
 
 def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Section:
-    """How rates were searched, benchmark by benchmark, one click away."""
     blocks: list[Block] = []
     for presentation, measured in presentations.measured(data.records):
         drawn = list(figures.take(presentation.traces(data, measured)))
@@ -184,12 +183,10 @@ def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Se
 
 
 def _meaning(words: Sequence[tuple[str, str]]) -> Block:
-    """Units and percentiles, where they stand."""
     return Collapsible("What the words mean", [Facts(tuple(words))], brief=True, shown=True)
 
 
 def _headings(blocks: Sequence[Block]) -> list[str]:
-    """Of all tables among blocks, those that are folded away included."""
     headings = []
     for block in blocks:
         if isinstance(block, Sheet):
@@ -268,7 +265,6 @@ def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
 
 
 def _distinctions(ref: Reference) -> list[str]:
-    """Describe what tells the rows of one published table apart."""
     stated = ref.entry["conditions"]
     words = {
         "variation": "{}",
@@ -280,7 +276,6 @@ def _distinctions(ref: Reference) -> list[str]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Table 10 comes after Table 9."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 

@@ -1,9 +1,4 @@
-"""A run or a campaign watched from a browser: its page, read only, served for as long as it lasts.
-
-The report is made only when somebody looks, and between trials, in the thread that runs them: nothing is
-computed while frames are timed. Runs on several testbeds have processes of their own and no common pause:
-their report is made once for each run that ends. What is served meanwhile is text that was made before.
-"""
+"""A run or a campaign watched from a browser: its page, read only, served for as long as it lasts."""
 
 from __future__ import annotations
 

@@ -119,7 +119,6 @@ _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
 
 
 def _plot(series: Series, name: str) -> str:
-    """Draw every run with the medians between changes, and where a change begins."""
     values, curves = [v.value for v in series.values], []
     for word, limited, marker in (
         ("run", False, "o"),
@@ -149,7 +148,6 @@ def _plot(series: Series, name: str) -> str:
 
 
 def _lead(trend: Trend) -> Text:
-    """Describe all results together."""
     runs, results = number_of(len(trend.runs), "run"), number_of(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.enough for s in trend.series):
@@ -191,7 +189,6 @@ _WHEN: Mapping[str, Callable[[RunData], str]] = {
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Version 26.10 comes after 26.2."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
@@ -201,7 +198,6 @@ def _series(
     when: Callable[[RunData], str],
     left_out: list[str],
 ) -> list[Series]:
-    """One for each quantity of each point of the last run."""
     last_points = points(runs[-1])
     series: dict[tuple[Key, str], Series] = {}
     for run in runs:

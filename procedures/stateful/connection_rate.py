@@ -1,9 +1,4 @@
-"""Maximum connection establishment rate (RFC 9693): ST-06, ST-07, ST-11.
-
-The highest rate at which every new connection is forwarded, and at which every one of them stands
-afterwards: the Responder tries each once (validation). The device's table is empty before every
-step. Nothing may be lost; no tolerance can be set.
-"""
+"""Maximum connection establishment rate (RFC 9693): ST-06, ST-07, ST-11."""
 
 from __future__ import annotations
 

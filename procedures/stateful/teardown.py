@@ -1,8 +1,4 @@
-"""Connection tear-down rate (RFC 9693 section 4.8): ST-10.
-
-The table is filled, then the device empties it by command and the time is taken; that of an empty
-table is subtracted. Frames alone cannot show it.
-"""
+"""Connection tear-down rate (RFC 9693 section 4.8): ST-10."""
 
 from __future__ import annotations
 
