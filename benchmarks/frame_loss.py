@@ -328,6 +328,10 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         if mixed:
             yield table("How loss divides between foreground and background", mixed, _BY_ROLE)
 
+    def brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+        """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
+        yield table(records[0].title, records, _BRIEF)
+
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         for part, some in enumerate(_readable(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
@@ -525,3 +529,29 @@ def _readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLoss
         here = [r for r in records if r.direction == mode]
         for first in range(0, len(here), len(CYCLE)):
             yield here[first : first + len(CYCLE)]
+
+
+def _worst(row: LossAtRate) -> float | None:
+    """Return the larger median loss of both directions [%]; None if the row is invalid."""
+    medians = [lost.median for way, lost in row.loss_percent.items() if way != "sum"]
+    known = [m for m in medians if m is not None]
+    return max(known) if known and row.valid else None
+
+
+def _lossless(record: FrameLossRecord) -> str:
+    """Return the highest offered rate at and below which nothing was lost."""
+    highest = None
+    for row in reversed(record.rates):
+        if _worst(row) != 0:
+            break
+        highest = row.rate
+    return "-" if highest is None else offered(record, highest)
+
+
+_BRIEF: Sequence[Column[FrameLossRecord]] = (
+    *POINT,
+    Column("no loss up\nto fps", _lossless),
+    Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
+    Column("loss %\nthere", lambda r: _four_digits(_worst(r.rates[0]))),
+    Column("rates", lambda r: str(len(r.rates))),
+)
