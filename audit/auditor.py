@@ -11,13 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from v6t.audit.clause import (
-    MAY,
     Clause,
     Frame,
     Judgement,
     Probe,
     ProbeUnable,
-    Subject,
     Suite,
     subject_of,
 )
@@ -339,7 +337,7 @@ def _test(
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
                 _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
-            passes = any(s and wire.packets(opposite(s[0].side), h) for s, h in outcome.turns)
+            passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
             if clause.plain and not passes:
                 blocked.append(finding)
             if not variant and number == plain == len(blocked):
@@ -366,7 +364,7 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
         if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "not testable"):
             again = outcome  # the device deviated, and may be dead because of it
         outcome = replace(again, tries=outcome.tries + 1)
-    if clause.level == MAY and outcome.judgement.verdict == "deviates":
+    if clause.level == "MAY" and outcome.judgement.verdict == "deviates":
         information = replace(outcome.judgement, verdict="information")
         outcome = replace(outcome, judgement=information)
     return outcome

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from scapy.layers.l2 import Dot1Q, Ether
-from v6t.audit.packet_device.packets import (
+from v6t.audit.ip_packet import (
     ICMP4,
     ICMP6,
     Drop,

@@ -9,9 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
-from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
-from v6t.audit.packet_device.maps import TableMap
-from v6t.audit.packet_device.packets import (
+from v6t.audit.ip_packet import (
     ICMP4,
     PORT_PROTOCOLS,
     TCP6,
@@ -24,6 +22,8 @@ from v6t.audit.packet_device.packets import (
     replace_endpoint,
     too_big,
 )
+from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
+from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName

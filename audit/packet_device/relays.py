@@ -8,9 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
-from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
-from v6t.audit.packet_device.maps import AddressMap, AddressSharing, MapDomain, TableMap, has_port
-from v6t.audit.packet_device.packets import (
+from v6t.audit.ip_packet import (
     IPIP,
     IPV6_IN_IP,
     Drop,
@@ -22,6 +20,8 @@ from v6t.audit.packet_device.packets import (
     read_packet,
     too_big,
 )
+from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
+from v6t.audit.packet_device.maps import AddressMap, AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import (
     Address,
@@ -117,11 +117,7 @@ class TunnelRelay(TunnelDevice):
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
         super().__init__(intent)
         self.relays, self.sharing = view.relays, AddressSharing(view)
-
-    @property
-    def reports_sources(self) -> bool:
-        """Whether customers are told that a source is not theirs (RFC 7596, section 6.2)."""
-        return self.sharing.softwires is not None
+        self.reports_sources = view.softwires is not None  # RFC 7596, section 6.2
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         if inner.offset:  # a later fragment has no port

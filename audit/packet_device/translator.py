@@ -9,9 +9,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
-from v6t.audit.packet_device.device import PacketDevice, Sent
-from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
-from v6t.audit.packet_device.packets import (
+from v6t.audit.ip_packet import (
     EXTENSIONS,
     FRAGMENT,
     ICMP4,
@@ -26,6 +24,8 @@ from v6t.audit.packet_device.packets import (
     too_big,
     update_transport,
 )
+from v6t.audit.packet_device.device import PacketDevice, Sent
+from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
 from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
 
 if TYPE_CHECKING:
