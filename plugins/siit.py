@@ -92,7 +92,7 @@ class TranslatorParams(LinkParams):
         prefix, six, four = self.mappings.prefix, self.ipv6_hosts, self.ipv4_hosts
         if prefix is None:
             return {}
-        ends = (six.first, six.top, four.first, four.top)
+        ends = (six.first, six.last_host, four.first, four.last_host)
         behind = [end for end in ends if self.mappings.of_ipv4(end) is prefix]
         return {self.prefix_parameter: (prefix.ipv6, behind)}
 
@@ -106,7 +106,7 @@ class TranslatorParams(LinkParams):
                 code="address-conflict",
             )
         six, four = self.ipv6_hosts, self.ipv4_hosts
-        if six.first <= four.top and four.first <= six.top:
+        if six.first <= four.last_host and four.first <= six.last_host:
             raise UsageError(
                 "ipv6_hosts and ipv4_hosts overlap",
                 "choose disjoint ranges",
@@ -402,7 +402,7 @@ class ClatParams(TranslatorParams):
     @model_validator(mode="after")
     def _sides(self) -> ClatParams:
         own = self.mappings.eams[0].ipv4
-        if self.ipv4_hosts.first not in own or self.ipv4_hosts.top not in own:
+        if self.ipv4_hosts.first not in own or self.ipv4_hosts.last_host not in own:
             raise UsageError(
                 f"the customer's hosts are not within clat_ipv4 {own}",
                 "choose ipv4_hosts within it",

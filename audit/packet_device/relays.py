@@ -26,11 +26,11 @@ from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import (
     Address,
     CustomerEdge,
-    Rule,
     SharedAddressRelay,
     SideName,
     TunnelEnd,
 )
+from v6t.plugins.map_rules import MapRule
 
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
@@ -248,7 +248,7 @@ class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(
-        self, intent: DeviceIntent, view: CustomerEdge, rule: Rule, dmr: IPv6Network
+        self, intent: DeviceIntent, view: CustomerEdge, rule: MapRule, dmr: IPv6Network
     ) -> None:
         super().__init__(intent, "left", view.lowest_ipv6_mtu)
         self.edge, self.domain, self.dmr = view, MapDomain(rule, embeds_host=True), dmr
