@@ -92,7 +92,7 @@ class TunnelDevice(PacketDevice):
         return inner
 
     def encapsulate(self, packet: IPPacket, src: Address, dst: Address) -> list[Sent]:
-        """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 4213, 3.5; RFC 6040, 4.1)."""
+        """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 6040, section 4.1)."""
         is_ipv4, mtu = packet.version == 4, self.mtu(self.tunnel_side)
         proto, room = (ip.IPIP, mtu - 40) if is_ipv4 else (ip.IPV6_IN_IP, mtu - 20)
         if len(packet) > room and (packet.df or not is_ipv4):
@@ -164,7 +164,7 @@ class TunnelCustomerEdge(TunnelDevice):
 
 
 class SixInFourDevice(TunnelDevice):
-    """An end of tunnels of IPv6 in IPv4 (RFC 4213), whose other ends 6rd finds by the inner address."""
+    """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds the other end by the inner address."""
 
     inner_version = 6
 
