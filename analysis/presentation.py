@@ -17,7 +17,7 @@ from v6t.analysis.figures.points import UNITS, points_figure
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Sheet, count, sheet
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -333,7 +333,7 @@ def _guarded(
             value = method(*arguments)
             return iter(list(value)) if isinstance(value, Iterator) else value
         except Exception as exc:
-            message = blame(exc)
+            message = describe_culprit(exc)
             if message is None:
                 raise
             if message not in failures:

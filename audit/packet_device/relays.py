@@ -164,7 +164,7 @@ class TunnelCustomerEdge(TunnelDevice):
 
 
 class SixInFourDevice(TunnelDevice):
-    """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds the other end by the inner address."""
+    """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds other ends by inner addresses."""
 
     inner_version = 6
 
