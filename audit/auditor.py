@@ -232,7 +232,6 @@ class AuditProgress:
     saved_at: float = field(default_factory=time.monotonic)
 
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
-        """Add the outcome of a clause."""
         clause, frames = outcome.clause, []
         for sent, heard in outcome.turns:
             for number, frame in enumerate((*sent, *heard)):

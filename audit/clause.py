@@ -101,7 +101,6 @@ class Subject:
     neighbors: Mapping[SideName, tuple[Address, ...]]
 
     def find(self, view: type[View]) -> View | None:
-        """Return the view of a type, or None."""
         return next((v for v in self.views if isinstance(v, view)), None)
 
 

@@ -62,7 +62,6 @@ class Wire:
         return next((f"a packet whose lengths are wrong: {body[:60].hex()}" for body in wrong), "")
 
     def describe(self, frames: Sequence[Frame]) -> str:
-        """Describe what the device sent on both links."""
         sent = [f"{side}: {summary(p)}" for side in SIDES for p in self.packets(side, frames)]
         if malformed := self.describe_bad_lengths(frames):
             sent.append(malformed)

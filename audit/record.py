@@ -71,7 +71,6 @@ class Finding(Model):
 
     @property
     def fails(self) -> bool:
-        """Whether the clause fails the audit."""
         return self.verdict == "deviates"
 
     @property
@@ -118,7 +117,6 @@ class AuditRecord(Model):
         )
 
     def select(self, verdict: str) -> list[Finding]:
-        """Return the findings with a verdict."""
         return [f for f in self.findings if f.verdict == verdict]
 
     @property
@@ -127,7 +125,6 @@ class AuditRecord(Model):
         return any(f.fails for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values to store."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -276,7 +273,6 @@ class AuditComparison:
         self.params = {n: each for n, each in values.items() if any(v != each[0] for v in each)}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison for programs."""
         columns = ("plugin", "device", "made")
         return {
             "schema": "v6t-audit-comparison/2",
@@ -296,7 +292,6 @@ class AuditComparison:
         }
 
     def document(self) -> Document:
-        """Return the comparison as a report."""
         audits = self.audits
         heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
         counts = [[str(audit.counts()[v]) for v in VERDICTS] for audit in audits]

@@ -69,13 +69,11 @@ class Row:
 
     @property
     def templates(self) -> list[Packet]:
-        """Templates of the packets expected."""
         if self.answer is None or callable(self.answer):
             return []
         return [self.answer] if isinstance(self.answer, Packet) else list(self.answer)
 
     def describe_answer(self) -> str:
-        """Describe the answer that is expected."""
         if self.answer is None:
             return "nothing" if self.silent else "the packet is dropped"
         return "; ".join(dict.fromkeys(map(describe_template, self.templates))) or self.title

@@ -70,7 +70,6 @@ class PacketDevice(ABC):
         self.reassembly = ip.Reassembly()
 
     def reset(self) -> None:
-        """Configure the device again."""
         self.flush()
 
     def process(self, side: SideName, packet: IPPacket) -> list[Sent]:

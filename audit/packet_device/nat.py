@@ -213,7 +213,6 @@ class MappingDevice(PacketDevice):
         return [("left", changed.with_message(message), mapping.host)]
 
     def emit_all(self, translated: Sequence[Translated]) -> list[Sent]:
-        """Send translated packets."""
         return [piece for packet in translated for piece in self.emit(*packet)]
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
