@@ -194,7 +194,7 @@ def plan_audit(
     own = json.loads(technology.params.model_dump_json(exclude_unset=True))
     for variant, params in technology.audit_variants().items() if request.variants else ():
         try:
-            changed = technology.params_model(**{**own, **params})  # type: ignore[call-arg]
+            changed = technology.params_model(**{**own, **params})
             subject = subject_of(type(technology)(changed, technology.links))
         except (ValueError, UsageError):  # they contradict the user's
             subject = subject_of(technology)

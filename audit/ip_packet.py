@@ -268,7 +268,7 @@ def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: b
     number = end[1].to_bytes(2, "big")
     at = 4 if packet.is_icmp else 0 if is_source else 2
     old = packet.octets[at : at + 2]
-    changed = replace(packet, **{"src" if is_source else "dst": end[0]})
+    changed = replace(packet, src=end[0]) if is_source else replace(packet, dst=end[0])
     changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
     return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
 

@@ -41,7 +41,7 @@ class Endpoint(NamedTuple):
     """An address and a port, or the identifier of an echo."""
 
     address: Address
-    port: int | None
+    port: int
 
     def __str__(self) -> str:
         return f"{self.address} port {self.port}"
@@ -333,4 +333,4 @@ def build_error(
 
 def source_of(packet: IPPacket) -> Endpoint:
     """Return the source of a packet."""
-    return Endpoint(packet.src, port(packet, is_source=True))
+    return Endpoint(packet.src, port(packet, is_source=True) or 0)

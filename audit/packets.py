@@ -233,7 +233,7 @@ def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
     has_checksum = at is not None and not (packet.offset or packet.more) and packet.missing <= 0
     if packet.damaged:
         return "the IPv4 header checksum is wrong"
-    if has_checksum and len(packet.octets) < at + 2:  # type: ignore[operator]
+    if has_checksum and len(packet.octets) < at + 2:
         return "the transport header is incomplete"
     if has_checksum and packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
         return "" if packet.version == 4 else "the UDP checksum is zero"

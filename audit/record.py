@@ -224,10 +224,11 @@ def to_junit(audit: AuditRecord) -> str:
     counts = {name: str(number) for name, number in zip(names, numbers, strict=True)}
     root = ElementTree.Element("testsuites", counts)
     name = _printable(f"audit of {audit.plugin} by {audit.device}")
-    suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=audit.made, **counts)
+    attributes = {"name": name, "timestamp": audit.made, **counts}
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
     for f in audit.findings:
-        names = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
-        case = ElementTree.SubElement(suite, "testcase", names)
+        attributes = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
         message = {"message": _printable(f"expected {f.expected}; got {f.got}")}
         if f.verdict == "deviates":
             failure = ElementTree.SubElement(case, "failure", message)

@@ -38,8 +38,12 @@ class RouterSuite(Suite):
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         view = subject.find(Router)
         for side in SIDES if view and not variant else ():
-            ends = [(getattr(view, side), PORT), (getattr(view, opposite(side)), SERVER_PORT)]
-            hosts, udp = Hosts(**{side: datagram(*ends)}), partial(datagram, *ends)
+            source, target = (
+                (getattr(view, side), PORT),
+                (getattr(view, opposite(side)), SERVER_PORT),
+            )
+            udp = partial(datagram, source, target)
+            hosts = Hosts(**{side: udp()})
             yield from row_clauses(hosts, subject.wire, partial(rows, side, udp, subject.wire))
 
 

@@ -189,7 +189,7 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
         if "dst" in template.fields and not row.error:
             packet = read_header(octets)
             inner = inner_packet(packet)
-            wrong = checksum_error(packet, quoted=row.quoted) or (inner and checksum_error(inner))
-            if wrong:
+            wrong = checksum_error(packet, quoted=row.quoted)
+            if wrong := wrong or (checksum_error(inner) if inner else ""):
                 return wrong
     return ""

@@ -49,14 +49,14 @@ class TunnelDevice(PacketDevice):
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         if packet.version == self.inner_version:
-            return self.forward_untunneled(side, packet)
+            return self.enter_tunnel(side, packet)
         if packet.dst not in self.relays:
             return self.route(side, packet)
         if side != self.tunnel_side:
             raise Drop
         return self.forward_tunnel(self.reassembly.add(packet))
 
-    def forward_untunneled(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         """Send a packet that arrived without a tunnel: IPv4 comes from the right link only."""
         if side == self.tunnel_side:
             raise Drop
@@ -186,7 +186,7 @@ class SixInFourDevice(TunnelDevice):
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         return [(self.tunnel.far_side, inner)]
 
-    def forward_untunneled(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         remote = self.endpoint(packet.dst)
         if remote is None or side == self.tunnel_side:
             return self.route(side, packet)

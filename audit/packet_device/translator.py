@@ -138,9 +138,9 @@ class TranslatingDevice(PacketDevice):
         refused = (*self.forbidden_in_fragments, ip.ICMP6) if is_fragment else INCOMPLETE
         if not from_ipv4 and packet.proto in refused:
             raise Drop
-        ends = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
+        src, dst = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
         fields = packet.proto, packet.octets, packet.tos, packet.ttl
-        changed = IPPacket(*ends, *fields, offset=packet.offset, more=packet.more)
+        changed = IPPacket(src, dst, *fields, offset=packet.offset, more=packet.more)
         changed.missing = packet.missing
         if not from_ipv4:
             changed.id = (packet.id or 0) & 0xFFFF
@@ -266,7 +266,8 @@ class PrefixDevice(PacketDevice):
             if getattr(quoted, other) in old:
                 quoted = self.translate(quoted, old, new, end=other)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
-        return replace(packet, **{end: translate_prefix(getattr(packet, end), old, new)})
+        address = translate_prefix(getattr(packet, end), old, new)
+        return replace(packet, src=address) if end == "src" else replace(packet, dst=address)
 
 
 def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
