@@ -112,7 +112,7 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """What a device driver needs of the part."""
+        """The part as device drivers see it, without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         values["has_reference"] = self.reference is not None
         return PartIntent(**values)
@@ -195,7 +195,7 @@ class Technology(ReferenceTranslation):
         return None
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Warnings for every result with these parameters."""
         return ()
 

@@ -248,7 +248,7 @@ class DsLiteParams(stateful.Pool4Params):
 
 
 class DsLiteAftr(stateful.Napt):
-    """Decapsulates and translates forward, translates and encapsulates in reverse."""
+    """A NAT44 behind the ends of softwires."""
 
     name = "dslite-aftr"
     title = "DS-Lite AFTR: IPv4 of many B4s from their tunnels to public IPv4, stateful"
@@ -263,7 +263,7 @@ class DsLiteAftr(stateful.Napt):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """DSCPs must be copied in both directions (RFC 6333, section 7.1)."""
+        """The policy of copying DSCPs in both directions (RFC 6333, section 7.1)."""
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def address_fields(self) -> list[TupleField]:

@@ -55,9 +55,9 @@ CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
 TUNNELLED = ("ds-lite", "lw4o6", "map-e")
 """Variants whose packets cross the middle link within IPv6."""
-HEADROOM = 0.9
+MAX_PORT_SHARE = 0.9
 """Share of a port set above which a NAPT was seen to degrade."""
-WIDEST = 96
+EMBEDDING_PREFIX_LEN = 96
 """Length of the prefixes that hold a whole IPv4 address in their last bits."""
 DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
@@ -174,10 +174,10 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
         check_prefix(networks[0])
         for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
-            if net.prefixlen != WIDEST:
+            if net.prefixlen != EMBEDDING_PREFIX_LEN:
                 raise UsageError(
-                    f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
-                    f"use a /{WIDEST}",
+                    f"{name} {net} must be a /{EMBEDDING_PREFIX_LEN}, whose last bits hold an IPv4 address",
+                    f"use a /{EMBEDDING_PREFIX_LEN}",
                     code="not-a-prefix",
                 )
         if networks[0] == networks[1]:
@@ -446,29 +446,29 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """Headers change twice unless packets cross the middle link within IPv6."""
+        """The policy for headers translated twice, unless packets cross the middle link within IPv6."""
         return HeaderPolicy(retranslated=not self.tunnels)
 
     @property
-    def cautions(self) -> tuple[str, ...]:
-        p, cautions = self.params, []
-        if p.used_ports > HEADROOM:
-            cautions.append(
+    def warnings(self) -> tuple[str, ...]:
+        p, warnings = self.params, []
+        if p.used_ports > MAX_PORT_SHARE:
+            warnings.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.public.ports.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                f"port set of {p.public.ports.count}: above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow "
                 "down"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
-            cautions.append(
+            warnings.append(
                 f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.public.ports.min} to "
                 f"{p.public.ports.max}"
             )
-        cautions.append(
+        warnings.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
             "own rate follows, and the latency of each is lower"
         )
-        return tuple(cautions)
+        return tuple(warnings)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = self.links.left, self.links.right

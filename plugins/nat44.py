@@ -29,7 +29,7 @@ class Nat44Params(Pool4Params):
 
 
 class Nat44(Napt):
-    """Translates private source addresses and ports to public ones."""
+    """A translator of private source addresses and ports to public ones."""
 
     name = "nat44"
     title = "NAT44: private IPv4 clients behind public IPv4 addresses, stateful"

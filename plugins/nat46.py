@@ -96,7 +96,7 @@ class Nat46Params(Pool6Params):
 
 
 class Nat46(StatefulTechnology):
-    """Translates IPv4 clients to public IPv6 addresses and ports."""
+    """A translator of IPv4 clients to public IPv6 addresses and ports."""
 
     name = "nat46"
     title = "NAT46: IPv4 clients of IPv6 servers behind public IPv6 addresses, stateful"

@@ -122,7 +122,7 @@ class Nat64Params(Pool4Params):
 
 
 class Nat64(Napt):
-    """Translates IPv6 clients to public IPv4 addresses and ports."""
+    """A translator of IPv6 clients to public IPv4 addresses and ports."""
 
     name = "nat64"
     title = "NAT64: IPv6 clients behind public IPv4 addresses, stateful"

@@ -23,7 +23,7 @@ class Nat66Params(Pool6Params):
 
 
 class Nat66(Napt):
-    """Translates IPv6 source addresses and ports to public ones."""
+    """A translator of IPv6 source addresses and ports to public ones."""
 
     name = "nat66"
     title = "NAT66: IPv6 clients behind public IPv6 addresses and ports, stateful"

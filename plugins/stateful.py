@@ -508,7 +508,7 @@ class StatefulTechnology(Technology):
         return Layer(p.transport, {"sport": p.initiator_ports.min, "dport": p.responder_ports.min})
 
     def server_transport(self) -> Layer:
-        """Return the same of the Responder's frames, or the ICMP answer."""
+        """Return the transport header of the Responder's frames, or the ICMP answer."""
         p = self.params
         return Layer(p.transport, {"sport": p.responder_ports.min, "dport": p.public.ports.min})
 
@@ -557,7 +557,7 @@ class StatefulTechnology(Technology):
             (NOT_FORWARDED, ~is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
             *self.find_drops(direction, packets),
-            (EXHAUSTED, _is_exhausted(frames, out)),
+            (EXHAUSTED, _select_exhausted(frames, out)),
         )
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
@@ -612,7 +612,7 @@ class Napt(StatefulTechnology):
 _HEADERS = {4: ipv4, 6: ipv6}
 
 
-def _is_exhausted(before: U8, after: U8) -> Mask:
+def _select_exhausted(before: U8, after: U8) -> Mask:
     """Select rows whose inner TTL or hop limit became 0 or passed it."""
     entered, left = (
         read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)

@@ -142,7 +142,7 @@ def combine(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine the classes of a technology with :class:`LinkParams`, and background.
+    """Combine background with other classes of a technology that has :class:`LinkParams`.
 
     ``ends`` are the background addresses on the left and on the right; None: the tester's.
     """
