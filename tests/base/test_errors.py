@@ -153,7 +153,7 @@ def test_hint_of_a_validator_is_kept():
     [
         (["nope"], "unknown-command"),
         (["run", "--nope"], "unknown-option"),
-        (["run", "--plugin", "mape"], "unknown-name"),
+        (["run", "--plugin", "mapee"], "unknown-name"),
     ],
 )
 def test_command_prints_the_code(arguments, code, tmp_path, monkeypatch):
