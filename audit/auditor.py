@@ -17,7 +17,6 @@ from v6t.audit.clause import (
     Judgement,
     Probe,
     ProbeUnable,
-    Subject,
     Suite,
     subject_of,
 )

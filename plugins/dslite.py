@@ -81,7 +81,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         config = self.config
         own: Mask = match_address(outer["dst_octets"], config.aftr)
         own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
@@ -283,7 +283,7 @@ class DsLiteAftr(stateful.Napt):
         )
 
     def find_drops(self, direction: Direction, packets: U8) -> Checks:
-        marked = direction == "forward" and tunnels.unmarkable(packets)
+        marked = direction == "forward" and tunnels.select_unmarkable(packets)
         return [(stateful.StatefulDrop.UNMARKED, marked)]
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:

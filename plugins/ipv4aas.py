@@ -46,7 +46,7 @@ from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Endpoints, Ports
-from v6t.plugins.translation import DF_FROM
+from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
@@ -152,10 +152,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.responder_ipv4
 
     @property
-    def only_psid(self) -> int:
-        return self.psid
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant != "lw4o6":
@@ -200,7 +196,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if rule.prefix_ce:
+            if rule.assigns_prefixes:
                 raise UsageError(
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
@@ -485,7 +481,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
         if not self.tunnels:
-            frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
+            frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
 
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
         """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
@@ -493,7 +489,7 @@ class Ipv4aas(stateful.StatefulTechnology):
             packets = packets.copy()
             header = view(packets, IPV4)
             header["id"] = 0
-            header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
+            header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= MIN_DF_OCTETS else 0
         return super().rewrite(packets, endpoint, source=source)
 
     def dut_intent(self) -> DeviceIntent:

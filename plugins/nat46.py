@@ -17,7 +17,7 @@ from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
@@ -111,7 +111,7 @@ class Nat46(StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         if direction == "forward":
-            check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
+            check_unfragmented(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
     @cached_property
     def _servers(self) -> MappingsArray:

@@ -17,7 +17,7 @@ from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
 from v6t.plugins.audit_views import GLOBAL_HOST, WELL_KNOWN_PREFIX, Translator, prefix_variants
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, background_address, device, tester
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
 from v6t.plugins.translation import Rfc6052Array
@@ -148,7 +148,7 @@ class Nat64(Napt):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         if direction == "reverse":
-            check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
+            check_unfragmented(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
         return translate_version(

@@ -547,13 +547,13 @@ class StatefulTechnology(Technology):
         arriving, leaving = self.ip_versions[::order]
         packets = frames[:, here.l3 :]
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
-        head = np.frombuffer(there.leaving + ETHERTYPE[leaving], dtype=np.uint8)
+        head = np.frombuffer(there.egress + ETHERTYPE[leaving], dtype=np.uint8)
         out = np.empty((len(frames), len(head) + translated.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
         out[:, len(head) :] = translated
         reason = choose_reasons(
             len(frames),
-            (NOT_OURS, ~here.is_destination(frames)),
+            (NOT_OURS, ~here.accepts(frames)),
             (NOT_FORWARDED, ~is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
             *self.find_drops(direction, packets),

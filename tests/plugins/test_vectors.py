@@ -190,7 +190,7 @@ def port_set(v):
 
 def ipv4_prefix_ce(v):
     rule = rule_of(v)
-    assert rule.prefix_ce
+    assert rule.assigns_prefixes
     ipv4, psid = rule.decode_ea(v["ce_index"])
     assert str(rule.end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
