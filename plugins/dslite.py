@@ -229,11 +229,6 @@ class DsLiteParams(stateful.Pool4Params):
         del names["initiator_ipv4"]  # all customers have the same address
         return names
 
-    @property
-    def initiator(self) -> IPv6Address:
-        """The first B4, whose outer addresses tell the customers apart."""
-        return self.b4_ipv6
-
     @model_validator(mode="after")
     def _check_softwires(self) -> DsLiteParams:
         self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")

@@ -144,14 +144,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
-    def initiator(self) -> IPv4Address:
-        return self.initiator_ipv4
-
-    @property
-    def responder(self) -> IPv4Address:
-        return self.responder_ipv4
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant != "lw4o6":

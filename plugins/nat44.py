@@ -23,10 +23,6 @@ class Nat44Params(Pool4Params):
     tester_left_ipv6: IPv6Address = background_address("2001:2:0:f000::2", "left")
     tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
 
-    @property
-    def initiator(self) -> IPv4Address:
-        return self.initiator_ipv4
-
 
 class Nat44(Napt):
     """A translator of private source addresses and ports to public ones."""

@@ -69,10 +69,6 @@ class Nat64Params(Pool4Params):
         return read_prefix(self.prefix, "prefix")
 
     @property
-    def initiator(self) -> IPv6Address:
-        return self.initiator_ipv6
-
-    @property
     def initiator_step(self) -> int:
         return 1 << 8 * (14 - self.initiator_offset)
 
