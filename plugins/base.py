@@ -136,6 +136,8 @@ class Technology(ReferenceTranslation):
     """Whether nothing is translated or encapsulated: the baseline of comparisons."""
     middle_version: ClassVar[int] = 6
     """IP version on the link between two devices."""
+    hops: ClassVar[int] = 1
+    """By how much the devices decrement a TTL."""
     stateful: ClassVar[bool] = False
     """Whether it keeps connections, as a :class:`v6t.plugins.stateful.StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
@@ -183,11 +185,6 @@ class Technology(ReferenceTranslation):
     def parts(self) -> tuple[Part, ...]:
         """Parts of the devices from left to right; empty if one driver configures the whole device."""
         return ()
-
-    @property
-    def hops(self) -> int:
-        """By how much the devices decrement a TTL."""
-        return 1
 
     @property
     def zone(self) -> Zone | None:

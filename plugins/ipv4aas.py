@@ -50,7 +50,6 @@ from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
-_DEVICES = 2
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
 TUNNELLED = ("ds-lite", "lw4o6", "map-e")
@@ -379,6 +378,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     params_model = Ipv4aasParams
     overhead = 20
     ip_versions = (4, 4)
+    hops = 2
     default_driver = chain.CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
@@ -429,10 +429,6 @@ class Ipv4aas(stateful.StatefulTechnology):
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
-    def hops(self) -> int:
-        return _DEVICES
-
-    @property
     def header_policy(self) -> HeaderPolicy:
         """The policy for headers translated twice, unless packets cross the middle link within IPv6."""
         return HeaderPolicy(retranslated=not self.tunnels)
@@ -459,8 +455,8 @@ class Ipv4aas(stateful.StatefulTechnology):
         return tuple(warnings)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
-        left, right = self.links.left, self.links.right
-        return sizes.ipv4 + frame_sizes.tag_octets(left), sizes.ipv4 + frame_sizes.tag_octets(right)
+        left, right = map(frame_sizes.tag_octets, (self.links.left, self.links.right))
+        return sizes.ipv4 + left, sizes.ipv4 + right
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""
