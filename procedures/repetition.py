@@ -1,15 +1,11 @@
-"""Number of repetitions: fixed, or until the confidence interval of the median is narrow.
-
-Stopping at the first narrow interval makes its true coverage smaller than the stated one, so
-results with an adaptive number of repetitions are labelled.
-"""
+"""Number of repetitions: fixed, or until the confidence interval of the median is narrow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.trials.order_statistics import median_interval
+from v6t.trials.order_statistics import compute_median_interval
 
 MIN_ADAPTIVE_REPETITIONS = 6
 """Below six values no distribution-free interval reaches 95 %."""
@@ -52,13 +48,6 @@ class Adaptive:
             return False
         if len(values) >= self.most:
             return True
-        interval = median_interval(values, self.confidence)
+        interval = compute_median_interval(values, self.confidence)
         width = interval.relative_width if interval else None
         return width is not None and width <= self.width
-
-
-def has_enough_repetitions(
-    values: Sequence[float], repetitions: int, adaptive: Adaptive | None
-) -> bool:
-    """Whether no further repetition is needed."""
-    return adaptive.can_stop(values) if adaptive else len(values) >= repetitions

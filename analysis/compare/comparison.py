@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from v6t.analysis.compare.effect import Effect, factor, shift
@@ -15,7 +16,6 @@ from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, number_of, sheet
 from v6t.analysis.statistics import finite
-from v6t.trials.order_statistics import median
 
 SCHEMA = "v6t-comparison/1"
 
@@ -210,7 +210,6 @@ def _line(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Lin
 
 
 def _middle(quantity: Result) -> float | None:
-    """Return the median, with undefined values ranked last."""
     values = [math.inf if v is None else v for v in quantity.values]
     return finite(median(values)) if values else None
 
@@ -301,7 +300,6 @@ def lead(comparison: Comparison) -> str:
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    """Names that tell the runs apart."""
     plain = [r.name for r in runs]
     return [
         name if plain.count(name) == 1 else f"{name} ({number})"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.base.files import read_text
 from v6t.core import log
@@ -153,7 +153,8 @@ def show_results(
 
 def show_trials(path: Path) -> None:
     """Print a table of the trials of a run: rate, frames required and received, faults."""
-    from v6t.analysis.sheet import count, table
+    from v6t.analysis.rundata import RunTrial
+    from v6t.analysis.sheet import Column, count, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
     from v6t.core.reporting.write import load
@@ -162,12 +163,12 @@ def show_trials(path: Path) -> None:
     with reading(path):
         trials = load(path).trials
     columns = [
-        ("<trial", lambda t: t.key),
-        ("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
-        ("s", lambda t: f"{t.sending_s:g}"),
-        ("required", lambda t: _frames(t, "required")),
-        ("received", lambda t: _frames(t, "received")),
-        ("<faults", lambda t: "; ".join(t.result.faults)),
+        Column[RunTrial]("trial", lambda t: t.key, text=True),
+        Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
+        Column("s", lambda t: f"{t.sending_s:g}"),
+        Column("required", lambda t: _frames(t, "required")),
+        Column("received", lambda t: _frames(t, "received")),
+        Column("faults", lambda t: "; ".join(t.result.faults), text=True),
     ]
     print_table(console_for_tables(200), table(f"Trials of {path}", trials, columns))
 
@@ -200,7 +201,7 @@ def write_report(path: Path, wanted: bool) -> Path | None:
         try:
             return write(path, figures=figures)[0]
         except UNREPORTED as exc:
-            said = blame(exc) or f"{exc}"
+            said = describe_culprit(exc) or f"{exc}"
             # nobody has changed this run's files: what fails may be the library that draws
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 _LOG.warning("the figures of the report could not be drawn: %s", said)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import explain_read_error, read_json, read_text
-from v6t.base.storage import write_atomically
+from v6t.base.files import explain_read_error, read_json, read_text, write_atomically
 from v6t.core.runs import rundir as names
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def load(path: Path) -> RunData:
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
     from v6t.core.runs.results_file import read_results, records_of
-    from v6t.profiles.mixes import sequence_of
+    from v6t.profiles.mixes import describe_sequence
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -72,7 +71,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        mix_sequences={mix: sequence_of(mix) for mix in mixes},
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **of_plugin,
     )
 
@@ -84,6 +83,7 @@ def write(
     *,
     paper: str | None = None,
     figures: bool = True,
+    all_figures: bool = False,
 ) -> list[Path]:
     """Write the report of a run.
 
@@ -93,6 +93,7 @@ def write(
         formats: some of :data:`ASKED`.
         paper: reproduce the tables of this paper.
         figures: whether to draw.
+        all_figures: draw more of them than fit a page.
 
     Returns:
         The files, in the order of ``formats``.
@@ -101,6 +102,7 @@ def write(
         UsageError: no run, no such paper, or the directory cannot be written.
     """
     from v6t.analysis.published.library import sources
+    from v6t.analysis.report.run import MOST_FIGURES
 
     if paper is not None and paper not in sources():
         raise UsageError(
@@ -108,7 +110,8 @@ def write(
         )
     with names.reading(path):
         data = load(path)
-        texts = _texts(path, data, paper, figures)
+        most = (None if all_figures else MOST_FIGURES) if figures else 0
+        texts = _texts(path, data, paper, most)
     place = output or path
     written = []
     try:
@@ -126,7 +129,7 @@ def write(
 
 
 def _texts(
-    path: Path, data: RunData, paper: str | None, figures: bool
+    path: Path, data: RunData, paper: str | None, most_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.junit import to_junit
     from v6t.analysis.report.latex import to_latex
@@ -139,8 +142,8 @@ def _texts(
     known = presentations()
 
     return {
-        "html": lambda: to_html(build(data, known, paper=paper, figures=figures)),
-        "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
+        "html": lambda: to_html(build(data, known, paper=paper, most_figures=most_figures)),
+        "md": lambda: to_markdown(build(data, known, paper=paper, most_figures=0)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),
