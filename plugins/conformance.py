@@ -146,7 +146,7 @@ class Case:
             frames[:, ends.port(source=True)] = learned[:, -2:]
             frames[:, ends.port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
-        return plugin.expect_connected(self.direction, frames, initial, learned)
+        return plugin.expect_connections(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:

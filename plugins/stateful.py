@@ -42,7 +42,7 @@ from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import DeviceIntent, PluginParams, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
-from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
 from v6t.plugins.translation import four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
@@ -466,8 +466,8 @@ class StatefulTechnology(Technology):
             header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public.first)
             layers = (*layers, header, self.server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
-        background = background_of(p, self.links, direction, sizes, None, self.links.left)
-        return mixed(p, direction, [(foreground, 1)], background, [], 0, seed)
+        background = build_background(p, self.links, direction, sizes, None, self.links.left)
+        return mix_classes(p, direction, [(foreground, 1)], background, [], 0, seed)
 
     def address_fields(self) -> list[TupleField]:
         """Return destination and source of the Initiator's frames; each takes all its addresses."""
@@ -517,7 +517,7 @@ class StatefulTechnology(Technology):
         """Return packets as they leave the device, with another source or destination."""
         return rewrite(packets, endpoint, source=source, hops=self.hops)
 
-    def expect_connected(
+    def expect_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
     ) -> Expected:
         """Return the reference translation of frames of known connections; see :meth:`translate`."""
@@ -538,7 +538,7 @@ class StatefulTechnology(Technology):
             (NOT_FORWARDED, ~reference.is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
             *self.find_drops(direction, packets),
-            (EXHAUSTED, _select_exhausted(frames, out)),
+            (EXHAUSTED, _detect_exhaustion(frames, out)),
         )
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
@@ -593,7 +593,7 @@ class Napt(StatefulTechnology):
 _HEADERS = {4: ipv4, 6: ipv6}
 
 
-def _select_exhausted(before: U8, after: U8) -> Mask:
+def _detect_exhaustion(before: U8, after: U8) -> Mask:
     """Select rows whose inner TTL or hop limit became 0 or passed it."""
     entered, left = (
         read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)
