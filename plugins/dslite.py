@@ -229,11 +229,6 @@ class DsLiteParams(stateful.Pool4Params):
         del names["initiator_ipv4"]  # all customers have the same address
         return names
 
-    @property
-    def initiator(self) -> IPv6Address:
-        """The first B4, whose outer addresses tell the customers apart."""
-        return self.b4_ipv6
-
     @model_validator(mode="after")
     def _check_softwires(self) -> DsLiteParams:
         self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")
@@ -248,7 +243,7 @@ class DsLiteParams(stateful.Pool4Params):
 
 
 class DsLiteAftr(stateful.Napt):
-    """Decapsulates and translates forward, translates and encapsulates in reverse."""
+    """A NAT44 behind the ends of softwires."""
 
     name = "dslite-aftr"
     title = "DS-Lite AFTR: IPv4 of many B4s from their tunnels to public IPv4, stateful"
@@ -263,7 +258,7 @@ class DsLiteAftr(stateful.Napt):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """DSCPs must be copied in both directions (RFC 6333, section 7.1)."""
+        """The policy of copying DSCPs in both directions (RFC 6333, section 7.1)."""
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def address_fields(self) -> list[TupleField]:
