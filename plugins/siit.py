@@ -79,7 +79,7 @@ class TranslatorParams(LinkParams):
         table, hosts = self.mappings, (self.ipv6_hosts, self.ipv4_hosts)
         if table.prefix is None:
             return {}
-        ends = [end for each in hosts for end in (each.first, each.top)]
+        ends = [end for each in hosts for end in (each.first, each.last_host)]
         behind = [end for end in ends if table.find_ipv4(end) is table.prefix]
         return {self.prefix_parameter: (table.prefix.ipv6, behind)}
 
@@ -93,7 +93,7 @@ class TranslatorParams(LinkParams):
                 code="address-conflict",
             )
         six, four = self.ipv6_hosts, self.ipv4_hosts
-        if six.first <= four.top and four.first <= six.top:
+        if six.first <= four.last_host and four.first <= six.last_host:
             problem = "ipv6_hosts and ipv4_hosts overlap"
             raise UsageError(problem, "choose disjoint ranges", code="address-conflict")
         self.describe_hosts(seed=1)
@@ -364,7 +364,7 @@ class ClatParams(TranslatorParams):
     @model_validator(mode="after")
     def _check_sides(self) -> ClatParams:
         own = self.mappings.eams[0].ipv4
-        if self.ipv4_hosts.first not in own or self.ipv4_hosts.top not in own:
+        if self.ipv4_hosts.first not in own or self.ipv4_hosts.last_host not in own:
             problem = f"the customer's hosts are not within clat_ipv4 {own}"
             raise UsageError(problem, "choose ipv4_hosts within it", code="outside-prefix")
         if any(net.overlaps(own) for net in self.ipv6_hosts.networks()):

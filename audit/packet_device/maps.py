@@ -11,7 +11,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
 from typing import TypeAlias, TypeVar
 
-from v6t.plugins.audit_views import Address, AddressTable, Ports, Rule, Softwire
+from v6t.plugins.audit_views import Address, AddressTable, Softwire
+from v6t.plugins.map_rules import MapRule
+from v6t.plugins.ports import PortSet
 
 T = TypeVar("T")
 Network = IPv4Network | IPv6Network
@@ -111,7 +113,7 @@ def find_psid(port: int, offset: int, length: int) -> str | None:
     return bits[offset : offset + length]
 
 
-def has_port(share: Ports | Softwire, port: int | None) -> bool:
+def has_port(share: PortSet | Softwire, port: int | None) -> bool:
     """Return whether a customer with a share of an address may use a port."""
     if not share.psid_len:
         return True
@@ -123,7 +125,7 @@ def has_port(share: Ports | Softwire, port: int | None) -> bool:
 class MapDomain:
     """One MAP rule as bits; none of the rule's methods is used."""
 
-    rule: Rule
+    rule: MapRule
     embeds_host: bool = False
     """The identifier contains the host's whole address (RFC 7599, erratum 5225)."""
 

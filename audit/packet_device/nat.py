@@ -128,10 +128,10 @@ class NatTable:
     def port_range(self, host: Address) -> tuple[int, int]:
         """Return the lowest and highest public port of a host."""
         low, high = self.view.public
-        if not self.view.block:
+        if not self.view.port_block:
             return low, high
-        low += self.view.block * (self.host_number(host) // len(self.pool))
-        return low, low + self.view.block - 1
+        low += self.view.port_block * (self.host_number(host) // len(self.pool))
+        return low, low + self.view.port_block - 1
 
     def used_ports(self, session: SessionKey, address: Address) -> set[int]:
         """Return the ports of a public address that other mappings have."""

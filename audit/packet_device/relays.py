@@ -31,11 +31,11 @@ from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import (
     Address,
     CustomerEdge,
-    Rule,
     SharedAddressRelay,
     SideName,
     TunnelEnd,
 )
+from v6t.plugins.map_rules import MapRule
 
 NOT_ECT, CONGESTION = 0b00, 0b11
 WRONG_SOURCE = IcmpError(1, 5)
@@ -220,7 +220,7 @@ class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(
-        self, ports: DeviceLinks, view: CustomerEdge, rule: Rule, dmr: IPv6Network
+        self, ports: DeviceLinks, view: CustomerEdge, rule: MapRule, dmr: IPv6Network
     ) -> None:
         super().__init__(ports, "left", view.lowest_ipv6_mtu)
         self.edge, self.domain, self.dmr = view, MapDomain(rule, embeds_host=True), dmr

@@ -286,8 +286,8 @@ def _sizes(
     elif run.frame_sizes:
         chosen, source = run.frame_sizes, document
     else:
-        quick = plugin.tagged_sizes(plugin.default_frame_sizes)
-        chosen = list[int | str](plugin.rfc_sizes() if preset == "rfc" else quick)
+        quick = plugin.tag_sizes(plugin.default_frame_sizes)
+        chosen = list[int | str](plugin.list_rfc_sizes() if preset == "rfc" else quick)
         source = None
     for number, size in enumerate(chosen):
         with within(source, ("frame_sizes", number)):

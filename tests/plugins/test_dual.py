@@ -113,11 +113,11 @@ def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
     frames, out, learned = sent(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(learned, axis=0)) == FRAMES
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert rows_of(answer) == out
     back = replies(plugin, learned, size)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
@@ -152,7 +152,7 @@ def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
         """The oracle's plugin with its connections."""
 
         def expect(self, direction, frames):
-            return plugin.connected(direction, frames, first, learned)
+            return plugin.expect_connected(direction, frames, first, learned)
 
     first = frames
     oracle.oracle = Bound()
@@ -207,7 +207,7 @@ def test_it_is_pickled_by_its_parameters(variant):
     assert plugin.parts
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
     assert type(again) is type(plugin)
-    assert rows_of(again.connected("forward", frames, frames, learned)) == out
+    assert rows_of(again.expect_connected("forward", frames, frames, learned)) == out
     for part in plugin.parts:
         if part.reference is not None:
             assert len(pickle.dumps(part.reference)) < 10_000
@@ -227,7 +227,7 @@ def test_a_source_outside_the_port_set_is_a_drop():
     frames, _, learned = sent(plugin, device, 104)
     learned = learned.copy()
     learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
-    reason = plugin.connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connected("forward", frames, frames, learned).reason
     assert reason[0] == StatefulDrop.OUTSIDE_POOL
     assert not reason[1:].any()
 
@@ -303,10 +303,10 @@ def test_an_aftr_tells_softwires_apart(given, size):
     plugin, device = aftr(**given)
     frames, out, learned = sent(plugin, device, size)
     assert (frames.shape[1] + 4, len(out[0]) + 4) == (size, size - 40)
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert rows_of(answer) == out
     back = replies(plugin, learned, size)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
@@ -351,7 +351,7 @@ def test_endpoints_before_an_aftr_are_softwires_and_ports():
         initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
-    assert plugin.endpoints == 8
+    assert plugin.params.endpoints == 8
     assert inside_endpoints(streams(plugin, "forward", 104)[0], plugin.combinations) == 8
 
 
@@ -371,7 +371,7 @@ def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
 
     class Bound:
         def expect(self, direction, given):
-            return plugin.connected(direction, given, frames, learned)
+            return plugin.expect_connected(direction, given, frames, learned)
 
     oracle.oracle = Bound()
     assert rows_of(oracle.expect("forward", frames)) == out

@@ -133,7 +133,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     plugin, device = made(case, links)
     frames, out, learned = established(plugin, device, size)
     assert verify(frames).all()
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == out
     # the Responder answers to where it learned
@@ -144,7 +144,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     if plugin.ip_versions[1] == 4:
         write_ipv4_checksum(back, 14)
     locate_headers(back[0]).write_checksum(back)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
@@ -188,7 +188,7 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # of IPv6: another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
-    reason = plugin.connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connected("forward", frames, frames, learned).reason
     assert reason[:3].tolist() == [StatefulDrop.OUTSIDE_POOL] * 3
     assert not reason[3:].any()
 
@@ -209,7 +209,7 @@ def test_a_plugin_is_pickled_without_what_it_prepared(case):
     frames, out, learned = established(plugin, device)
     assert len(pickle.dumps(plugin)) < 10_000
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
-    assert emitted(again.connected("forward", frames, frames, learned)) == out
+    assert emitted(again.expect_connected("forward", frames, frames, learned)) == out
 
 
 @pytest.mark.parametrize(
@@ -320,5 +320,5 @@ def test_addresses_that_would_be_translated_are_no_clients():
 
 def test_bib_entries_and_sessions_of_the_defaults():
     plugin = Nat64()
-    assert (plugin.endpoints, plugin.combinations) == (40_000, 4_000_000)
+    assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
     assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300

@@ -322,7 +322,7 @@ def nat64_state(v):
     if v["id"] == "rfc6146-bib-vs-session":
         assert v["sources"].startswith("40,000 source ports on one IPv6 address")
         assert v["destinations"].startswith("100 destination ports on one IPv4 address")
-        assert (plugin.endpoints, plugin.combinations) == (v["bib_entries"], v["sessions"])
+        assert (plugin.params.endpoints, plugin.combinations) == (v["bib_entries"], v["sessions"])
         assert "BIB" in plugin.mapping
     else:
         assert v["id"] == "rfc6146-port-range"
