@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,13 +103,13 @@ class TunnelDevice(ABC):
         return Answer(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
 
 
-def address_octets(address: IPv6Address) -> U8:
-    """Return the 16 octets of an address."""
+def address_octets(address: IPv4Address | IPv6Address) -> U8:
+    """Return the octets of an address."""
     return np.frombuffer(address.packed, dtype=np.uint8)
 
 
-def match_address(addresses: U8, address: IPv6Address) -> Mask:
-    """Select the rows of ``(n, 16)`` addresses that are a given one."""
+def match_address(addresses: U8, address: IPv4Address | IPv6Address) -> Mask:
+    """Select the rows of ``(n, 4 or 16)`` addresses that are a given one."""
     equal: Mask = (addresses == address_octets(address)).all(axis=1)
     return equal
 
