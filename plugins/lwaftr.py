@@ -302,15 +302,12 @@ def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -
         number = Variable(SOFTWIRE, width, Kind.LIST, values=tuple(rows))
     elif width:
         number = Variable(SOFTWIRE, width, Kind.PERMUTATION, low=0, high=count - 1)
-    b4, ipv4 = IPv6Address(table.b4_layout.encode(softwire=0)), table.ipv4_pool.network_address
-    return CustomerFlow(
-        Expression.from_layout(table.b4_layout, str(b4), softwire=number),
-        Expression.from_layout(table.ipv4_layout, str(ipv4), softwire=number),
-        params.br_address,
-        PortSet(params.psid_offset, params.psid_len, 0),
-        Expression.from_layout(table.psid_layout, 0, softwire=number),
-        (SOFTWIRE,),
-    )
+    first, first_b4 = str(table.ipv4_pool[0]), str(IPv6Address(table.b4_layout.encode(softwire=0)))
+    b4 = Expression.from_layout(table.b4_layout, first_b4, softwire=number)
+    ipv4 = Expression.from_layout(table.ipv4_layout, first, softwire=number)
+    psid = Expression.from_layout(table.psid_layout, 0, softwire=number)
+    ports = PortSet(params.psid_offset, params.psid_len, 0)
+    return CustomerFlow(b4, ipv4, params.br_address, ports, psid, (SOFTWIRE,))
 
 
 def _simulate_listed(
@@ -330,17 +327,18 @@ def _simulate_listed(
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)
+        first = table.softwire(members[0])
         ipv4 = Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())
         psid = Variable("psid", length, Kind.LIST, values=table.psid[chosen].tolist())
-        parts, b4 = list_ipv6_addresses("b4", [octets.tobytes() for octets in table.b4[chosen]])
-        first = table.softwire(members[0])
+        variables, layout = list_ipv6_addresses("b4", [b4.tobytes() for b4 in table.b4[chosen]])
+        parts = {variable.name: variable for variable in variables}
         yield CustomerFlow(
-            Expression.from_layout(b4, str(first.b4), **{part.name: part for part in parts}),
+            Expression.from_layout(layout, str(first.b4), **parts),
             ipv4.at(0, str(first.ipv4)),
             IPv6Address(br),
             PortSet(offset, length, first.psid),
             psid.at(0, first.psid) if length else None,
-            ("ipv4", "psid", *(part.name for part in parts)),
+            ("ipv4", "psid", *parts),
             len(members),
         )
 
