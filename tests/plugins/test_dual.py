@@ -8,12 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.maps import PrefixMap
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.drivers.duts.chain.oracle import ChainOracle
+from v6t.drivers.duts.expect_profile import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
@@ -54,13 +53,12 @@ class DualDevice(NatDevice):
     """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
 
     def __init__(self, plugin):
-        p, ports = plugin.params, DeviceLinks(plugin.links)
+        p, intent = plugin.params, plugin.dut_intent()
         pool = tuple(p.public.first + n for n in range(p.public.count))
-        super().__init__(ports, Nat((), (), pool, public=p.public.span))
+        super().__init__(intent, Nat((), (), pool, public=p.public.span))
         self.is_translating = p.variant in TRANSLATING
-        self.hop = StatelessTranslatingDevice(
-            ports, "left", 1500, AddressTable(prefix=INSIDE.prefix)
-        )
+        table = AddressTable(prefix=INSIDE.prefix)
+        self.hop = StatelessTranslatingDevice(intent, "left", 1500, table)
 
     def decrement(self, packet):
         if not self.is_translating:
@@ -72,9 +70,7 @@ class DualDevice(NatDevice):
 def nat_part(nat, pool_first, count, ports):
     """The NAT among the parts of a chain."""
     pool = tuple(pool_first + n for n in range(count))
-    return NatDevice(
-        DeviceLinks(nat.intent.links), Nat((), (), pool, public=(ports.min, ports.max))
-    )
+    return NatDevice(nat.intent, Nat((), (), pool, public=(ports.min, ports.max)))
 
 
 def dual(variant, links=None, **given):
@@ -335,7 +331,7 @@ def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(DeviceLinks.from_technology(plugin), view, view.aftr)
+    device = BlindAftr(plugin.dut_intent(), view, view.aftr)
     _, _, learned = sent(plugin, device, 104)
     memory = MemoryFile(learned.size)
     try:

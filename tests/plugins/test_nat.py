@@ -7,8 +7,7 @@ from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import DeviceLinks
-from v6t.audit.packet_device.nat import NatTable
+from v6t.audit.packet_device.nat import MappingDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.registry import make_driver
 from v6t.packets.checksum import write_ipv4_checksum
@@ -72,24 +71,24 @@ CASES = {
 DEFAULTS = ("nat44", "nat64", "nat66", "nat46")
 
 
-class Nat46Device(StatelessTranslatingDevice):
+class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
 
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        super().__init__(DeviceLinks.from_technology(plugin), "right", 1500, table)
-        self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
+        view = Nat((), (), p.pool, public=p.public.span)
+        super().__init__(plugin.dut_intent(), view, "right", 1500, table)
 
     def is_ipv4_destination(self, destination):
-        return destination in self.mappings.pool
+        return destination in self.pool
 
     def forward_ipv4(self, packet):
         for _, translated in super().forward_ipv4(packet):
-            yield from ((side, p) for side, p, _ in self.mappings.send_out(translated))
+            yield from ((side, p) for side, p, _ in self.send_out(translated))
 
     def forward_ipv6(self, packet):
-        for _, translated, _ in self.mappings.send_in(packet):
+        for _, translated, _ in self.send_in(packet):
             yield from super().forward_ipv6(translated)
 
 
