@@ -81,7 +81,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         config = self.config
         own: Mask = match_address(outer["dst_octets"], config.aftr)
         own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)

@@ -186,8 +186,8 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         if self.params.binding_table is None:
-            return [_simulate_generated(self.params, direction, seed)]
-        return list(_simulate_listed(self.params, self._table, direction, seed))
+            return [_simulate_generated_rows(self.params, direction, seed)]
+        return list(_simulate_listed_rows(self.params, self._table, direction, seed))
 
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
@@ -217,7 +217,7 @@ class LightweightAftr(TunnelDevice, Relay):
     def _relay_addresses(self) -> np.ndarray:
         return np.unique(_join_octets(self._table.br))
 
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
         return own
 
@@ -293,7 +293,7 @@ def _join_octets(addresses: U8) -> np.ndarray:
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
-def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
+def _simulate_generated_rows(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
     table, width = params.generated, params.generated.index_bits
     count = params.simulated or params.softwires
     number = None
@@ -310,7 +310,7 @@ def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -
     return CustomerFlow(b4, ipv4, params.br_address, ports, psid, (SOFTWIRE,))
 
 
-def _simulate_listed(
+def _simulate_listed_rows(
     params: LwAftrParams, table: BindingTable, direction: Direction, seed: int
 ) -> Iterator[CustomerFlow]:
     """Yield the simulated rows in groups of one port sharing and one lwAFTR address."""

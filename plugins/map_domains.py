@@ -347,14 +347,14 @@ def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Cus
         ipv4, psid = rule.decode_ea(ea)
         return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
 
-    def select_served(*eas: int) -> list[int]:
+    def select_served_ces(*eas: int) -> list[int]:
         return [ea for ea in eas if any(ea in some for some in served)]
 
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
-    chosen = (*select_served(*candidates), preferred)[0]
+    chosen = (*select_served_ces(*candidates), preferred)[0]
     number, psid = divmod(chosen, ratio)
     shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
-    sibling = next(map(make_customer, select_served(*shared)), None)
-    other = next(map(make_customer, select_served(chosen + ratio, chosen - ratio)), None)
+    sibling = next(map(make_customer, select_served_ces(*shared)), None)
+    other = next(map(make_customer, select_served_ces(chosen + ratio, chosen - ratio)), None)
     return make_customer(chosen), sibling, other

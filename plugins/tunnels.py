@@ -53,11 +53,11 @@ class TunnelDevice(ABC):
     """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
 
     @abstractmethod
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
     def select_native(self, outer: Any, own: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_tunnelled`."""
+        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_tunnel_packets`."""
         return ~own
 
     @abstractmethod
@@ -71,7 +71,7 @@ class TunnelDevice(ABC):
     def forward(self, packets: U8) -> Answer:
         """Decapsulate packets from tunnels."""
         outer = view(packets, IPV6)
-        own = self.select_tunnelled(outer)
+        own = self.select_tunnel_packets(outer)
         native = self.select_native(outer, own)
         if packets.shape[1] < 68:
             return Answer(DROP_ALL.drops, native=native)
