@@ -83,12 +83,12 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
         config = self.config
-        own: Mask = match_address(outer["dst_octets"], config.aftr)
-        own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
-        own &= self._number_b4s(outer) < np.uint64(config.b4_count)
-        return own
+        tunnelled: Mask = match_address(outer["dst_octets"], config.aftr)
+        tunnelled &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
+        tunnelled &= self._number_b4s(outer) < np.uint64(config.b4_count)
+        return tunnelled
 
-    def select_native(self, outer: Any, own: Mask) -> None:
+    def select_native(self, outer: Any, tunnelled: Mask) -> None:
         """Route nothing: the right link has no IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:

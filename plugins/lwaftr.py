@@ -218,12 +218,12 @@ class LightweightAftr(TunnelDevice, Relay):
         return np.unique(_join_octets(self._table.br))
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
-        own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
-        return own
+        tunnelled: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
+        return tunnelled
 
-    def select_native(self, outer: Any, own: Mask) -> Mask:
+    def select_native(self, outer: Any, tunnelled: Mask) -> Mask:
         """Exclude the tunnels of another AFTR."""
-        native: Mask = ~own & (outer["nh"] != PROTOCOL_IPIP)
+        native: Mask = ~tunnelled & (outer["nh"] != PROTOCOL_IPIP)
         return native
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:

@@ -56,9 +56,9 @@ class TunnelDevice(ABC):
     def select_tunnel_packets(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
-    def select_native(self, outer: Any, own: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_tunnel_packets`."""
-        return ~own
+    def select_native(self, outer: Any, tunnelled: Mask) -> Mask | None:
+        """Select the IPv6 packets that are routed; by default all that are not in tunnels."""
+        return ~tunnelled
 
     @abstractmethod
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
@@ -71,13 +71,13 @@ class TunnelDevice(ABC):
     def forward(self, packets: U8) -> Answer:
         """Decapsulate packets from tunnels."""
         outer = view(packets, IPV6)
-        own = self.select_tunnel_packets(outer)
-        native = self.select_native(outer, own)
+        tunnelled = self.select_tunnel_packets(outer)
+        native = self.select_native(outer, tunnelled)
         if packets.shape[1] < 68:
             return Answer(DROP_ALL.drops, native=native)
         inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
         checks = [
-            (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
+            (NOT_FORWARDED, ~tunnelled | ~carries_ports(packets, self.transports)),
             *self.check_source(outer, inner, udp),
             (EXHAUSTED, inner["ttl"] <= 1),
             (self.drops["UNMARKED"], select_unmarkable(packets)),
