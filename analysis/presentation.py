@@ -168,6 +168,10 @@ class Presentation(Generic[R]):
         """Its tables: mostly that one."""
         yield self.sheet(records)
 
+    def brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+        """Yield its tables at the end of a run: few lines for each frame size and direction."""
+        yield from self.tables(records)
+
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
         del data, records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -77,6 +78,35 @@ def command() -> None:
     `plan` needs neither a device nor a testbed file. The others reach the device the testbed
     file describes (dut.options.ssh). In place of RUN_FILE and --testbed a run's directory does.
     """
+
+
+@command.command(name="list", short_help="list the device drivers")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity_flags
+def list_drivers(as_json: bool) -> None:
+    """List drivers, the technologies of each, and whether its programs are on this machine."""
+    from v6t.analysis.sheet import table
+    from v6t.core.cli.document_view import console_for_tables
+    from v6t.core.cli.tables import print_table
+    from v6t.core.runs.driver_list import DriverSummary, list_drivers
+
+    drivers = list_drivers()
+    if as_json:
+        click.echo(json.dumps([asdict(driver) for driver in drivers], indent=1))
+        return
+
+    def programs(driver: DriverSummary) -> str:
+        states = [
+            f"{p} {'installed' if there else 'missing'}" for p, there in driver.programs.items()
+        ]
+        return ", ".join(states) or "-"
+
+    columns = [
+        ("<driver", lambda driver: driver.name),
+        ("<technologies", lambda driver: " ".join(driver.technologies) or "any"),
+        ("<programs on this machine", programs),
+    ]
+    print_table(console_for_tables(140), table("Device drivers", drivers, columns))
 
 
 @command.command(short_help="print every command, its undo and its check")

@@ -25,6 +25,8 @@ from v6t.drivers.transport.redaction import redact_values
 COMMANDS = {
     "run": "measure a technology on a device",
     "resume": "continue an interrupted run",
+    "list": "list the runs of a directory",
+    "show": "print the results of a run again",
     "report": "write the report of a run or campaign",
     "audit": "test a device clause by clause for conformance to RFCs",
     "dut": "configure, compare, verify and roll back a device",
@@ -39,6 +41,7 @@ COMMANDS = {
     "doctor": "say what this machine can do and what is missing",
     "init": "write example files, or convert another tester's",
     "completion": "print shell completion code",
+    "help": "print the help of a command",
 }
 
 

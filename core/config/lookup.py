@@ -12,7 +12,7 @@ from v6t.core.config.explain import Setting, settings_of
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
-    """Find what has this name, or begins or ends with it; all settings for an empty one.
+    """Find what has this name, or begins or ends with it.
 
     Args:
         name: with dots.
@@ -24,8 +24,6 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     known = [*every_setting(plugin), *_benchmarks(), *_terms(), *_codes()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if _parts(row) == wanted]
-    if not wanted:
-        return list(every_setting(plugin))
     matches = [row for row in known if _holds(_parts(row), wanted)]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
@@ -37,6 +35,17 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
         )
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
+
+
+def list_names(plugin: str | None = None) -> dict[str, list[str]]:
+    """List the names that can be looked up, by kind."""
+    settings = dict.fromkeys(row.name for row in every_setting(plugin))
+    return {
+        "benchmarks": [row.name for row in _benchmarks()],
+        "words of tables and figures": [row.name for row in _terms()],
+        "settings": list(settings),
+        "error codes": [row.name for row in _codes()],
+    }
 
 
 def _benchmarks() -> Iterator[Setting]:

@@ -26,7 +26,7 @@ UNREPORTED = (
     *(ArithmeticError, LookupError),
 )
 """What may go wrong with a report, or within a library that draws, and costs no results."""
-ASKED = {**FILES, "openmetrics": "results.prom"}
+ASKED = {**FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
 """With what is written only for those who ask for it."""
 
 
@@ -128,6 +128,7 @@ def _texts(
     path: Path, data: RunData, paper: str | None, figures: bool
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.junit import to_junit
+    from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.machine_readable import to_json
     from v6t.analysis.report.openmetrics import to_openmetrics
     from v6t.analysis.report.render import to_html, to_markdown
@@ -142,6 +143,7 @@ def _texts(
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),
+        "tex": lambda: to_latex(data, known),
         "csv": lambda: read_text(path / names.REPETITIONS),
     }
 

@@ -134,7 +134,7 @@ def test_contradiction_of_two_settings_has_both_paths():
     [
         (["nope"], "unknown-command"),
         (["run", "--nope"], "unknown-option"),
-        (["run", "--plugin", "mape"], "unknown-name"),
+        (["run", "--plugin", "mapee"], "unknown-name"),
     ],
 )
 def test_command_prints_the_code(arguments, code, tmp_path, monkeypatch):

@@ -10,11 +10,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.events import Listener
 from v6t.core.runs.export import run_file
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.lab.privilege import available
@@ -147,7 +147,7 @@ def test_both_links_carry_it():
 def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
     flags = Flags("siit", tester="sim", frame_sizes=("imix",), benchmarks=("latency",),
                   modes=("forward",), of_settings={"--rate": "1Gbps"})  # fmt: skip
-    execute(bind(resolve(flags=flags)), tmp_path / "out", Silent())
+    execute(bind(resolve(flags=flags)), tmp_path / "out", Listener())
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     mean = (84 * 28 + 570 * 16 + 1518 * 4) / 48
     assert record["rate"] == pytest.approx(1e9 / (8 * (mean + 20)))
@@ -161,7 +161,7 @@ def rehearsed(tmp_path_factory):
                   benchmarks=("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back",
                               "system-recovery", "flows"))  # fmt: skip
     run = resolve(flags=flags)
-    execute(bind(run), base / "out", Silent())
+    execute(bind(run), base / "out", Listener())
     write.write(base / "out", formats=["md"])
     return run, base / "out"
 
@@ -187,7 +187,7 @@ def test_every_benchmark_is_measured_and_named(rehearsed):
 
 def test_it_is_resumed_exported_and_compared(rehearsed):
     run, out = rehearsed
-    assert resume(out, Silent()).status == "complete"
+    assert resume(out, Listener()).status == "complete"
     assert run_file(run)["frame_sizes"] == [IMIX, 84]
     told = v6t("compare", out, out).out
     assert "imix" in told

@@ -190,7 +190,7 @@ def port_set(v):
 
 def ipv4_prefix_ce(v):
     rule = rule_of(v)
-    assert rule.prefix_ce
+    assert rule.assigns_prefixes
     ipv4, psid = rule.decode_ea(v["ce_index"])
     assert str(rule.end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
@@ -322,7 +322,7 @@ def nat64_state(v):
     if v["id"] == "rfc6146-bib-vs-session":
         assert v["sources"].startswith("40,000 source ports on one IPv6 address")
         assert v["destinations"].startswith("100 destination ports on one IPv4 address")
-        assert (plugin.endpoints, plugin.combinations) == (v["bib_entries"], v["sessions"])
+        assert (plugin.params.endpoints, plugin.combinations) == (v["bib_entries"], v["sessions"])
         assert "BIB" in plugin.mapping
     else:
         assert v["id"] == "rfc6146-port-range"
