@@ -18,7 +18,7 @@ from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, red
 
 Process = subprocess.Popen[bytes]
 
-MOST_OCTETS = 32 << 20
+MAX_OBJECT_OCTETS = 32 << 20
 """More than this no answer is: a device that talks without end fills no memory here."""
 _LOG = logging.getLogger(__name__)
 
@@ -76,9 +76,9 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                     continue
                 more = os.read(key.fd, 65536)
                 amount += len(more)
-                if amount > MOST_OCTETS:
+                if amount > MAX_OBJECT_OCTETS:
                     raise DutError(
-                        f"a command printed more than {MOST_OCTETS >> 20} MiB: "
+                        f"a command printed more than {MAX_OBJECT_OCTETS >> 20} MiB: "
                         f"{as_text(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
                         "nothing of it was used",
                         code="too-much-output",
@@ -143,7 +143,7 @@ class ProcessHeld:
             if not more:
                 raise self._lost("ended unexpectedly")
             self._buffer += more
-            if len(self._buffer) > MOST_OCTETS:
+            if len(self._buffer) > MAX_OBJECT_OCTETS:
                 raise self._lost("printed a line without end", "too-much-output")
         line, _, self._buffer = self._buffer.partition(b"\n")
         text = as_text(line)[0]

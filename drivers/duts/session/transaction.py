@@ -226,7 +226,7 @@ class Transaction(Connection):
         try:
             yield
         except DutError as exc:
-            exc.advise(f"the device is still configured: {self.undo_hint}")
+            exc.add_hint(f"the device is still configured: {self.undo_hint}")
             raise
 
     def _start_timer(self) -> None:
@@ -358,7 +358,7 @@ class Transaction(Connection):
                 f"{text}; and the device is not rolled back: {exc.message}", exc.hint, code=exc.code
             ) from cause
         if isinstance(cause, V6tError):
-            cause.advise("the device is as it was before")
+            cause.add_hint("the device is as it was before")
 
 
 def _describe_entry(entry: Undo, undone_by_timer: frozenset[int]) -> str:

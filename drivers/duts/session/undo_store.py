@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from v6t.base.errors import DutError
-from v6t.base.storage import write_atomically
+from v6t.base.files import write_atomically
 from v6t.drivers.duts.session.lock import TIMER
 from v6t.drivers.duts.session.shell import assign, call, read_program
 from v6t.drivers.duts.session.undo_record import (
