@@ -11,7 +11,6 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 from pydantic import BaseModel, ValidationError
-from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps
@@ -65,9 +64,7 @@ def make_aftr(**params):
 def nat_part(nat, pool_first, count, ports):
     """Make a packet-level device of the NAT among the parts of a chain."""
     pool = tuple(pool_first + n for n in range(count))
-    return NatDevice(
-        DeviceLinks(nat.intent.links), Nat((), (), pool, public=(ports.min, ports.max))
-    )
+    return NatDevice(nat.intent, Nat((), (), pool, public=(ports.min, ports.max)))
 
 
 class Connected:
@@ -77,7 +74,7 @@ class Connected:
         self.plugin, self.initial, self.learned = plugin, initial, learned
 
     def expect(self, direction, frames):
-        return self.plugin.connected(direction, frames, self.initial, self.learned)
+        return self.plugin.expect_connected(direction, frames, self.initial, self.learned)
 
 
 def chain_oracle(plugin, initial, learned):
@@ -174,7 +171,7 @@ def test_used_technology_is_pickled_by_its_parameters(case):
     references = [part.reference for part in plugin.parts if part.reference is not None]
     assert all(len(pickle.dumps(one)) < 10_000 for one in (plugin, *references))
     copy = pickle.loads(pickle.dumps(plugin))  # noqa: S301
-    assert emitted(copy.connected("forward", frames, frames, learned)) == out
+    assert emitted(copy.expect_connected("forward", frames, frames, learned)) == out
 
 
 def test_map_t_ce_of_the_paper_has_its_ports():
@@ -189,7 +186,7 @@ def test_source_outside_the_port_set_is_dropped():
     plugin, device = make_dual("map-e")
     frames, _, learned = establish(plugin, device)
     learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
-    reason = plugin.connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connected("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] + [0] * (CONNECTIONS - 1)
 
 
@@ -268,7 +265,7 @@ def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
 
     plugin, _ = make_aftr(**TWO_SOFTWIRES)
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(DeviceLinks.from_technology(plugin), view, view.aftr)
+    device = BlindAftr(plugin.dut_intent(), view, view.aftr)
     _, _, learned = establish(plugin, device)
     memory = MemoryFile(learned.size)
     try:
@@ -281,7 +278,7 @@ def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
 
 def test_endpoints_of_dslite_are_softwires_and_ports():
     plugin, _ = make_aftr(**TWO_SOFTWIRES)
-    assert plugin.endpoints == 8
+    assert plugin.params.endpoints == 8
     assert inside_endpoints(compiled(plugin, "forward")[0], plugin.combinations) == 8
 
 

@@ -113,7 +113,7 @@ def test_packet_from_another_tunnel_end_is_dropped(kind):
 def test_port_below_the_offset_is_dropped(kind, at):
     """PSID 9 of 5 bits from bit 6 on: 288 has the PSID's bits, but A = 0."""
     plugin = kind()
-    ports = plugin.params.ports
+    ports = plugin.params.customer.ports
     frames = first_frames(plugin, "forward", 3)
     low = ports.psid << ports.low_bits
     for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
@@ -139,7 +139,7 @@ def test_packet_for_another_address_is_dropped_by_a_mapt_ce():
 @pytest.mark.parametrize("name", ["mape-ce", "mapt-ce"])
 def test_ce_with_a_prefix_has_many_hosts(name):
     plugin = make(name, rule_ipv6="2001:db8::/40", ea_len=4, ce_ipv4="192.0.2.48", ce_psid=0)
-    assert plugin.params.ipv4 == IPv4Network("192.0.2.48/28")
+    assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
     out = plugin.expect("forward", first_frames(plugin, "forward", 2000)).frames
     assert addresses(out, 30, 4) == {f"192.0.2.{n}" for n in range(48, 64)}
 

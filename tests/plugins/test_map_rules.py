@@ -14,7 +14,7 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets.headers import to_numbers
 from v6t.plugins import address_mappings
-from v6t.plugins.map_domains import owner, value_at
+from v6t.plugins.map_domains import value_at
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.mape_br import MapEParams
 from v6t.plugins.prefixes import address4, address6, network4, network6
@@ -42,7 +42,7 @@ def test_ce_encoded_and_decoded_is_the_same(drawn):
     assert prefix.subnet_of(rule.ipv6_prefix)
     assert prefix.prefixlen == rule.ipv6_prefix.prefixlen + rule.ea_len
     assert rule.shared == (rule.psid_len > 0)
-    assert rule.prefix_ce == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
+    assert rule.assigns_prefixes == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
 
 
 @settings(REPEATABLE, max_examples=200)
@@ -107,7 +107,7 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     assert not source.consistent[n:64].any() or (passed >= 64).all()
     # only the host's own bits, which a CE with an IPv4 prefix may choose, are free
     at = 111 if rule.iid_format == "rfc7597" else 103
-    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.prefix_ce else 0
+    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.assigns_prefixes else 0
     assert passed.tolist() == list(range(at - free + 1, at + 1))
     assert (source.ipv4[passed] != ipv4[0]).all()
 
@@ -284,9 +284,8 @@ def test_port_of_a_longer_rule_is_not_the_shorter_ones():
 
 
 def test_owner_of_a_port_without_ea_bits_is_its_ce():
-    domains = make("mape-br", **FIRST, domains=[SECOND]).params.all_domains
-    rules_ = [domain.rule for domain in domains]
-    assert [owner(rules_, SHARED_IPV4, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
+    table = RuleTable(make("mape-br", **FIRST, domains=[SECOND]).params.rules)
+    assert [table.find_ce(SHARED_IPV4, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
 
 
 def test_rules_of_the_intent_without_ea_bits_have_psid_and_format():

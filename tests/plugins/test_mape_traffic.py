@@ -9,7 +9,7 @@ from ipaddress import IPv6Network
 
 import numpy as np
 import pytest
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander, expand_set
 from v6t.profiles.exports import to_stl_json

@@ -6,9 +6,8 @@ from ipaddress import IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.maps import PrefixMap
-from v6t.audit.packet_device.nat import NatDevice, NatTable
+from v6t.audit.packet_device.nat import MappingDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.registry import make_driver
 from v6t.packets.direction import DIRECTIONS
@@ -75,24 +74,24 @@ INSIDE = PrefixMap(IPv6Network("2001:db8:46::/96"))
 """Addresses between both translators of a chain; frames outside the chain do not show them."""
 
 
-class Nat46Device(StatelessTranslatingDevice):
+class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
 
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        super().__init__(DeviceLinks.from_technology(plugin), "right", 1500, table)
-        self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
+        view = Nat((), (), p.pool, public=p.public.span)
+        super().__init__(plugin.dut_intent(), view, "right", 1500, table)
 
     def is_ipv4_destination(self, destination):
-        return destination in self.mappings.pool
+        return destination in self.pool
 
     def forward_ipv4(self, packet):
         for _, translated in super().forward_ipv4(packet):
-            yield from ((side, p) for side, p, _ in self.mappings.send_out(translated))
+            yield from ((side, p) for side, p, _ in self.send_out(translated))
 
     def forward_ipv6(self, packet):
-        for _, translated, _ in self.mappings.send_in(packet):
+        for _, translated, _ in self.send_in(packet):
             yield from super().forward_ipv6(translated)
 
 
@@ -100,13 +99,12 @@ class DualDevice(NatDevice):
     """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
 
     def __init__(self, plugin):
-        p, links = plugin.params, DeviceLinks(plugin.links)
+        p, intent = plugin.params, plugin.dut_intent()
         pool = tuple(p.public.first + n for n in range(p.public.count))
-        super().__init__(links, Nat((), (), pool, public=p.public.span))
+        super().__init__(intent, Nat((), (), pool, public=p.public.span))
         self.is_translating = p.variant in TRANSLATING
-        self.hop = StatelessTranslatingDevice(
-            links, "left", 1500, AddressTable(prefix=INSIDE.prefix)
-        )
+        table = AddressTable(prefix=INSIDE.prefix)
+        self.hop = StatelessTranslatingDevice(intent, "left", 1500, table)
 
     def decrement(self, packet):
         if not self.is_translating:
@@ -133,11 +131,11 @@ def test_connection_frames_equal_those_of_the_packet_level_device(case, links, s
     frames, out, learned = establish(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == CONNECTIONS
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == out
     back = responses(plugin, learned, size)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == forwarded_frames(device, "reverse", back)
 
@@ -171,7 +169,7 @@ def test_public_endpoint_outside_the_pool_is_dropped(case):
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # of IPv6: another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
-    reason = plugin.connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connected("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)
 
 
@@ -228,12 +226,12 @@ def test_nftables_rule_contains_clients_addresses_and_ports():
 
 @pytest.mark.parametrize("name", ["wkp", "well-known", str(WELL_KNOWN)])
 def test_nat64_prefix_by_its_name_is_the_well_known_one(name):
-    assert Nat64Params(prefix=name).servers == WELL_KNOWN
+    assert Nat64Params(prefix=name).server_prefix == WELL_KNOWN
 
 
 def test_nat64_defaults_have_bib_entries_and_sessions_of_rfc_6146():
     plugin = Nat64()
-    assert (plugin.endpoints, plugin.combinations) == (40_000, 4_000_000)
+    assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
     assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300
 
 

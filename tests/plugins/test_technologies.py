@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.base.strict_model import descriptions
-from v6t.core.cli.progress import Silent
+from v6t.base.strict_model import describe_fields
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.intent import families
 from v6t.intent.device import BackgroundVlan
@@ -24,7 +24,7 @@ from v6t.packets.direction import DIRECTIONS
 from v6t.packets.reference import NOT_OURS
 from v6t.plugins.base import JUMBO_SIZES, Link, Links
 from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, translated_pair
-from v6t.profiles.compiler.schedule import counts
+from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import FramePair, Kind, Role
 from v6t.tests.expect import expect_error
@@ -172,10 +172,10 @@ def links_with(mtu=1500, vlan=None):
 @pytest.mark.parametrize("name", STATELESS)
 def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     listed = load_plugin(name).rfc_frame_sizes
-    assert make(name).rfc_sizes() == listed
-    assert make(name, links_with(4082)).rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
+    assert make(name).list_rfc_sizes() == listed
+    assert make(name, links_with(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
     plugin = make(name, links_with(9216))
-    assert plugin.rfc_sizes() == (*listed, *JUMBO_SIZES)
+    assert plugin.list_rfc_sizes() == (*listed, *JUMBO_SIZES)
     for size in JUMBO_SIZES:
         sizes = plugin.frame_pair(size)
         assert (sizes.ipv6, sizes.ipv6 - sizes.ipv4) == (size, plugin.overhead)
@@ -188,7 +188,7 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
 
 @pytest.mark.parametrize("name", STATELESS)
 def test_size_of_tagged_frames_is_listed(name):
-    assert make(name, links_with(vlan=7)).rfc_sizes()[-1] == 1522
+    assert make(name, links_with(vlan=7)).list_rfc_sizes()[-1] == 1522
 
 
 def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):
@@ -270,7 +270,9 @@ def test_a26_proportion_of_foreground_is_exact(name, percent):
     for direction in DIRECTIONS:
         streams = compiled(plugin, direction, 128)
         shares = dict.fromkeys(("foreground", "background"), 0)
-        for stream, share in zip(streams, counts([s.weight for s in streams], 10**6), strict=True):
+        for stream, share in zip(
+            streams, count_frames([s.weight for s in streams], 10**6), strict=True
+        ):
             shares[stream.role.value] += share
             assert plugin.expect(direction, Expander(stream).frames(0, 50)).length.all()
         assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
@@ -348,7 +350,7 @@ def execute_with_negative_traffic(name, path, **tester_options):
         plugin=name, params={"negative_percent": "5"}, tester="sim", modes=["bidirectional"],
         tester_options=tester_options, procedure={"repetitions": 1, "resolution_fps": 50_000.0},
     )  # fmt: skip
-    return execute(bind(resolve(flags=flags)), path, Silent())
+    return execute(bind(resolve(flags=flags)), path, Listener())
 
 
 @pytest.mark.slow
@@ -419,7 +421,7 @@ def test_page_of_a_technology_has_its_parameters_and_defaults(name):
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
     fields = kind.params_model.model_fields
     assert set(rows) == set(fields)
-    for key, text in descriptions(kind.params_model).items():
+    for key, text in describe_fields(kind.params_model).items():
         default = fields[key].get_default(call_default_factory=True)
         if isinstance(default, (bool, int)):
             assert rows[key] == str(default).lower()
