@@ -7,17 +7,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from v6t.analysis.remarks import remarks
+from v6t.analysis.warnings import list_warnings
 from v6t.benchmarks.outages import reset_record
 from v6t.benchmarks.registry import presentations
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
-from v6t.procedures.stateful.connection_rate import (
-    ConnectionRateSpec,
-    measure_connection_rate,
-    search_connection_rate,
-)
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import (
     PhaseOneFailed,
     PhaseOneSettings,
@@ -105,10 +101,11 @@ def test_connection_rate_is_the_devices(limit):
 def test_no_share_of_connections_may_be_missing():
     """The tolerance of phase 2 has no meaning for connections (ST-06)."""
     spec = rate_spec(1_000_000, conditions=at(loss_tolerance=0.5))
-    found = search_connection_rate(spec, 1, stateful(insertion_cps=400_000.0))
+    (found,) = measure_connection_rate(spec, stateful(insertion_cps=400_000.0)).repetitions
     assert 399_000 <= found.rate_cps <= 400_000
     lossy = stateful(phase_one_loss=1, phase_one_loss_trials=10**6)
-    assert search_connection_rate(spec, 1, lossy).rate_cps == 0.0
+    (found,) = measure_connection_rate(spec, lossy).repetitions
+    assert found.rate_cps == 0.0
 
 
 def test_rate_of_a_device_far_below_the_resolution_is_found():
@@ -330,7 +327,7 @@ def test_connections_survive_a_reset_of_a_device_that_keeps_them(keeps, survived
     result, record, trials = resetting("reverse", reused, reset_keeps=keeps)
     assert [math.isfinite(t) for t in result.by_loss_s("reverse")] == survived
     assert record.state_survived == survived
-    assert f"survived {sum(survived)} of 3 resets" in " ".join(remarks([record], presentations()))
+    assert f"survived {sum(survived)} of 3 resets" in str(*list_warnings([record], presentations()))
     # what a reset took away cannot serve the next trial
     assert not any(t.connections.reuse for t in trials)
 
