@@ -13,31 +13,49 @@ def masked(value: int, length: int, width: int) -> int:
 
 
 @st.composite
-def rules(draw, *, shared: bool | None = None) -> MapRule:
-    """Any legal rule: all a, PSID lengths, EA lengths and prefix lengths."""
-    explicit = draw(st.booleans()) if shared is None else False
-    if explicit:
-        o, r, k = 0, 32, draw(st.integers(1, 16))
-        n = draw(st.integers(0, 64))
+def rules(draw, *, shared: bool = False, sendable: bool = False) -> MapRule:
+    """Draw any legal rule: all a, PSID lengths, EA lengths and prefix lengths.
+
+    Args:
+        shared: several CEs share an address.
+        sendable: its prefixes lie in 3ffe::/16 and 128.0.0.0/3, which devices forward.
+    """
+    fixed6, fixed4 = (16, 3) if sendable else (0, 0)
+    if not shared and draw(st.booleans()):
+        o, r, k = 0, 32, draw(st.integers(0 if sendable else 1, 16))
+        explicit = k
     else:
-        o = draw(st.integers(1 if shared else 0, 48))
-        least = 32 - o + 1 if shared else 0
+        o = draw(st.integers(1 if shared else 0, 45 if sendable else 48))
+        least = 32 - o + 1 if shared else fixed4
         r = draw(st.integers(max(0, least), min(32, 48 - o)))
-        n = draw(st.integers(0, 64 - o))
-        k = max(0, o - (32 - r))
+        k, explicit = max(0, o - (32 - r)), -1
+    n = draw(st.integers(fixed6, 64 - o))
     a = draw(st.integers(0, 16 - k if k else 16))
-    ipv6 = masked(draw(st.integers(0, (1 << 128) - 1)), n, 128)
-    ipv4 = masked(draw(st.integers(0, (1 << 32) - 1)), r, 32)
+    ipv6, ipv4 = draw(st.integers(0, (1 << 128) - 1)), draw(st.integers(0, (1 << 32) - 1))
+    if sendable:
+        ipv6, ipv4 = 0x3FFE << 112 | ipv6 >> 16, 0b100 << 29 | ipv4 >> 3
     form = draw(st.sampled_from(["rfc7597", "draft"]))
-    return MapRule(
-        IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, a, k if explicit else -1, form
-    )
+    networks = IPv6Network((masked(ipv6, n, 128), n)), IPv4Network((masked(ipv4, r, 32), r))
+    return MapRule(*networks, o, a, explicit, form)
 
 
 @st.composite
 def ces(draw):
-    """A rule, one of its CEs' EA value and PSID."""
+    """Draw a rule, and the EA value and PSID of one of its CEs."""
     rule = draw(rules())
     ea = draw(st.integers(0, rule.ce_count - 1))
     psid = rule.decode_ea(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
     return rule, ea, psid
+
+
+def rule_settings(rule: MapRule) -> dict[str, object]:
+    """Return the parameters of a rule."""
+    return {
+        "rule_ipv6": str(rule.ipv6_prefix),
+        "rule_ipv4": str(rule.ipv4_prefix),
+        "ea_len": rule.ea_len,
+        "psid_offset": rule.psid_offset,
+        "psid_len": None if rule.ea_len else rule.psid_len,
+        "iid_format": rule.iid_format,
+        "server_ipv4": "203.0.113.56",
+    }

@@ -1,9 +1,10 @@
-"""Plugins, their frames and the numbers in them."""
+"""Technologies by name, their frames, and the packet-level devices that judge them."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from functools import cache
+from importlib.metadata import entry_points
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
@@ -11,11 +12,16 @@ import numpy as np
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.device import PacketDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.core.config.plugins import load_plugin
+from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Links, Technology
-from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
+from v6t.packets.reference import Expected
+from v6t.packets.walker import locate_headers
+from v6t.plugins.base import Link, Links, Technology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
+from v6t.profiles.streams import Stream
 
 FIGURE_8 = {
     "rule_ipv6": "2001:db8:ce::/51",
@@ -24,6 +30,17 @@ FIGURE_8 = {
     "psid_offset": 0,
 }
 """The rule of the Mapperf paper."""
+BUILT_IN = tuple(
+    sorted(e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins."))
+)
+STATELESS = (
+    "clat", "ipv4-router", "ipv6-router", "lwaftr", "lwb4",
+    "mape-br", "mape-ce", "mapt-br", "mapt-ce", "siit",
+)  # fmt: skip
+"""Stateless technologies whose traffic has background; NPTv6 has IPv6 on both sides."""
+VARIANTS = tuple({"variant": v} for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t"))
+MAC = "02:00:00:00:01:02", "02:00:00:00:01:01", "02:00:00:00:02:02", "02:00:00:00:02:01"
+TAGGED = Links(Link(MAC[0], MAC[1], vlan=7), Link(MAC[2], MAC[3], mtu=2000))
 
 
 class MapeDrop(IntEnum):
@@ -43,54 +60,56 @@ class MapeDrop(IntEnum):
     UNMARKABLE = 11
 
 
-def packet_device(technology: Technology) -> PacketDevice:
-    """The packet-level device of a technology; the reference translation accepts private servers, too."""
-    device = build_device(technology)
-    if isinstance(device, TranslatingDevice):
-        device.checks_global = False
-    return device
+def make(name: str, links: Links | None = None, /, **params: Any) -> Any:
+    """Make a technology with these parameters."""
+    kind = load_plugin(name)
+    return kind(kind.params_model.model_validate(params), links)
 
 
-def relay(links: Links | None = None, **given: Any) -> MapEBorderRelay:
-    return MapEBorderRelay(MapEParams(**given), links)
+def relay(links: Links | None = None, **params: Any) -> Any:
+    """Make a MAP-E border relay."""
+    return make("mape-br", links, **params)
 
 
-def forwarded_frame(device: PacketDevice, direction: Direction, frame: bytes) -> bytes:
-    """The frame that a packet-level device sends on the other link; empty if there is none."""
-    side, out = ("left", "right") if direction == "forward" else ("right", "left")
-    sent = [octets for at, octets in device.receive(side, frame) if at == out]
-    return sent[0] if sent else b""
-
-
-@cache
-def lw_rows(count, pool="198.18.0.0", length=6, offset=6):
-    """The generated table, as the documentation describes it."""
-    rows = []
-    first, net = int(IPv4Address(pool)), int(IPv6Address("2001:db8:b400::"))
-    for number in range(count):
-        ipv4 = IPv4Address(first + number // 2**length)
-        psid = number % 2**length
-        b4 = IPv6Address((net >> 64) + number << 64 | int(ipv4) << 16 | psid)
-        rows.append((str(ipv4), psid, length, offset, str(b4), "2001:db8:6::1"))
-    return tuple(rows)
+def compiled(
+    plugin: Technology, direction: Direction, size: int | None = None, seed: int = 1
+) -> tuple[Stream, ...]:
+    """Compile the streams of one direction, by default of the usual frame size."""
+    sizes = plugin.frame_pair(size or plugin.default_frame_sizes[0])
+    return compile_traffic(plugin.traffic(direction, sizes, seed)).streams
 
 
 def stream_frames(
-    plugin: MapEBorderRelay,
+    plugin: Technology,
     direction: Direction,
     count: int,
     *,
-    size: int = 104,
+    size: int | None = None,
     seed: int = 1,
     first: int = 0,
 ) -> dict[str, np.ndarray]:
-    """``count`` frames of every class by its name."""
-    streams = compile_traffic(plugin.traffic(direction, plugin.frame_pair(size), seed))
-    return {s.name: Expander(s).frames(first, count) for s in streams.streams}
+    """Return ``count`` frames of every class by its name."""
+    streams = compiled(plugin, direction, size, seed)
+    return {s.name: Expander(s).frames(first, count) for s in streams}
+
+
+def first_frames(
+    plugin: Technology, direction: Direction, count: int, size: int | None = None
+) -> np.ndarray:
+    """Return the first frames of the first class."""
+    return Expander(compiled(plugin, direction, size)[0]).frames(0, count)
+
+
+def addresses(frames: np.ndarray, first: int, octets: int) -> set[str]:
+    """Return the distinct addresses that begin at an offset, as text."""
+    kind = IPv4Address if octets == 4 else IPv6Address
+    return {
+        str(kind(row.tobytes())) for row in np.unique(frames[:, first : first + octets], axis=0)
+    }
 
 
 def number(frames: np.ndarray, at: int, octets: int) -> np.ndarray:
-    """Big-endian numbers ``(n,)`` uint64 of up to 8 octets at an offset."""
+    """Read big-endian numbers ``(n,)`` uint64 of up to 8 octets at an offset."""
     total = np.zeros(len(frames), dtype=np.uint64)
     for column in range(at, at + octets):
         total = total << np.uint64(8) | frames[:, column].astype(np.uint64)
@@ -98,14 +117,80 @@ def number(frames: np.ndarray, at: int, octets: int) -> np.ndarray:
 
 
 def ports(frames: np.ndarray, direction: Direction, *, native: bool = False) -> tuple[Any, Any]:
-    """UDP source and destination ports of untagged frames."""
+    """Return UDP source and destination ports of untagged frames of a tunnel's relay."""
     at = 14 + (40 if native or direction == "forward" else 0) + (0 if native else 20)
     return number(frames, at, 2).astype(int), number(frames, at + 2, 2).astype(int)
 
 
 def deviation(observed: np.ndarray) -> float:
-    """Pearson's chi-square of equally likely cells, in standard deviations from its mean."""
+    """Return chi-square of equally likely cells, in standard deviations from its mean."""
     expected = observed.sum() / len(observed)
     chi2 = float(((observed - expected) ** 2 / expected).sum())
     freedom = len(observed) - 1
     return (chi2 - freedom) / (2 * freedom) ** 0.5
+
+
+def packet_device(technology: Technology) -> PacketDevice:
+    """Make the packet-level device; the reference translation accepts private servers, too."""
+    device = build_device(technology)
+    if isinstance(device, TranslatingDevice):
+        device.checks_global = False
+    return device
+
+
+def forwarded_frame(device: PacketDevice, direction: Direction, frame: bytes) -> bytes:
+    """Return the frame that a packet-level device sends on the other link, or nothing."""
+    side, out = ("left", "right") if direction == "forward" else ("right", "left")
+    sent = [octets for at, octets in device.receive(side, frame) if at == out]
+    return sent[0] if sent else b""
+
+
+def forwarded_frames(device: PacketDevice, direction: Direction, frames: np.ndarray) -> list[bytes]:
+    """Return what a packet-level device makes of each frame."""
+    return [forwarded_frame(device, direction, frame.tobytes()) for frame in frames]
+
+
+def emitted(answer: Expected) -> list[bytes]:
+    """Return the octets of each frame that leaves the reference device."""
+    rows = zip(answer.frames, answer.length, strict=True)
+    return [frame[:length].tobytes() for frame, length in rows]
+
+
+CONNECTIONS = 48
+
+
+def establish(plugin, device, size: int = 108) -> tuple[np.ndarray, list[bytes], np.ndarray]:
+    """Return the first frames of connections, what leaves the device, and the Responder's table."""
+    frames = first_frames(plugin, "forward", CONNECTIONS, size)
+    out = forwarded_frames(device, "forward", frames)
+    assert all(out)
+    row = slice(22, 58) if plugin.ip_versions[1] == 6 else slice(26, 38)
+    return frames, out, np.array([list(o[row]) for o in out], dtype=np.uint8)
+
+
+def responses(plugin, learned: np.ndarray, size: int = 108) -> np.ndarray:
+    """Return the Responder's frames in the connections that it learned."""
+    streams = compiled(plugin, "reverse", size)
+    (template,) = [s for s in streams if s.role is Role.FOREGROUND]
+    back = np.repeat(Expander(template).frames(0, 1), len(learned), axis=0)
+    half = 16 if plugin.ip_versions[1] == 6 else 4
+    swapped = np.roll(learned[:, :-4], half, axis=1), learned[:, -2:], learned[:, -4:-2]
+    start = 22 if half == 16 else 26
+    back[:, start : start + learned.shape[1]] = np.concatenate(swapped, axis=1)
+    if half == 4:
+        write_ipv4_checksum(back, 14)
+    locate_headers(back[0]).write_checksum(back)
+    return back
+
+
+@cache
+def lw_rows(count, pool="198.18.0.0", length=6, offset=6):
+    """Return the generated binding table as the documentation describes it."""
+    rows = []
+    first, net = int(IPv4Address(pool)), int(IPv6Address("2001:db8:b400::"))
+    for index in range(count):
+        ipv4 = IPv4Address(first + index // 2**length)
+        psid = index % 2**length
+        b4 = IPv6Address((net >> 64) + index << 64 | int(ipv4) << 16 | psid)
+        rows.append((str(ipv4), psid, length, offset, str(b4), "2001:db8:6::1"))
+    return tuple(rows)

@@ -1,33 +1,316 @@
-"""Addresses and ports that no test frame may have (RFC 1812 section 5.2.2, RFC 4291, RFC 6335)."""
+"""Addresses that no device forwards, and address plans of devices that cannot be (RFC 1812, RFC 4291)."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_interface, ip_network
+from dataclasses import replace
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
 
 import pytest
+from pydantic import ValidationError
+from v6t.base.errors import UsageError
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.technology import make_technology, params_of
+from v6t.intent.device import BackgroundVlan, Links
+from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
+
+from .support import BUILT_IN, VARIANTS
+
+CASES = {name: (name, {}) for name in BUILT_IN}
+CASES |= {"siit nat46": ("siit", {"orientation": "nat46"})}
+CASES |= {f"ipv4aas {given['variant']}": ("ipv4aas", given) for given in VARIANTS[1:]}
+SINGLE = (IPv4Address, IPv6Address)
+ON_LINK = (IPv4Interface, IPv6Interface)
+
+
+def make(case, links=None, **changed):
+    """Make a technology from texts, as the command line does."""
+    name, params = CASES.get(case, (case, {}))
+    kind = load_plugin(name)
+    given = params_of(kind, {**params, **{k: str(v) for k, v in changed.items()}})
+    return make_technology(kind, given, links or Links())
+
+
+def is_refused(case, links=None, **changed):
+    try:
+        make(case, links, **changed)
+    except UsageError:
+        return True
+    return False
+
+
+def is_unused(case, name, address):
+    """Return whether the intent does not depend on a parameter: nothing of it can be wrong."""
+    return make(case, **{name: address}).dut_intent() == make(case).dut_intent()
+
+
+def owners(intent):
+    """Yield the addresses on the outer links with their side and owner."""
+    for side in ("left", "right"):
+        given = getattr(intent, side)
+        yield from ((interface.ip, side, "device") for interface in given.addresses)
+        yield from ((address, side, "tester") for address in given.neighbors)
+
+
+def address_parameters(case, kinds):
+    """Return the parameters with addresses and their defaults."""
+    params = make(case).params
+    values = {name: getattr(params, name) for name in type(params).model_fields}
+    return {name: value for name, value in values.items() if isinstance(value, kinds)}
+
+
+SINGLES = [
+    (case, name)
+    for case in CASES
+    for name, value in address_parameters(case, SINGLE).items()
+    if not isinstance(value, ON_LINK)
+]
+
+
+@pytest.mark.parametrize(("case", "name"), SINGLES, ids=[" ".join(s) for s in SINGLES])
+def test_address_parameter_with_a_used_address_is_refused(case, name):
+    plugin = make(case)
+    own = getattr(plugin.params, name)
+    for address, side, owner in owners(plugin.dut_intent()):
+        if address.version != own.version or address == own:
+            continue
+        if owner == "device" and (
+            name == "b4_address"  # a tunnel may end at any address of the device
+            # many NATs translate to the address of their interface
+            or (name in ("pool_first", "public_ipv4") and side == "right")
+        ):
+            continue
+        if is_refused(case, **{name: address}) or is_unused(case, name, address):
+            continue
+        assert owner == "tester", address
+        # the tester itself may be a host behind its own link, and no other
+        changed = make(case, **{name: address}).dut_intent()
+        here, there = (changed.left, changed.right)[:: 1 if side == "left" else -1]
+        assert address in here.neighbors or ip_network(address) in here.routes
+        assert address not in [*(net.network_address for net in there.routes), *there.neighbors]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_interface_parameter_on_the_opposite_link_is_refused(case):
+    intent = make(case).dut_intent()
+    for name, own in address_parameters(case, ON_LINK).items():
+        for address, _, _ in owners(intent):
+            if address.version == own.version and address != own.ip:
+                wrong = f"{address}/{own.network.prefixlen}"
+                assert is_refused(case, **{name: wrong}) or is_unused(case, name, wrong), name
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "address",
+    ["240.0.0.1", "127.0.0.1", "169.254.0.1", "fe80::1", "ff02::1", "::1", "with a zone"],
+)
+def test_address_parameter_that_no_device_forwards_is_refused(case, address):
+    for name, value in address_parameters(case, SINGLE).items():
+        wrong = f"{ip_interface(value).ip}%eth0" if address == "with a zone" else address
+        version = 6 if ":" in wrong else 4
+        length = f"/{value.network.prefixlen}" if isinstance(value, ON_LINK) else ""
+        assert value.version != version or is_refused(case, **{name: wrong + length}), name
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if make(c).stateful])
+def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
+    params = make(case).params
+    name, given = CASES[case]
+    ports = {"initiator_ports": {"min": 1024, "max": 1151}, "responder_ports": {"min": 1, "max": 1}}
+    many = {"enumerate_ips": 3, "initiator_count": 4, "responder_count": 4, **ports}
+    counters = {n for n in type(params).model_fields if n.endswith("_count")}
+    assert counters == set(params.ranges.values())
+    for first, counter in params.ranges.items():
+        four = "4" in first or isinstance(getattr(params, first), IPv4Address)
+        ends = ["255.255.255.255", "223.255.255.255"] if four else [
+            "2001:db8::ffff:ffff", "2001:db8::ffff:ffff:ffff:ffff",
+            "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        ]  # fmt: skip
+        for end in ends:
+            with pytest.raises((UsageError, ValidationError)):
+                load_plugin(name).params_model(
+                    **{**given, **many, counter: 4, first: ip_address(end) - 2}
+                )
+
+
+@pytest.mark.parametrize(
+    ("plugin", "params", "parameter"),
+    [
+        ("ipv6-router", {"tester_left_ipv6": "2001:db8:9::1"}, "tester_left_ipv6"),
+        ("mape-br", {"tester_left_ipv6": "2001:db8:6::1"}, "tester_left_ipv6"),
+        ("mape-br", {"tester_left_ipv6": "2001:db8:6::"}, "tester_left_ipv6"),
+        ("siit", {"tester_ipv4": "192.168.19.1"}, "tester_ipv4"),
+        ("siit", {"tester_ipv4": "192.168.19.3"}, "tester_ipv4"),
+        ("nat44", {"initiator_ipv4": "192.168.18.1"}, "initiator_ipv4"),
+        ("nat44", {"initiator_ipv4": "192.168.19.2"}, "initiator_ipv4"),
+        ("nat44", {"initiator_ipv4": "198.19.0.2"}, "initiator_ipv4"),
+        ("nat44", {"pool_first": "198.18.0.2"}, "pool_first"),
+        ("nat44", {"pool_first": "192.168.18.1"}, "pool_first"),
+        ("nptv6", {"server": "2001:db8:1::9"}, "external"),
+        ("nptv6", {"external": "2001:2::/48"}, "dut_left_ipv6"),
+        ("nptv6", {"external": "fd01:203:405::/48"}, "external"),
+        ("mape-br", {"server_ipv4": "203.0.113.1"}, "server_ipv4"),
+        ("mape-br", {"dut_right_ipv4": "192.0.2.1/0"}, "rule_ipv4"),
+        ("mapt-br", {"rule_ipv6": "2001:db8::/40"}, "rule_ipv6"),
+        ("dslite-aftr", {"initiator_ipv4": "192.168.19.1"}, "initiator_ipv4"),
+        ("dslite-aftr", {"internal_ipv4": "192.168.20.0"}, "internal_ipv4"),
+        ("dslite-aftr", {"pool_first": "192.168.20.2"}, "pool_first"),
+        ("nat46", {"responder_ipv6": "2001:2:0:f002::7", "responder_ipv4": "198.19.0.7"}, "responder_ipv6"),
+        ("ipv4aas", {"variant": "map-e", "initiator_ipv4": "192.168.20.2"}, "initiator_ipv4"),
+        ("ipv4aas", {"ce_middle_ipv6": "2001:db8:6::1/64"}, "ce_middle_ipv6"),
+        ("ipv6-router", {"left_ipv6": "2001:2:0:f000::7"}, ""),
+        ("ipv4-router", {"dut_left_ipv4": "192.168.0.1/16"}, ""),
+        ("nat46", {"responder_ipv4": "192.168.18.1"}, ""),
+        ("nat64", {"prefix": "2001:2:0:f000::/64", "tester_left_ipv6": "2001:2:0:f009::2"}, ""),
+        ("siit", {"eam": "[{ipv4: 198.18.0.0/24, ipv6: '2001:2::/120'}, "
+                         "{ipv4: 198.19.0.0/24, ipv6: '2001:2:0:f000::/120'}]"}, ""),
+    ],
+)  # fmt: skip
+def test_impossible_address_plan_is_refused_with_its_parameter(plugin, params, parameter):
+    with pytest.raises(UsageError) as refusal:
+        make(plugin, **params)
+    assert refusal.value.hint
+    if parameter:
+        assert refusal.value.message.startswith(f"{parameter}: ")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "parameter", "text"),
+    [
+        ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:6::9"),  # in the link's network
+        ("lwaftr", "binding_table", "240.0.0.1 1 6 6 2001:db8:b400:1::1"),
+        ("lwaftr", "binding_table", "198.18.0.0 1 6 6 fe80::1"),
+        ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:b400:1::1 ff02::1"),
+        ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:b400:1::1%eth0"),
+        ("siit", "eam_file", "198.18.0.0/24 fe80::/120"),
+        ("siit", "eam_file", "240.0.0.0/24 2001:2::/120"),
+        ("siit", "eam_file", "198.18.0.0/24 2001:2::%e/120"),
+    ],
+)
+def test_table_with_an_address_that_no_device_forwards_is_refused(
+    tmp_path, plugin, parameter, text
+):
+    table, valid = tmp_path / "table", "198.18.0.0 2 6 6 2001:db8:b400:2::1\n"
+    table.write_text(f"{valid if plugin == 'lwaftr' else ''}{text}\n")
+    others = {} if plugin == "lwaftr" else {"eam": "[]"}
+    assert is_refused(plugin, **{parameter: table}, **others)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "params"),
+    [
+        ("mape-br", {"rule_ipv6": "ff00::/51"}),
+        ("mape-br", {"rule_ipv4": "126.0.0.0/7", "rule_ipv6": "2001:d00::/34", "ea_len": "30"}),
+        ("mapt-br", {"dmr": "fe80::/64"}),
+        ("lwaftr", {"b4_prefix": "fe80::/40"}),
+        ("lwaftr", {"ipv4_pool": "126.0.0.0/7"}),
+        ("siit", {"prefix": "ff00::/96"}),
+        ("siit", {"prefix": "2001:db8:64::/96", "ipv4_hosts": "{first: 223.255.255.255, last: 224.0.0.2}"}),
+        ("nptv6", {"external": "fe80::/48"}),
+        ("nat64", {"prefix": "fe80::/96"}),
+        ("clat", {"clat_ipv6": "fe80::/120"}),
+    ],
+)  # fmt: skip
+def test_prefix_or_range_with_addresses_that_no_device_forwards_is_refused(plugin, params):
+    kind = load_plugin(plugin)
+    with pytest.raises(UsageError):
+        params_of(kind, {}, params)
+
+
+@pytest.mark.parametrize(
+    ("device", "tester"),
+    [
+        ("2001:db8:a::1/64", "2001:db8:b::2"),
+        ("2001:db8:a::1/64", "2001:db8:a::1"),
+        ("2001:2:0:f000::9/64", "2001:2:0:f000::8"),
+        ("2001:2:0:f001::9/64", "2001:2:0:f001::8"),
+    ],
+)
+def test_background_vlan_with_impossible_addresses_is_refused(device, tester):
+    wrong = replace(BACKGROUND.left, background=BackgroundVlan(8, device, tester))
+    assert is_refused("ipv6-router", replace(BACKGROUND, left=wrong))
+
+
+BACKGROUND = Links(*(
+    replace(getattr(Links(), side), vlan=7, background=BackgroundVlan.with_default_addresses(side, 8))
+    for side in ("left", "right")
+))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("plugin", "links", "given"),
+    [
+        ("ipv6-router", BACKGROUND, {}),
+        ("nat44", None, {"responder_ipv4": "192.168.19.2"}),  # the tester is the host
+        ("nat44", None, {"pool_first": "192.168.19.1"}),  # the device's right address is public
+    ],
+)
+def test_possible_address_plan_is_accepted(plugin, links, given):
+    make(plugin, links, **given)
+
+
+def test_default_route_is_accepted():
+    intent = make("ipv6-router").dut_intent()
+    routes = {**intent.left.routes, "::/0": "2001:2:0:f000::2"}
+    check_addresses(replace(intent, left=replace(intent.left, routes=routes)))
+
+
+@pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
+class TestTunnelAddress:
+    FAR = "2404:9200:225:100::64"
+
+    def addresses(self, plugin, **params):
+        return [str(a) for a in make(plugin, **params).dut_intent().left.addresses]
+
+    def test_default_is_the_link_address(self, plugin):
+        assert self.addresses(plugin) == ["2001:db8:6::1/64"]
+
+    def test_outside_the_link_is_a_host_address(self, plugin):
+        given = {"br_address": self.FAR}
+        assert self.addresses(plugin, **given) == ["2001:db8:6::1/64", f"{self.FAR}/128"]
+        configuration = make(plugin, **given).dut_intent().configuration
+        assert str(configuration.br_address) == self.FAR
+
+    def test_with_the_tester_in_its_network_is_the_link_address(self, plugin):
+        given = {"br_address": "2001:db8:9::64", "tester_left_ipv6": "2001:db8:9::2"}
+        assert self.addresses(plugin, **given) == ["2001:db8:9::64/64"]
+
+    def test_beside_a_given_link_address_is_a_host_address(self, plugin):
+        given = {"br_address": "2001:db8:6::64", "dut_left_ipv6": "2001:db8:6::1/64"}
+        assert self.addresses(plugin, **given) == ["2001:db8:6::1/64", "2001:db8:6::64/128"]
+
+    def test_of_the_tester_is_refused(self, plugin):
+        assert is_refused(plugin, br_address="2001:db8:6::2", dut_left_ipv6="2001:db8:6::1/64")
+
+    def test_within_a_customers_network_is_refused(self, plugin):
+        inside = {"mape-br": "2001:db8:ce::9", "lwaftr": "2001:db8:b400::9"}[plugin]
+        assert is_refused(plugin, br_address=inside)
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        ip_address("224.0.0.5"),
-        ip_address("255.255.255.255"),
-        ip_address("127.0.0.1"),
-        ip_address("0.0.0.0"),  # noqa: S104
+        *(ip_address(a) for a in (
+            "224.0.0.5", "255.255.255.255", "127.0.0.1", "0.0.0.0", "240.0.0.1",  # noqa: S104
+            "::", "::1", "ff02::1", "fe80::1",
+        )),
         ip_interface("239.1.1.1/24"),
         ip_network("239.1.1.0/24"),
-        ip_address("::"),
-        ip_address("::1"),
-        ip_address("ff02::1"),
-        ip_address("240.0.0.1"),
         ip_network("240.0.0.0/5"),
-        ip_address("fe80::1"),
     ],
-)
-def test_what_no_device_forwards(value):
+)  # fmt: skip
+def test_value_that_no_device_forwards_is_refused(value):
     with expect_error("not-forwarded"):
         refuse_unforwarded(value)
 
@@ -36,30 +319,27 @@ def test_what_no_device_forwards(value):
     "value",
     [
         *(ip_address(a) for a in ("198.18.0.2", "100.64.0.1", "2001:db8::1")),
-        *(
-            ip_network(n)
-            for n in ("192.0.2.0/24", "64.0.0.0/2", "0.0.0.0/0", "64:ff9b::/96", "::/3")
-        ),
+        *(ip_network(n) for n in (
+            "192.0.2.0/24", "64.0.0.0/2", "0.0.0.0/0", "64:ff9b::/96", "::/3",
+        )),
         *("255.255.255.255", None, 7, ["127.0.0.1"]),
     ],
-)
-def test_what_is_let_through(value):
+)  # fmt: skip
+def test_value_that_devices_forward_is_accepted(value):
     refuse_unforwarded(value)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "given", "says"),
+    ("plugin", "given", "code"),
     [
-        ("mape-br", "rule_ipv4=239.1.1.0/24", "multicast"),
-        ("mape-br", "rule_ipv4=127.0.0.0/24", "loopback"),
-        ("mape-br", "server_ipv4=255.255.255.255", "broadcast"),
-        ("lwaftr", "ipv4_pool=224.0.0.0/15", "multicast"),
-        ("ipv4-router", "left_ipv4=224.0.0.5", "multicast"),
-        ("nat44", "responder_ports.min=0", "at least 1"),
-        ("siit", "fw_dport={policy: random, min: 0, max: 100}", "at least 1"),
+        ("mape-br", "rule_ipv4=239.1.1.0/24", "not-forwarded"),
+        ("mape-br", "server_ipv4=255.255.255.255", "not-forwarded"),
+        ("lwaftr", "ipv4_pool=224.0.0.0/15", "not-forwarded"),
+        ("ipv4-router", "left_ipv4=224.0.0.5", "not-forwarded"),
+        ("nat44", "responder_ports.min=0", "out-of-range"),
+        ("siit", "fw_dport={policy: random, min: 0, max: 100}", "out-of-range"),
     ],
 )
-def test_they_are_refused_with_their_parameter(plugin, given, says):
+def test_command_with_an_address_or_port_that_no_frame_has_is_refused(plugin, given, code):
     done = v6t("compile", "--plugin", plugin, "--set", given, "--count", "8")
-    told = expect_refusal(done)
-    assert says in told
+    expect_refusal(done, code)

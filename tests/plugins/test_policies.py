@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,13 +12,10 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.walker import locate_headers
 from v6t.plugins.ports import Policy
-from v6t.plugins.siit import Siit
-from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream
 from v6t.tests.expect import expect_error
 
-from .support import number
+from .support import compiled, make, number
 
 COUNT = 100
 POLICIES = get_args(Policy)
@@ -48,23 +45,23 @@ WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
 FIXED_HOSTS = {"nptv6": {"hosts": {"policy": "fixed"}}}
 
 
-def _has_policy(annotation: Any) -> bool:
+def has_policy(annotation):
     if annotation == Policy:
         return True
     is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
     return is_model and "policy" in annotation.model_fields
 
 
-def _parameters() -> list[tuple[str, str]]:
+def parameters():
     return [
         (name, field)
         for name in names()
         for field, info in load_plugin(name).params_model.model_fields.items()
-        if _has_policy(info.annotation)
+        if has_policy(info.annotation)
     ]
 
 
-def _with_policy(technology: str, field: str, policy: str) -> dict[str, Any]:
+def with_policy(technology, field, policy):
     plugin = load_plugin(technology)
     scalar = plugin.params_model.model_fields[field].annotation == Policy
     given = dict(ONE_CUSTOMER.get(technology, {}))
@@ -72,14 +69,12 @@ def _with_policy(technology: str, field: str, policy: str) -> dict[str, Any]:
         given |= FIXED_HOSTS.get(technology, {})
     if field.startswith("bg_"):
         given |= {"n": 2, "m": 1}
-    if field == "ipv6_hosts" and technology == "clat":
-        return given | {field: {"policy": policy, **ENOUGH["ipv4_hosts"]}}
-    if field == "ipv4_hosts" and technology == "clat":
-        return given | {field: {"policy": policy, **ENOUGH["ipv6_hosts"]}}
-    return given | {field: policy if scalar else {"policy": policy, **ENOUGH.get(field, {})}}
+    opposite = {"ipv6_hosts": "ipv4_hosts", "ipv4_hosts": "ipv6_hosts"}
+    enough = ENOUGH.get(opposite.get(field, field) if technology == "clat" else field, {})
+    return given | {field: policy if scalar else {"policy": policy, **enough}}
 
 
-def _values(stream: Stream, place: str) -> list[int]:
+def values_of(stream, place):
     """Return one field of the first frames as numbers."""
     frames = Expander(stream).frames(0, COUNT)
     layout = locate_headers(frames[0])
@@ -87,15 +82,14 @@ def _values(stream: Stream, place: str) -> list[int]:
         assert layout.transport == "UDP"
         return number(frames, layout.start + 2 * (place == "dport"), 2).astype(int).tolist()
     if place == "inner dst":
-        at = layout.start - 4
-        return number(frames, at, 4).astype(int).tolist()
+        return number(frames, layout.start - 4, 4).astype(int).tolist()
     version, start = layout.networks[0]
     first, octets = (8, 16) if version == 6 else (12, 4)
     at = start + first + octets * (place == "dst")
     return [int.from_bytes(row.tobytes(), "big") for row in frames[:, at : at + octets]]
 
 
-def _assert_shows(values: list[int], policy: str) -> None:
+def assert_order(values, policy):
     steps = np.sign([int(b > a) - int(b < a) for a, b in pairwise(values)])
     up, down = int((steps > 0).sum()), int((steps < 0).sum())
     if policy == "fixed":
@@ -109,64 +103,58 @@ def _assert_shows(values: list[int], policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("technology", "field"), _parameters())
+@pytest.mark.parametrize(("technology", "field"), parameters())
 def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field, policy):
-    cls = load_plugin(technology)
     try:
-        params = cls.params_model.model_validate(_with_policy(technology, field, policy))
-    except UsageError:
-        assert technology in WITHOUT_BACKGROUND
+        plugin = make(technology, **with_policy(technology, field, policy))
+    except UsageError as exc:
+        assert (exc.code, technology in WITHOUT_BACKGROUND) == ("no-background", True)
         return
-    plugin = cls(params)
     role = "bg" if field.startswith("bg_") else "fg"
     seen = 0
     for direction, place in PLACES[field]:
-        if cls.stateful and direction == "reverse":
+        if plugin.stateful and direction == "reverse":
             continue  # the Responder answers what it has received
-        sizes = plugin.frame_pair(plugin.rfc_frame_sizes[1])
-        streams = compile_traffic(plugin.traffic(direction, sizes)).streams
-        for stream in streams:
+        for stream in compiled(plugin, direction, plugin.rfc_frame_sizes[1]):
             if stream.name.startswith(role):
-                _assert_shows(_values(stream, place), policy)
+                assert_order(values_of(stream, place), policy)
                 seen += 1
     assert seen
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policy_of_hosts_in_several_mappings_orders_the_addresses(policy):
-    params = {
-        "eam": [
+    plugin = make(
+        "siit",
+        eam=[
             {"ipv4": "198.18.0.0/26", "ipv6": "2001:2::/122"},
             {"ipv4": "198.18.0.64/26", "ipv6": "2001:2::40/122"},
             {"ipv4": "198.18.0.128/25", "ipv6": "2001:2::80/121"},
             {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
         ],
-        "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy},
-    }
-    plugin = Siit(Siit.params_model.model_validate(params))
+        ipv6_hosts={"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy},
+    )
     for direction, place in PLACES["ipv6_hosts"]:
-        (stream,) = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
-        _assert_shows(_values(stream, place), policy)
+        (stream,) = compiled(plugin, direction)
+        assert_order(values_of(stream, place), policy)
 
 
 ORDERS = {1: "inc", 2: "dec", 3: "random"}
 
 
-def _enumerating() -> list[str]:
+def enumerating():
     return [n for n in names() if "enumerate_ports" in load_plugin(n).params_model.model_fields]
 
 
-def _forward_tuples(technology: str, params: dict[str, Any], places: tuple[str, str]) -> list[int]:
-    cls = load_plugin(technology)
-    plugin = cls(cls.params_model.model_validate(params))
-    sizes = plugin.frame_pair(plugin.rfc_frame_sizes[1])
-    (stream,) = compile_traffic(plugin.traffic("forward", sizes)).streams
-    slow, fast = (_values(stream, place) for place in places)
+def forward_tuples(technology, params, places):
+    plugin = make(technology, **params)
+    (stream,) = compiled(plugin, "forward", plugin.rfc_frame_sizes[1])
+    slow, fast = (values_of(stream, place) for place in places)
     return [a << 128 | b for a, b in zip(slow, fast, strict=True)]
 
 
 @pytest.mark.parametrize("mode", ORDERS)
-@pytest.mark.parametrize("technology", _enumerating())
+@pytest.mark.parametrize("technology", enumerating())
 def test_enumeration_of_ports_orders_the_ports_in_the_frames(technology, mode):
     params = {
         "enumerate_ports": mode,
@@ -176,13 +164,13 @@ def test_enumeration_of_ports_orders_the_ports_in_the_frames(technology, mode):
         "initiator_ports": {"min": 4096, "max": 4127},
         "responder_ports": {"min": 1, "max": 100},
     }
-    values = _forward_tuples(technology, params, ("dport", "sport"))
-    _assert_shows(values, ORDERS[mode])
+    values = forward_tuples(technology, params, ("dport", "sport"))
+    assert_order(values, ORDERS[mode])
     assert len(set(values)) == COUNT
 
 
 @pytest.mark.parametrize("mode", ORDERS)
-@pytest.mark.parametrize("technology", _enumerating())
+@pytest.mark.parametrize("technology", enumerating())
 def test_enumeration_of_addresses_orders_the_addresses_in_the_frames(technology, mode):
     fields = load_plugin(technology).params_model.model_fields
     params = {"enumerate_ports": 0, "enumerate_ips": mode, "initiator_count": 32}
@@ -190,15 +178,15 @@ def test_enumeration_of_addresses_orders_the_addresses_in_the_frames(technology,
     params |= {name: value for name, value in aligned.items() if name in fields}
     params |= {"responder_count": 4}
     places = ("inner dst" if technology == "dslite-aftr" else "dst", "src")
-    values = _forward_tuples(technology, params, places)
-    _assert_shows(values, ORDERS[mode])
+    values = forward_tuples(technology, params, places)
+    assert_order(values, ORDERS[mode])
     assert len(set(values)) == COUNT
 
 
 def test_enumeration_upwards_of_unaligned_addresses_is_refused_with_the_address():
     params = {"enumerate_ports": 0, "enumerate_ips": 1, "initiator_count": 3, "responder_count": 2}
     with expect_error("beyond-trex", mentions="198.18.0.2") as refusal:
-        _forward_tuples("nat44", params, ("dst", "src"))
+        forward_tuples("nat44", params, ("dst", "src"))
     assert "3323068418" not in refusal.value.message
 
 

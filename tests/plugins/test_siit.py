@@ -1,4 +1,4 @@
-"""Address tables and header translation over their whole range, against scalar arithmetic."""
+"""SIIT and CLAT: address tables and header translation against scalar arithmetic, hosts and their ranges."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import random
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit.packet_device.maps import PrefixMap, TableMap
+from v6t.core.cli.map_calculator import calc_eam
 from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
+from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052, read_pairs
 from v6t.plugins.audit_views import AddressTable
 from v6t.plugins.prefixes import LongestMatch
-from v6t.plugins.siit import Siit
+from v6t.plugins.siit import SiitParams
 from v6t.plugins.translation import (
     MappingsArray,
     Rfc6052Array,
@@ -25,6 +27,10 @@ from v6t.plugins.translation import (
     is_plain_ipv6,
     six_to_four,
 )
+from v6t.tests.expect import expect_error
+from v6t.tests.packets.oracle import verify
+
+from .support import addresses, first_frames, make
 
 FAST = settings(max_examples=80, deadline=None)
 IPV4 = st.integers(0, 2**32 - 1).map(IPv4Address)
@@ -54,13 +60,12 @@ def eams(draw):
 
 @FAST
 @given(prefixes6052(), st.lists(IPV4, min_size=1, max_size=20))
-def test_rfc6052_there_and_back(prefix, addresses):
+def test_rfc6052_address_translated_back_is_the_same(prefix, addresses):
     array = Rfc6052Array(prefix)
     ipv6, ok = array.to_ipv6(octets(addresses))
     assert ok.all()
     assert ipv6.tobytes() == b"".join(address_mappings.embed(prefix, a).packed for a in addresses)
-    shown = [IPv6Address(row.tobytes()) for row in ipv6]
-    assert shown == [PrefixMap(prefix).to_ipv6(a) for a in addresses]
+    assert ipv6.tobytes() == octets([PrefixMap(prefix).to_ipv6(a) for a in addresses]).tobytes()
     back, ok = array.to_ipv4(ipv6)
     assert ok.all()
     assert back.tobytes() == octets(addresses).tobytes()
@@ -68,12 +73,11 @@ def test_rfc6052_there_and_back(prefix, addresses):
     if prefix.prefixlen < 96:
         noisy[:, 15] ^= 0x5A
     assert array.to_ipv4(noisy)[0].tobytes() == back.tobytes()
-    assert [PrefixMap(prefix).to_ipv4(s) for s in shown] == addresses
 
 
 @FAST
 @given(eams(), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20))
-def test_eam_there_and_back(eam, numbers):
+def test_eam_address_translated_back_is_the_same(eam, numbers):
     """Encode then decode is the identity for every legal pair of lengths."""
     base, mask = int(eam.ipv4.network_address), int(eam.ipv4.hostmask)
     addresses = [IPv4Address(base | n & mask) for n in numbers]
@@ -91,27 +95,27 @@ def test_eam_there_and_back(eam, numbers):
 
 @FAST
 @given(st.lists(eams(), min_size=1, max_size=12), st.none() | prefixes6052(), st.data())
-def test_tables_choose_the_longest_prefix(entries, prefix, data):
+def test_table_uses_the_longest_prefix(entries, prefix, data):
     entries = list({e.ipv4: e for e in {e.ipv6: e for e in entries}.values()}.values())
-    mappings = Mappings(tuple(entries), prefix and Rfc6052(prefix))
+    table = Mappings(tuple(entries), prefix and Rfc6052(prefix))
     by_hand = TableMap(AddressTable(tuple((e.ipv4, e.ipv6) for e in entries), prefix))
     near4 = [e.ipv4.network_address for e in entries]
     near6 = [e.ipv6.network_address for e in entries]
     four = data.draw(st.lists(IPV4 | st.sampled_from(near4), min_size=1, max_size=9))
     six = data.draw(st.lists(IPV6 | st.sampled_from(near6), min_size=1, max_size=9))
-    array = MappingsArray(mappings)
-    for way, addresses in (("to_ipv6", four), ("to_ipv4", six)):
-        out, ok = getattr(array, way)(octets(addresses))
-        for row, address in enumerate(addresses):
-            wanted = getattr(by_hand, way)(address)
-            scalar = getattr(mappings, way)(address)
+    array = MappingsArray(table)
+    for name, chosen in (("to_ipv6", four), ("to_ipv4", six)):
+        out, ok = getattr(array, name)(octets(chosen))
+        for row, address in enumerate(chosen):
+            wanted = getattr(by_hand, name)(address)
+            scalar = getattr(table, name)(address)
             assert scalar == wanted
             assert bool(ok[row]) == (wanted is not None)
             if wanted is not None:
                 assert out[row].tobytes() == scalar.packed
 
 
-def test_a_large_table_is_searched_whole():
+def test_large_table_finds_every_mapping():
     chance = random.Random(7757)
     numbers = chance.sample(range(2**32), 20_000)
     table = tuple(
@@ -132,7 +136,7 @@ def test_a_large_table_is_searched_whole():
     assert not array.to_ipv6(absent)[1].any()
 
 
-def test_addresses_that_end_with_zeros_match():
+def test_address_that_ends_with_zeros_matches():
     found = LongestMatch([IPv6Network("2001:db8::/128"), IPv6Network("::/128")])
     wanted = [IPv6Address("::"), IPv6Address("2001:db8::"), IPv6Address("2001:db8::1")]
     assert found.find(octets(wanted)).tolist() == [1, 0, -1]
@@ -156,7 +160,7 @@ def packets(draw):
 
 @FAST
 @given(packets(), prefixes6052())
-def test_translation_there_and_back_is_exact(ipv4, prefix):
+def test_packet_translated_back_is_the_same(ipv4, prefix):
     array = Rfc6052Array(prefix)
     assert is_plain_ipv4(ipv4).all()
     out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
@@ -180,7 +184,7 @@ def test_translation_there_and_back_is_exact(ipv4, prefix):
 
 @FAST
 @given(packets(), st.integers(1, 65535))
-def test_a_wrong_checksum_stays_wrong(ipv4, error):
+def test_wrong_checksum_stays_wrong(ipv4, error):
     """RFC 7915: checksums are updated, so a damaged packet does not become a good one."""
     ipv4 = ipv4.copy()
     array = Rfc6052Array(IPv6Network("2001:db8::/96"))
@@ -195,30 +199,196 @@ def test_a_wrong_checksum_stays_wrong(ipv4, error):
         assert IPv6(bytes(again))[UDP].chksum != told
 
 
-def frame(plugin, direction, packet):
-    link = plugin.links.left if direction == "forward" else plugin.links.right
-    head = bytes.fromhex((link.dut_mac + link.tester_mac).replace(":", ""))
-    kind = b"\x08\x00" if packet[0] >> 4 == 4 else b"\x86\xdd"
-    return np.frombuffer(head + kind + packet, np.uint8)[None, :]
+FOUR = {"src": "198.19.0.2", "dst": "198.18.0.2"}
 
 
-def test_reference_drops_what_it_cannot_translate():
-    plugin = Siit()
-    four = "198.19.0.2", "198.18.0.2"
-    other = bytes(IP(src=four[0], dst=four[1], proto=253) / Raw(b"payload"))
-    late = bytes(IP(src=four[0], dst=four[1], ttl=1) / UDP() / Raw(b"x" * 20))
-    big = bytes(IP(src=four[0], dst=four[1], flags="DF") / UDP() / Raw(b"x" * 1460))
-    cut = bytes(IP(src=four[0], dst=four[1]) / UDP() / Raw(b"x" * 1300))
-    odd = bytes(IP(src="192.0.2.1", dst=four[1], proto=253) / Raw(b"payload"))
-    empty = bytes(IP(src=four[0], dst=four[1]) / UDP(chksum=0) / Raw(b"x" * 20))
-    for packet, why in (
-        (late, "TTL or hop limit exhausted"),
-        (big, "too big, and not to be fragmented"),
-        (cut, "leaves as fragments"),
-        (odd, "no mapping for an address"),
-        (empty, "not a whole UDP datagram with a checksum"),
-        (other, "not a whole UDP datagram with a checksum"),
-    ):
-        answer = plugin.expect("reverse", frame(plugin, "reverse", packet))
-        assert plugin.drops.describe(answer.reason[0]) == why
-        assert answer.length[0] == 0
+@pytest.mark.parametrize(
+    ("packet", "reason"),
+    [
+        (IP(**FOUR, ttl=1) / UDP() / Raw(b"x" * 20), "TTL or hop limit exhausted"),
+        (IP(**FOUR, flags="DF") / UDP() / Raw(b"x" * 1460), "too big, and not to be fragmented"),
+        (IP(**FOUR) / UDP() / Raw(b"x" * 1300), "leaves as fragments"),
+        (IP(src="192.0.2.1", dst=FOUR["dst"], proto=253) / Raw(b"payload"),
+         "no mapping for an address"),
+        (IP(**FOUR) / UDP(chksum=0) / Raw(b"x" * 20),
+         "not a whole UDP datagram with a checksum"),
+        (IP(**FOUR, proto=253) / Raw(b"payload"), "not a whole UDP datagram with a checksum"),
+    ],
+)  # fmt: skip
+def test_packet_that_is_not_translated_is_dropped_for_its_reason(packet, reason):
+    plugin = make("siit")
+    head = plugin.links.right.dut_mac + plugin.links.right.tester_mac + "0800"
+    frame = np.frombuffer(bytes.fromhex(head.replace(":", "")) + bytes(packet), np.uint8)[None, :]
+    answer = plugin.expect("reverse", frame)
+    assert plugin.drops.describe(answer.reason[0]) == reason
+    assert answer.length[0] == 0
+
+
+# hosts
+
+
+def hosts(plugin, direction, first, octets_):
+    """Return the distinct addresses among 5000 frames."""
+    frames = first_frames(plugin, direction, 5000)
+    assert verify(frames).all()
+    return addresses(frames, first, octets_)
+
+
+def test_every_host_of_a_range_is_met():
+    plugin = make(
+        "siit",
+        ipv6_hosts={"first": "198.18.0.2", "last": "198.18.0.101"},
+        ipv4_hosts={"first": "198.19.0.250", "last": "198.19.0.255", "policy": "inc"},
+    )
+    right = range(250, 256)
+    assert hosts(plugin, "forward", 22, 16) == {f"2001:2::{n:x}" for n in range(2, 102)}
+    assert hosts(plugin, "forward", 38, 16) == {f"2001:2:0:1000::{n:x}" for n in right}
+    assert hosts(plugin, "reverse", 26, 4) == {f"198.19.0.{n}" for n in right}
+    intent = plugin.dut_intent()
+    assert "2001:2::/121" in map(str, intent.left.routes)
+    assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
+
+
+@pytest.mark.parametrize("length", address_mappings.PREFIX_LENGTHS)
+def test_every_host_behind_a_prefix_is_met(length):
+    prefix = IPv6Network((0x20010DB8 << 96, length))
+    plugin = make(
+        "siit", eam=(), prefix=str(prefix), bg_ipv4_side="2001:2:0:8000::2",
+        ipv6_hosts={"first": "10.0.255.200", "last": "10.1.0.43"},
+    )  # fmt: skip
+    first = IPv4Address("10.0.255.200")
+    wanted = {str(PrefixMap(prefix).to_ipv6(first + n)) for n in range(100)}
+    assert hosts(plugin, "forward", 22, 16) == wanted
+
+
+RIGHT = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}
+SHADOWED = [
+    {"ipv4": "10.0.0.0/29", "ipv6": "2001:db8::/125"},
+    {"ipv4": "192.0.2.9/32", "ipv6": "2001:db8::2/128"},
+    RIGHT,
+]
+"""The IPv6 address of 10.0.0.2 falls under a longer prefix, which is another host's."""
+
+
+def test_host_that_is_not_mapped_back_is_left_out_on_request():
+    chosen = {"first": "10.0.0.0", "last": "10.0.0.3"}
+    with expect_error("not-enough-addresses", mentions="10.0.0.2"):
+        make("siit", eam=SHADOWED, ipv6_hosts=chosen)
+    plugin = make("siit", eam=SHADOWED, ipv6_hosts={**chosen, "only_mapped": True})
+    assert hosts(plugin, "reverse", 30, 4) == {"10.0.0.0", "10.0.0.1", "10.0.0.3"}
+    plugin = make("siit", eam=SHADOWED, ipv6_hosts={"first": "10.0.0.4", "last": "10.0.0.7"})
+    assert len(hosts(plugin, "forward", 22, 16)) == 4
+
+
+@pytest.mark.parametrize("policy", ["random", "inc", "dec"])
+def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
+    table = tmp_path / "eam.txt"
+    lines = [f"10.0.{n}.0/28 2001:db8:{n:x}::/124" for n in range(40)]
+    table.write_text("\n".join(["# forty", *lines, "2001:2:0:1000::/120, 198.19.0.0/24\n"]))
+    assert len(read_pairs(table)) == 41
+    chosen = {"first": "10.0.3.8", "last": "10.0.8.255", "policy": policy, "only_mapped": True}
+    plugin = make("siit", eam=(), eam_file=str(table), ipv6_hosts=chosen)
+    wanted = {IPv6Address(f"2001:db8:3::{n:x}") for n in range(8, 16)}
+    wanted |= {IPv6Address(f"2001:db8:{net:x}::{n:x}") for net in range(4, 9) for n in range(16)}
+    assert hosts(plugin, "forward", 22, 16) == set(map(str, wanted))
+
+
+def mappings(*pairs):
+    return [{"ipv4": four, "ipv6": six} for four, six in pairs]
+
+
+REFUSED = {
+    "host bits": ({"eam": mappings(("198.18.0.2/24", "2001:2::/120"))}, "not-a-prefix"),
+    "no table": ({"eam": []}, "nothing-to-translate"),
+    "prefix length": ({"prefix": "64:ff9b::/97"}, "not-a-prefix"),
+    "unmapped host": ({"ipv6_hosts": {"first": "192.0.2.1"}}, "not-enough-addresses"),
+    "overlap": ({"ipv6_hosts": {"first": "198.19.0.0", "last": "198.19.0.9"}}, "address-conflict"),
+    "order": ({"ipv4_hosts": {"first": "198.19.0.9", "last": "198.19.0.2"}}, "conflict"),
+    "background": ({"bg_ipv4_side": "2001:2::77"}, "address-conflict"),
+    "missing file": ({"eam_file": "/nowhere/at/all"}, "file-not-found"),
+    "range longer than its mapping": (
+        {"eam": mappings(("198.18.0.0/24", "2001:db8:1::/96"), ("198.19.0.0/23", "2001:db8:2::/70")),
+         "ipv4_hosts": {"first": "198.19.0.1", "last": "198.19.3.254"}}, "not-enough-addresses"),
+    "large range": (
+        {"eam": [*mappings(("10.0.0.0/9", "2001:db8::/64"), ("10.128.0.0/9", "2001:db9::/64")), RIGHT],
+         "ipv6_hosts": {"first": "10.0.0.0", "last": "10.255.255.255"}}, "not-enough-addresses"),
+    "long list": (
+        {"eam": [*mappings(("10.0.0.0/16", "2001:db8::/64"), ("10.1.0.0/16", "2001:db9::/64")), RIGHT],
+         "ipv6_hosts": {"first": "10.0.0.0", "last": "10.1.255.255"}}, "not-enough-addresses"),
+    "not back": (
+        {"eam": mappings(("0.0.0.0/0", "2001:db8:ff00::/40"),
+                         ("192.0.2.9/32", "2001:db8:ffc6:3364:4000::/128")),
+         "ipv6_hosts": {"first": "198.51.100.64"}}, "not-enough-addresses"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_impossible_siit_parameters_are_refused(case):
+    given_, code = REFUSED[case]
+    with expect_error(code):
+        SiitParams.model_validate(given_)
+
+
+@pytest.mark.parametrize(
+    ("given_", "code"),
+    [
+        ({"ipv4_hosts": {"first": "192.0.2.1"}}, "outside-prefix"),
+        ({"ipv6_hosts": {"first": "198.18.0.9"}}, "address-conflict"),
+    ],
+)
+def test_clat_host_on_the_other_side_is_refused(given_, code):
+    with expect_error(code):
+        make("clat", **given_)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["10.0.0.0/24 = 2001:db8::/120", "10.0.0.0/24=2001:db8::/120", "2001:db8::/120,10.0.0.0/24"],
+)
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_mapping_in_a_file_is_read_in_any_form(tmp_path, start, line):
+    path = tmp_path / "eam.txt"
+    path.write_text(f"{start}{line}\n", encoding="utf-8")
+    assert read_pairs(path) == [("10.0.0.0/24", "2001:db8::/120")]
+
+
+def test_mapping_as_printed_is_accepted_as_a_parameter():
+    default = SiitParams()
+    assert SiitParams.model_validate({"eam": list(map(str, default.eam))}) == default
+
+
+def test_mapping_in_a_file_without_ipv6_is_refused_with_its_place(tmp_path):
+    path = tmp_path / "eam.txt"
+    path.write_text("10.0.0.0/24 2001:db8::/120\n10.0.1.0/24\n")
+    with expect_error("invalid-table-row", mentions="eam.txt"):
+        read_pairs(path)
+
+
+TABLE = [["0.0.0.0/0", "2001:db8:ff00::/40"], ["198.51.100.64/32", "2001:db8::abcd/128"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "which", "answer"),
+    [
+        ((TABLE,), {"ipv4": "198.51.100.64"},
+         ("198.51.100.64", "2001:db8::abcd", "198.51.100.64/32 = 2001:db8::abcd/128")),
+        ((TABLE,), {"ipv6": "2001:db8:ffc6:3364:4000::"},
+         ("198.51.100.64", "2001:db8:ffc6:3364:4000::", "0.0.0.0/0 = 2001:db8:ff00::/40")),
+        ((TABLE,), {"ipv6": "2001:db9::1"}, (None, "2001:db9::1", None)),
+        ((TABLE[1:],), {"ipv4": "192.0.2.1"}, ("192.0.2.1", None, None)),
+    ],
+)  # fmt: skip
+def test_calculation_of_an_eam_shows_the_mapping(arguments, which, answer):
+    assert (
+        tuple(calc_eam(*arguments, **which)[key] for key in ("ipv4", "ipv6", "mapping")) == answer
+    )
+
+
+def test_calculation_of_an_eam_with_a_prefix_uses_it():
+    assert calc_eam(TABLE[1:], "64:ff9b::/96", ipv4="192.0.2.1")["ipv6"] == "64:ff9b::c000:201"
+
+
+@pytest.mark.parametrize("which", [{}, {"ipv4": "192.0.2.1", "ipv6": "::1"}])
+def test_calculation_of_an_eam_without_one_address_is_refused(which):
+    with expect_error("missing-setting"):
+        calc_eam(TABLE, **which)

@@ -1,4 +1,4 @@
-"""Doors for procedures: the simulated tester, and ones that answer by a rule."""
+"""Testers for procedures: the simulated one, and ones that answer by a rule."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ BACKGROUND = SimpleNamespace(name="bg", weight=1, role=SimpleNamespace(value="ba
 
 
 def sim(seed=1, streams=(FOREGROUND,), **options):
-    """A simulated tester with its own capacity out of the way."""
+    """Make a simulated tester whose own capacity is out of the way."""
     tester = SimTester(SimOptions(**{"tester_fps": 1e9, **options}), seed)
     loaded = SimpleNamespace(streams=tuple(streams))
     tester.load({"forward": loaded, "reverse": loaded}, None)
@@ -21,13 +21,13 @@ def sim(seed=1, streams=(FOREGROUND,), **options):
 
 
 def at(mode="forward", **changes):
-    """Conditions without waiting."""
+    """Make conditions without waiting."""
     given = {"residual_wait_s": 0.0, "pause_s": 0.0, **changes}
     return Conditions(ipv6_frame_size=104, ipv4_frame_size=64, mode=mode, **given)
 
 
 def searching(conditions=None, **changes):
-    """A throughput point on a medium of 10 Mfps."""
+    """Specify a throughput point on a medium of 10 Mfps."""
     given = {
         "upper_bound_fps": 10_000_000.0,
         "upper_bound_reason": "media",
@@ -39,44 +39,59 @@ def searching(conditions=None, **changes):
     return ThroughputSpec(conditions=conditions or at(), **given)
 
 
-def by_rule(received, **direction):
-    """A door: ``received(way, trial)`` frames of the required come back, nothing else is wrong."""
+def count(sent, received, role="foreground"):
+    return ClassCount(role, sent, sent, received)
+
+
+def one_way(classes, duration_s=1.0, **more):
+    """Make a result of the forward direction; classes are ``(sent, received)`` or counts."""
+    counted = {n: count(*c) if isinstance(c, tuple) else c for n, c in classes.items()}
+    return TrialResult({"forward": DirectionResult(counted, duration_s, **more)})
+
+
+def by_rule(received):
+    """Make a tester: ``received(direction, trial)`` frames of the required come back."""
 
     def measure(trial):
-        return TrialResult(
-            {
-                way: DirectionResult(
-                    {
-                        "fg": ClassCount(
-                            "foreground", trial.frames, trial.frames, received(way, trial)
-                        )
-                    },
-                    trial.total_duration_s,
-                    **direction,
-                )
-                for way in list_directions(trial.mode)
-            }
-        )
+        ways = {
+            way: DirectionResult(
+                {"fg": count(trial.frames, received(way, trial))}, trial.total_duration_s
+            )
+            for way in list_directions(trial.mode)
+        }
+        return TrialResult(ways)
 
     return measure
 
 
-def limited(limit_fps):
-    """A device that forwards everything up to a limit and loses the rest."""
+def limited(limit_fps, short_limit_fps=None):
+    """Make a device that forwards everything up to a limit and loses the rest.
+
+    Args:
+        limit_fps: of trials of 60 seconds and longer.
+        short_limit_fps: of shorter ones, if it is another.
+    """
 
     def received(_way, trial):
-        return min(trial.frames, int(limit_fps * trial.duration_s))
+        limit = limit_fps if trial.duration_s >= 60 else short_limit_fps or limit_fps
+        return min(trial.frames, int(limit * trial.duration_s))
 
     return by_rule(received)
 
 
 class Recorded:
-    """A door that remembers the trials that went through it."""
+    """A tester that keeps trials and results."""
 
     def __init__(self, measure):
-        self.measure = measure
+        self.inner = measure
         self.trials = []
+        self.results = {}
 
     def __call__(self, trial):
         self.trials.append(trial)
-        return self.measure(trial)
+        self.results[trial.key] = self.inner(trial)
+        return self.results[trial.key]
+
+    def find(self, key):
+        """Return the result of a trial."""
+        return self.results[key]

@@ -1,7 +1,8 @@
-"""Flows of RFC 8219 section 10: which points, and how long their trials are (SC-04)."""
+"""Flows of RFC 8219, section 10 (SC-04), and the probe of what a device's hash uses."""
 
 import pytest
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
+from v6t.procedures.rss_probe import CASES, rss_probe
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
 from v6t.trials.codec import trial_to_json
@@ -20,42 +21,66 @@ def test_one_flow_is_the_base_of_all():
     assert len({p.variant for p in points}) == 5
 
 
+def trials_of(spec):
+    tester = Recorded(limited(3e6))
+    measure_throughput(spec, tester)
+    return tester.trials
+
+
 def test_trials_last_until_all_flows_have_run_in_full():
-    spec = flow_spec(searching(duration_s=60.0), FlowPoint(11, "successive"), 2.0)
-    door = Recorded(limited(3e6))
-    measure_throughput(spec, door)
-    assert {t.duration_s for t in door.trials} == {80.0}
-    assert {t.flow_starts for t in door.trials} == {FlowStarts(11, 2.0)}
-    assert all(t.required_capabilities == {"flow-starts"} for t in door.trials)
-    assert all(t.key.startswith("successive11-throughput/104/forward/r01/") for t in door.trials)
+    trials = trials_of(flow_spec(searching(duration_s=60.0), FlowPoint(11, "successive"), 2.0))
+    assert {t.duration_s for t in trials} == {80.0}
+    assert {t.flow_starts for t in trials} == {FlowStarts(11, 2.0)}
+    assert all(t.required_capabilities == {"flow-starts"} for t in trials)
+    assert all(t.key.startswith("successive11-throughput/104/forward/r01/") for t in trials)
 
 
 def test_flows_that_begin_together_need_nothing_of_a_tester():
-    spec = flow_spec(searching(), FlowPoint(11, "together"), 2.0)
-    door = Recorded(limited(3e6))
-    measure_throughput(spec, door)
-    assert all(t.required_capabilities == set() for t in door.trials)
-    assert "starts" not in trial_to_json(door.trials[0])
+    trials = trials_of(flow_spec(searching(), FlowPoint(11, "together"), 2.0))
+    assert all(t.required_capabilities == set() for t in trials)
+    assert "starts" not in trial_to_json(trials[0])
+
+
+def classes_of(starts, *streams):
+    trial = Trial(
+        "throughput", "throughput/104/forward/r01/s00", 104, 64, "forward", 10_000.0, 10.0,
+        flow_starts=starts,
+    )  # fmt: skip
+    tester = sim(streams=streams, capacity_fps=1e9)
+    return tester.measure(trial).directions["forward"].classes
 
 
 @pytest.mark.parametrize("flows", [1, 4, 10])
 def test_frames_before_a_flow_begins_are_not_required(flows):
     """Of a stream of R fps and n flows, flow i misses the turns of i intervals."""
-    asked = Trial(
-        "throughput", "throughput/104/forward/r01/s00", 104, 64, "forward", 10_000.0, 10.0,
-        flow_starts=FlowStarts(flows, 0.5),
-    )  # fmt: skip
-    counted = sim(capacity_fps=1e9).measure(asked).directions["forward"].classes["fg"]
+    counted = classes_of(FlowStarts(flows, 0.5), FOREGROUND)["fg"]
     missed = sum(i * 0.5 * 10_000 / flows for i in range(flows))
     assert counted.required == pytest.approx(100_000 - missed, abs=flows)
     assert counted.received == counted.sent == counted.required
 
 
 def test_every_class_has_its_flows():
-    asked = Trial(
-        "throughput", "throughput/104/forward/r01/s00", 104, 64, "forward", 10_000.0, 10.0,
-        flow_starts=FlowStarts(2, 4.0),
-    )  # fmt: skip
-    tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e9)
-    classes = tester.measure(asked).directions["forward"].classes
+    classes = classes_of(FlowStarts(2, 4.0), FOREGROUND, BACKGROUND)
     assert {c.required for c in classes.values()} == {40_000}
+
+
+@pytest.mark.parametrize(
+    ("rates", "use"),
+    [
+        ((1, 8, 8, 8), "ports"),
+        ((1, 8, 1, 8), "ports"),
+        ((1, 1, 8, 8), "addresses"),
+        ((1, 1, 1, 1), "ports"),
+        ((1, 2, 2, 8), "both"),
+        ((1, 7, 6, 7.5), "ports"),  # random addresses that cost the tester
+    ],
+)
+def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use):
+    by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
+    advice = rss_probe(by_case.__getitem__)
+    assert advice.use == use
+    assert set(advice.rates_fps) == set(CASES)
+
+
+def test_rss_probe_of_one_core_mentions_it():
+    assert "one core" in rss_probe(dict.fromkeys(CASES, 1e6).__getitem__).why

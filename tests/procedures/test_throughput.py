@@ -1,235 +1,312 @@
-"""Throughput: acceptance tests A1, A2, A25 and the rules TP-02 to TP-09."""
+"""Throughput and its searches: acceptance tests A1, A2, A25 and the rules TP-02 to TP-09."""
 
+import importlib.util
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from v6t.benchmarks.throughput import throughput_record
+from v6t.procedures import tester_rate
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.search.binary import halvings
-from v6t.procedures.tester_rate import CapacitySpec, usable_fps
-from v6t.procedures.tester_rate import tester_capacity as capacity_of
-from v6t.procedures.throughput import measure_throughput
+from v6t.procedures.search.binary import NEAR, ROUGH, binary_search, halvings
+from v6t.procedures.throughput import Search, measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
 from v6t.trials.order_statistics import MedianInterval
+from v6t.trials.verdict import Verdict
 
 LIMIT = 3_141_592.0
+RESOLUTION = 1000.0
+SEARCHES = [
+    s
+    for s in get_args(Search)
+    if s != "mlrsearch" or importlib.util.find_spec("MLRsearch") is not None
+]
+EVERY_SEARCH = pytest.mark.parametrize("search", SEARCHES)
 
 
-def record(result, find, capacity_fps=None):
+def measure(spec, tester):
+    """Measure a point; return its result and the recorded tester."""
+    recorded = Recorded(getattr(tester, "measure", tester))
+    return measure_throughput(spec, recorded), recorded
+
+
+def record(result, recorded, capacity_fps=None):
     return throughput_record(
-        result, find, capacity_fps=capacity_fps, selftest_margin=0.1, conditions={}
+        result, recorded.find, capacity_fps=capacity_fps, selftest_margin=0.1, conditions={}
     ).to_json()
+
+
+# searches over classes of devices
+
+DEVICES = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"buffer_frames": st.integers(1, 20_000)}),
+    st.fixed_dictionaries({"capacity_noise": st.floats(0.0001, 0.05)}),
+    st.fixed_dictionaries({"bursts_per_s": st.floats(1 / 2000, 1 / 60)}),
+    st.fixed_dictionaries({"loss_probability": st.floats(0.0, 0.5)}),
+    st.fixed_dictionaries({"slow_probability": st.floats(0, 1), "slow_repetitions": st.booleans()}),
+    st.fixed_dictionaries({"dead_zones": st.just(((1_000_000.0, 2_000_000.0),))}),
+    st.just({"loss_curve": ((0.8, 0.0), (1.0, 1e-5), (1.2, 0.2))}),
+)
+
+
+@EVERY_SEARCH
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), capacity=st.floats(2000.0, 12e6), device=DEVICES)
+def test_what_is_reported_has_passed_a_full_trial(search, seed, capacity, device):
+    result, door = measure(searching(search=search), sim(seed, capacity_fps=capacity, **device))
+    (found,) = result.repetitions
+    passed = [
+        a.trial.rate_fps for a in found.attempts if a.verdict.passed and a.trial.duration_s >= 60.0
+    ]
+    assert found.rate_fps in [0.0, *passed]
+    assert len(door.trials) < 150
+
+
+@EVERY_SEARCH
+@settings(max_examples=40)
+@given(capacity=st.floats(2000.0, 9.9e6), buffer=st.integers(0, 10_000))
+def test_rate_of_a_steady_device_is_found_within_the_resolution(search, capacity, buffer):
+    result, _ = measure(searching(search=search), sim(capacity_fps=capacity, buffer_frames=buffer))
+    (found,) = result.repetitions
+    truth = capacity + (buffer + 1) / 60  # what sixty seconds can hide
+    assert truth - RESOLUTION - 1 <= found.rate_fps <= truth + 1
+    if search != "mlrsearch":
+        assert found.search.first_failed_fps - found.rate_fps <= RESOLUTION + 1e-6
+        assert not found.search.hit_upper_bound
+
+
+@EVERY_SEARCH
+@settings(max_examples=40)
+@given(capacity=st.floats(RESOLUTION / 50, 10 * RESOLUTION))
+def test_rate_far_below_the_resolution_is_found_more_exactly(search, capacity):
+    result, _ = measure(searching(search=search), sim(capacity_fps=capacity))
+    (found,) = result.repetitions
+    failed = found.search.first_failed_fps
+    assert found.rate_fps <= capacity + 1 <= failed + 2
+    assert failed - found.rate_fps <= min(RESOLUTION, failed / 8) * 1.01
+    assert result.error_fps <= capacity / 6
+
+
+@pytest.mark.skipif("mlrsearch" not in SEARCHES, reason="MLRsearch is not installed")
+def test_short_trials_wait_as_long_as_the_rfc_asks():
+    _, door = measure(searching(at(pause_s=10.0), search="mlrsearch"), limited(LIMIT))
+    assert {t.pause_s for t in door.trials if t.duration_s < 60.0} == {5.0}
+    assert {t.pause_s for t in door.trials if t.duration_s >= 60.0} == {10.0}
+
+
+@EVERY_SEARCH
+def test_replayed_search_has_the_same_trials(search):
+    first, again = (
+        measure(
+            searching(search=search, repetitions=3),
+            sim(7, capacity_fps=LIMIT, capacity_noise=0.01),
+        )[1].trials
+        for _ in range(2)
+    )
+    assert again == first
+    assert len({t.key for t in first}) == len(first)
+
+
+@EVERY_SEARCH
+def test_search_where_nothing_passes_ends_soon(search):
+    result, door = measure(searching(search=search), limited(0))
+    assert result.repetitions[0].rate_fps == 0.0
+    assert len(door.trials) < 40
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])
+def test_bounds_that_are_not_positive_are_refused(bounds):
+    upper, resolution = bounds
+    with pytest.raises(ValueError, match="positive"):
+        binary_search(lambda *_: Verdict(True, True), upper_fps=upper, resolution_fps=resolution)
+
+
+@pytest.mark.parametrize("share", [NEAR, ROUGH])
+@pytest.mark.parametrize("limit", [0.0, 0.2, 2.0, 30.0, 63.0, 100.0, 999.0])
+def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, share):
+    tried = []
+
+    def attempt(rate, _name):
+        tried.append(rate)
+        return Verdict(rate <= limit, True)
+
+    found = binary_search(attempt, upper_fps=1024.0, resolution_fps=64.0, share=share)
+    assert len(tried) == len(set(tried)) <= 5 + 8 + 3
+    low, high = found.rate_fps, found.first_failed_fps
+    assert low <= limit < high
+    assert high - low <= min(64.0, high * share) or (not low and high <= 64 / 256)
+    assert (len(tried) == 5) is (high * share >= 64)
+    assert low in [1024.0 * n / 16 for n in range(17)] or len(tried) > 5
+
+
+# the rate
 
 
 def test_a1_a_hard_limit_is_found_from_below():
     spec = searching()
-    result = measure_throughput(spec, limited(LIMIT)).repetitions[0]
-    assert LIMIT - spec.resolution_fps < result.rate_fps <= LIMIT
-    passed = [s.rate_fps for s in result.search.steps if s.verdict.passed]
-    assert result.rate_fps == max(passed)
+    (found,) = measure(spec, limited(LIMIT))[0].repetitions
+    assert LIMIT - spec.resolution_fps < found.rate_fps <= LIMIT
+    assert found.rate_fps == max(s.rate_fps for s in found.search.steps if s.verdict.passed)
     steps = math.ceil(math.log2(spec.upper_bound_fps / spec.resolution_fps))
     assert halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
-    assert len(result.search.steps) == steps + 1  # and the upper bound itself
-
-
-def test_a1_nothing_passes():
-    assert measure_throughput(searching(), limited(0)).repetitions[0].rate_fps == 0.0
+    assert len(found.search.steps) == steps + 1  # and the upper bound itself
 
 
 def test_a2_a_device_that_carries_everything_is_not_the_limit():
-    result = measure_throughput(searching(), by_rule(lambda _, t: t.frames))
+    result, door = measure(searching(), by_rule(lambda _, t: t.frames))
     assert result.repetitions[0].rate_fps == 10_000_000.0
     assert result.repetitions[0].search.hit_upper_bound
-    find = {a.trial.key: by_rule(lambda _, t: t.frames)(a.trial)
-            for a in result.repetitions[0].attempts}  # fmt: skip
-    assert record(result, find.__getitem__)["upper_bound_hit"] is True
+    assert record(result, door)["upper_bound_hit"] is True
 
 
-def test_a25_close_to_the_testers_own_capacity_is_flagged():
-    tester = sim(tester_fps=1e9)
-    for share, flagged in ((0.95, True), (0.85, False)):
-        result = measure_throughput(searching(), limited(share * 5_000_000.0))
-        find = {a.trial.key: tester.measure(a.trial) for r in result.repetitions
-                for a in r.attempts}  # fmt: skip
-        entry = record(result, find.__getitem__, capacity_fps=5_000_000.0)
-        assert entry["tester_limited"] is flagged
-    assert usable_fps(5_000_000.0, 0.1) == 4_500_000.0
+@pytest.mark.parametrize(("share", "flagged"), [(0.95, True), (0.85, False)])
+def test_a25_close_to_the_testers_own_capacity_is_flagged(share, flagged):
+    result, door = measure(searching(), limited(share * 5_000_000.0))
+    assert record(result, door, capacity_fps=5_000_000.0)["tester_limited"] is flagged
+    assert tester_rate.usable_fps(5_000_000.0, 0.1) == 4_500_000.0
 
 
-def test_a25_the_capacity_is_what_the_tester_does_without_a_device():
-    tester = sim(tester_fps=1_000_000.0)
-    spec = CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
-    capacity = capacity_of(spec, tester.measure)
-    assert 0.9e6 < capacity.rate_fps <= 1.02e6
+@pytest.mark.parametrize(
+    ("tester", "flagged"),
+    [({"tester_fps": 1e6, "capacity_fps": 1e12}, True), ({"capacity_fps": 1e6}, False)],
+)
+def test_a25_a_rate_that_only_the_tester_bounded_is_flagged(tester, flagged):
+    """Far below the self-test's capacity, but no trial above it was a device's failure."""
+    result, door = measure(searching(), sim(**tester))
+    assert record(result, door, capacity_fps=9_000_000.0)["tester_limited"] is flagged
+
+
+@pytest.mark.parametrize(
+    ("tester_fps", "low", "high"),
+    [(1_000_000.0, 0.9e6, 1.02e6), (6_000.0, 5_000, 6_150), (10.0, -1, 0)],
+)
+def test_a25_the_capacity_is_what_the_tester_does_without_a_device(tester_fps, low, high):
+    spec = tester_rate.CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
+    capacity = tester_rate.tester_capacity(spec, sim(tester_fps=tester_fps).measure)
+    assert low < capacity.rate_fps <= high
+    assert capacity.faults
 
 
 def test_under_sending_is_repeated_and_never_loss():
-    tester = sim(tester_fps=1_000_000.0, capacity_fps=1e12)
-    result = measure_throughput(searching(), tester.measure).repetitions[0]
-    assert 999_000 < result.rate_fps <= 1_000_010
-    invalid = [a for a in result.attempts if not a.verdict.valid]
+    (found,) = measure(searching(), sim(tester_fps=1e6, capacity_fps=1e12))[0].repetitions
+    assert 999_000 < found.rate_fps <= 1_000_010
+    invalid = [a for a in found.attempts if not a.verdict.valid]
     assert invalid
     assert all("sending took" in a.verdict.reasons[0] for a in invalid)
     assert all(a.verdict.loss["forward"] == 0.0 for a in invalid)
 
 
-def test_a25_a_rate_that_only_the_tester_bounded_is_flagged():
-    """Far below the self-test's capacity, but no trial above it was a device's failure."""
-    for tester, flagged in (
-        (sim(tester_fps=1_000_000.0, capacity_fps=1e12), True),
-        (sim(capacity_fps=1_000_000.0), False),
-    ):
-        result = measure_throughput(searching(), tester.measure)
-        trials = {a.trial.key: a.trial for a in result.repetitions[0].attempts}
-        entry = record(
-            result, lambda key, t=tester, by=trials: t.measure(by[key]), capacity_fps=9_000_000.0
-        )
-        assert entry["tester_limited"] is flagged
-
-
 def test_a_confirmed_rate_has_passed_again():
-    door = Recorded(sim(capacity_fps=LIMIT, bursts_per_s=1 / 600).measure)
-    result = measure_throughput(searching(confirmations=2), door).repetitions[0]
-    passes = [a for a in result.attempts
-              if a.verdict.passed and a.trial.rate_fps == result.rate_fps]  # fmt: skip
-    assert len(passes) >= 3
+    spec = searching(confirmations=2)
+    (found,) = measure(spec, sim(capacity_fps=LIMIT, bursts_per_s=1 / 600))[0].repetitions
+    passed = [a for a in found.attempts if a.verdict.passed]
+    assert sum(a.trial.rate_fps == found.rate_fps for a in passed) >= 3
 
 
-def test_a_final_trial_is_as_long_as_asked():
-    spec = searching(duration_s=2.0, final_duration_s=60.0)
-    result = measure_throughput(spec, sim(capacity_fps=LIMIT, buffer_frames=2500).measure)
-    repetition = result.repetitions[0]
-    decisive = repetition.attempts[-1]
-    assert decisive.trial.duration_s == 60.0
-    assert decisive.verdict.passed
+@pytest.mark.parametrize(("duration_s", "further"), [(2.0, True), (40.0, True), (60.0, False)])
+def test_a_final_trial_is_as_long_as_asked(duration_s, further):
+    spec = searching(duration_s=duration_s, final_duration_s=60.0)
+    (found,) = measure(spec, sim(capacity_fps=LIMIT, buffer_frames=2500))[0].repetitions
+    last = found.attempts[-1]
+    assert last.trial.duration_s == 60.0
+    assert (len(found.attempts) > spec.steps) is further
+    assert last.verdict.passed or not further
     # two seconds hide 1250 fps of overload in the buffer, sixty seconds only 42
-    assert repetition.rate_fps <= LIMIT + 42
-    assert repetition.rate_fps > LIMIT - 10_000
+    assert LIMIT - 10_000 < found.rate_fps <= LIMIT + 42
 
 
-def test_a_final_trial_a_little_longer_is_made_too():
-    spec = searching(duration_s=40.0, final_duration_s=60.0)
-    (repetition,) = measure_throughput(spec, limited(LIMIT)).repetitions
-    assert repetition.attempts[-1].trial.duration_s == 60.0
-    same = searching(duration_s=60.0, final_duration_s=60.0)
-    (repetition,) = measure_throughput(same, limited(LIMIT)).repetitions
-    assert len(repetition.attempts) == same.steps
-
-
-def test_where_no_passed_rate_stands_lower_ones_are_tried_each_under_its_own_key():
+def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
     """A device that hides overload from short trials: only far below does a long one pass."""
-
-    def received(_way, trial):
-        limit = 33_000 if trial.duration_s < 60 else 28_000
-        return min(trial.frames, int(limit * trial.duration_s))
-
-    door = Recorded(by_rule(received))
     spec = searching(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
-    (repetition,) = measure_throughput(spec, door).repetitions
+    result, door = measure(spec, limited(28_000, 33_000))
+    (found,) = result.repetitions
     keys = [t.key for t in door.trials]
     assert len(set(keys)) == len(keys)
-    descent = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if "/d" in t.key]
-    assert descent == [("d01-final", 31_000), ("d02-final", 29_000), ("d03-final", 25_000)]
-    between = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if "/e" in t.key]
-    assert between == [("e01-final", 27_000), ("e02-final", 28_000)]
-    assert repetition.rate_fps == 28_000
-    assert repetition.error_fps(spec.resolution_fps) == 1_000
+    final = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if t.duration_s == 60.0]
+    assert final[-5:] == [
+        ("d01-final", 31_000), ("d02-final", 29_000), ("d03-final", 25_000),
+        ("e01-final", 27_000), ("e02-final", 28_000),
+    ]  # fmt: skip
+    assert found.rate_fps == 28_000
+    assert found.error_fps(spec.resolution_fps) == 1_000
 
 
-def test_the_descent_does_not_step_over_what_is_left():
-    """Queues hide a tenfold overload from short trials: the long one passes far below, and not nowhere."""
-
-    def received(_way, trial):
-        limit = 33_000 if trial.duration_s < 60 else 3_000
-        return min(trial.frames, int(limit * trial.duration_s))
-
+def test_descent_after_a_tenfold_overload_ends_at_a_rate():
     spec = searching(
         upper_bound_fps=64_000.0, resolution_fps=4_000.0, duration_s=2.0, final_duration_s=60.0
     )
-    result = measure_throughput(spec, by_rule(received))
-    (repetition,) = result.repetitions
-    assert 2_500 < repetition.rate_fps <= 3_000
+    result, _ = measure(spec, limited(3_000, 33_000))
+    assert 2_500 < result.repetitions[0].rate_fps <= 3_000
     assert result.error_fps < 500
 
 
-def test_who_watches_is_told_how_the_last_attempt_ended():
-    said = []
+def test_progress_of_a_repeated_trial_has_its_verdict():
+    progress = []
     tries = iter([True, False])
 
-    def falters(trial):
+    def falter(trial):
         result = limited(1e9)(trial)
         return replace(result, faults=("its ring overflowed",)) if next(tries) else result
 
-    at_once = searching(upper_bound_fps=1000.0)
-    measure_throughput(at_once, falters, said.append)
-    before, after = said
+    measure_throughput(searching(upper_bound_fps=1000.0), falter, progress.append)
+    before, after = progress
     assert before.verdict is None
     assert after.verdict.passed
     assert after.step == 1
 
 
-def test_a_middle_of_nothing_has_no_relative_width():
-    assert MedianInterval(-1.0, 1.0, 0.95, (1, 6)).relative_width is None
-    assert MedianInterval(1.0, float("inf"), 0.95, (1, 6)).relative_width is None
-    assert MedianInterval(9.0, 11.0, 0.95, (1, 6)).relative_width == pytest.approx(0.2)
+@pytest.mark.parametrize(
+    ("low", "high", "width"), [(-1.0, 1.0, None), (1.0, math.inf, None), (9.0, 11.0, 0.2)]
+)
+def test_relative_width_is_that_of_a_finite_positive_middle(low, high, width):
+    assert MedianInterval(low, high, 0.95, (1, 6)).relative_width == pytest.approx(width)
 
 
-def test_a_tester_slower_than_the_first_rate_has_its_capacity():
-    spec = CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
-    capacity = capacity_of(spec, sim(tester_fps=6_000.0).measure)
-    assert 5_000 < capacity.rate_fps <= 6_150
-    assert capacity.faults
-    assert capacity_of(spec, sim(tester_fps=10.0).measure).rate_fps == 0.0
-
-
-def test_a_rate_above_a_failed_one_is_noted():
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_a_rate_above_a_failed_one_is_noted(noise):
     spec = searching(repetitions=20, confirmations=3)
-    steady = measure_throughput(spec, sim(capacity_fps=LIMIT).measure)
-    assert not any(r.non_monotonic for r in steady.repetitions)
-    varying = sim(capacity_fps=LIMIT, capacity_noise=0.05)
-    result = measure_throughput(spec, varying.measure)
+    result, door = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
     noted = [r for r in result.repetitions if r.non_monotonic]
-    assert noted
-    for r in noted:
-        passed = max(a.trial.rate_fps for a in r.attempts if a.verdict.passed)
-        assert any(a.trial.rate_fps <= passed for a in r.attempts if not a.verdict.passed)
-    find = {a.trial.key: varying.measure(a.trial) for r in result.repetitions for a in r.attempts}
-    assert record(result, find.__getitem__)["non_monotonic"] == len(noted)
+    assert bool(noted) is bool(noise)
+    for found in noted:
+        passed = max(a.trial.rate_fps for a in found.attempts if a.verdict.passed)
+        assert any(a.trial.rate_fps <= passed for a in found.attempts if not a.verdict.passed)
+    assert record(result, door)["non_monotonic"] == len(noted)
 
 
-def test_a_search_that_gave_up_is_said():
-    tester = sim(capacity_fps=LIMIT)
-    result = measure_throughput(searching(), tester.measure)
-    (whole,) = result.repetitions
-    wide = replace(whole.search, first_failed_fps=whole.rate_fps + 5000)
-    find = {a.trial.key: tester.measure(a.trial) for a in whole.attempts}
-    assert record(result, find.__getitem__)["unresolved"] == 0
-    given_up = replace(result, repetitions=(replace(whole, search=wide),))
-    assert record(given_up, find.__getitem__)["unresolved"] == 1
+@pytest.mark.parametrize(("width_fps", "unresolved"), [(1000.0, 0), (5000.0, 1)])
+def test_search_that_gave_up_is_unresolved_in_the_record(width_fps, unresolved):
+    result, door = measure(searching(), sim(capacity_fps=LIMIT))
+    (found,) = result.repetitions
+    search = replace(found.search, first_failed_fps=found.rate_fps + width_fps)
+    result = replace(result, repetitions=(replace(found, search=search),))
+    assert record(result, door)["unresolved"] == unresolved
 
 
 def test_a_deadline_for_frames_is_another_benchmark():
-    tester = sim(capacity_fps=LIMIT, tail_share=0.05, tail_us=50_000.0)
-    relaxed = measure_throughput(searching(at(frame_timeout_s=0.1)), tester.measure)
-    strict = measure_throughput(searching(at(frame_timeout_s=0.01)), tester.measure)
+    tester = {"capacity_fps": LIMIT, "tail_share": 0.05, "tail_us": 50_000.0}
+    relaxed, door = measure(searching(at(frame_timeout_s=0.1)), sim(**tester))
+    strict, _ = measure(searching(at(frame_timeout_s=0.01)), sim(**tester))
     assert relaxed.repetitions[0].rate_fps > LIMIT - 1000
     assert strict.repetitions[0].rate_fps == 0.0
     assert relaxed.spec.key_prefix == "throughput-frame-timeout/104/forward"
-    find = {a.trial.key: tester.measure(a.trial) for a in relaxed.repetitions[0].attempts}
-    entry = record(relaxed, find.__getitem__)
+    entry = record(relaxed, door)
     assert entry["benchmark"] == "throughput-frame-timeout"
     assert "100 ms" in entry["title"]
 
 
-def test_adaptive_repetition_stops_when_the_median_is_known():
-    steady = measure_throughput(searching(adaptive=Adaptive()), sim(capacity_fps=LIMIT).measure)
-    assert len(steady.repetitions) == 6
-    noisy = measure_throughput(
-        searching(adaptive=Adaptive(most=15, width=0.001)),
-        sim(capacity_fps=LIMIT, capacity_noise=0.05).measure,
-    )
-    assert len(noisy.repetitions) == 15
+@pytest.mark.parametrize(
+    ("adaptive", "noise", "repetitions"),
+    [(Adaptive(), 0.0, 6), (Adaptive(most=15, width=0.001), 0.05, 15)],
+)
+def test_adaptive_repetition_stops_when_the_median_is_known(adaptive, noise, repetitions):
+    spec = searching(adaptive=adaptive)
+    result, _ = measure(spec, sim(capacity_fps=LIMIT, capacity_noise=noise))
+    assert len(result.repetitions) == repetitions
 
 
 def test_adaptive_repetition_is_never_fewer_than_six():

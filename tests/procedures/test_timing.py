@@ -13,41 +13,47 @@ from v6t.procedures.delay_figures import (
     pdv_figures,
 )
 from v6t.procedures.timing import TimingSpec, measure_timing
-from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
+from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, one_way, sim
 from v6t.trials.codec import result_from_json, result_to_json
 from v6t.trials.delays import Distribution, compute_ipdv
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, Trial
 
 pytestmark = pytest.mark.slow
 
+SAMPLE = Distribution.from_values([10, 11, 12])
+THOUSAND = Distribution.from_values(range(1000))
+WHOLE = by_rule(lambda _, trial: trial.frames)
+"""Forwards everything and times nothing."""
+
 
 def latency(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
     given = {
-        **{"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3},
+        "rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3,
         **changes,
-    }
+    }  # fmt: skip
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
     return TimingSpec("latency", conditions or at(), request=request, **given)
 
 
-def every_frame(benchmark, conditions=None, **changes):
+def every_frame(benchmark, **changes):
     given = {
-        **{"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3},
+        "rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3,
         **changes,
-    }
+    }  # fmt: skip
     request = DelayRequest(ipdv=benchmark == "ipdv")
-    return TimingSpec(benchmark, conditions or at(), request=request, **given)
+    return TimingSpec(benchmark, at(), request=request, **given)
 
 
-def with_delays(times, **direction):
-    """A door whose trials bring these distributions."""
-    total = times.frames + times.lost
-    counted = DirectionResult(
-        {"fg": ClassCount("foreground", total, total, times.frames)}, 1.0,
-        delays={"fg": times}, **direction,
-    )  # fmt: skip
-    return lambda _: TrialResult({"forward": counted})
+def with_delays(times, frames=None, name="fg", **more):
+    """Make a tester whose trials bring this distribution."""
+    total = frames or times.frames + times.lost
+    classes = {name: (total, frames or times.frames)}
+    return lambda _: one_way(classes, delays={"fg": times}, **more)
+
+
+def record_of(spec, tester, loopback=None, **more):
+    result = measure_timing(spec, tester)
+    return timing_record(result, loopback=loopback, conditions={}, **more)
 
 
 def test_a8_typical_and_worst_case_latency():
@@ -71,17 +77,22 @@ def test_a10_pdv():
     assert figures == {"pdv": 15, "min": 10, "p99_9": 25, "max": 90}
 
 
-def test_a10_pdv_that_lost_frames_decide():
-    assert pdv_figures(Distribution.from_values([10] * 999, lost=1))["pdv"] == 0
-    assert math.isinf(pdv_figures(Distribution.from_values([10] * 998, lost=2))["pdv"])
-    assert math.isinf(pdv_figures(Distribution((), (), lost=2))["pdv"])
+@pytest.mark.parametrize(
+    ("times", "pdv"),
+    [
+        (Distribution.from_values([10] * 999, lost=1), 0),
+        (Distribution.from_values([10] * 998, lost=2), math.inf),
+        (Distribution((), (), lost=2), math.inf),
+    ],
+)
+def test_a10_pdv_that_lost_frames_decide(times, pdv):
+    assert pdv_figures(times)["pdv"] == pdv
 
 
 def test_a11_ipdv():
     found = compute_ipdv([5, 7, 6, 6, 9])
     assert found == Distribution.from_values([2, -1, 0, 3])
-    figures = ipdv_figures(found)
-    assert figures == {"min": -1, "med": 1.0, "max": 3}
+    assert ipdv_figures(found) == {"min": -1, "med": 1.0, "max": 3}
 
 
 def test_a11_pairs_with_a_lost_member_are_skipped():
@@ -90,26 +101,24 @@ def test_a11_pairs_with_a_lost_member_are_skipped():
     assert ipdv_figures(found)["med"] == 0
 
 
+TAGGED = Trial(
+    "latency", "k", 104, 64, "forward", 1000.0, 120.0,
+    delays=DelayRequest(tags=500, first_tag_s=60.0),
+)  # fmt: skip
+
+
 def test_tags_are_spread_over_the_time_after_the_first():
-    trial = Trial(
-        "latency", "k", 104, 64, "forward", 1000.0, 120.0,
-        delays=DelayRequest(tags=500, first_tag_s=60.0),
-    )  # fmt: skip
-    places = list(trial.tag_positions)
+    places = list(TAGGED.tag_positions)
     assert places[0] == 60_000
     assert len(set(places)) == 500
     assert [p // 120 for p in places] == list(range(500, 1000))
-    assert places[-1] < trial.frames
+    assert places[-1] < TAGGED.frames
 
 
-def test_tags_do_not_beat_with_the_mixture():
-    trial = Trial(
-        "latency", "k", 104, 64, "forward", 1000.0, 120.0,
-        delays=DelayRequest(tags=500, first_tag_s=60.0),
-    )  # fmt: skip
-    for period in (2, 3, 4, 10, 12, 120):
-        share = sum(place % period == 0 for place in trial.tag_positions) / 500
-        assert share == pytest.approx(1 / period, abs=0.01)
+@pytest.mark.parametrize("period", [2, 3, 4, 10, 12, 120])
+def test_tags_do_not_beat_with_the_mixture(period):
+    share = sum(place % period == 0 for place in TAGGED.tag_positions) / 500
+    assert share == pytest.approx(1 / period, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -143,39 +152,38 @@ def test_the_simulated_devices_latency_is_found():
             assert 5_200_000 <= timed.figures["wcl"] <= 5_300_000 * 1.001
 
 
-def test_the_simulated_devices_pdv_is_found():
+def figures_of_the_simulated_device(benchmark, frames):
     tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
-    result = measure_timing(every_frame("pdv"), tester.measure)
+    result = measure_timing(every_frame(benchmark, repetitions=1), tester.measure)
     assert not result.sampled
-    for repetition in result.repetitions:
-        timed = repetition.directions["forward"]
-        assert timed.frames == 600_000
-        assert timed.figures["pdv"] == pytest.approx(99_900, rel=0.01)
+    timed = result.repetitions[0].directions["forward"]
+    assert timed.frames == frames
+    return timed.figures
+
+
+def test_the_simulated_devices_pdv_is_found():
+    figures = figures_of_the_simulated_device("pdv", 600_000)
+    assert figures["pdv"] == pytest.approx(99_900, rel=0.01)
 
 
 def test_the_simulated_devices_ipdv_is_found():
-    tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
-    result = measure_timing(every_frame("ipdv"), tester.measure)
-    for repetition in result.repetitions:
-        timed = repetition.directions["forward"]
-        assert timed.frames == 599_999
-        assert timed.figures["med"] == pytest.approx(0, abs=2000)
-        assert timed.figures["min"] == pytest.approx(-99_000, rel=0.03)
-        assert timed.figures["max"] == pytest.approx(99_000, rel=0.03)
+    figures = figures_of_the_simulated_device("ipdv", 599_999)
+    assert figures["med"] == pytest.approx(0, abs=2000)
+    assert figures["min"] == pytest.approx(-99_000, rel=0.03)
+    assert figures["max"] == pytest.approx(99_000, rel=0.03)
 
 
 def test_loss_is_counted_and_decides_ranks():
     tester = sim(capacity_fps=99_000.0)  # one frame in a hundred is lost
-    found = measure_timing(latency(), tester.measure).repetitions[0].directions["forward"]
+    result = measure_timing(latency(), tester.measure)
+    found = result.repetitions[0].directions["forward"]
     assert found.lost == pytest.approx(500, abs=5)
     assert math.isinf(found.figures["wcl"])
     assert math.isfinite(found.figures["tl"])
-    entry = timing_record(
-        measure_timing(latency(), tester.measure), loopback=None, conditions={}
-    ).to_json()
-    assert entry["directions"]["forward"]["wcl"]["median"] is None
-    assert entry["directions"]["forward"]["wcl"]["values"] == [None] * 3
-    assert "undefined" in entry["directions"]["forward"]["wcl"]["notes"][0]
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    worst = entry["directions"]["forward"]["wcl"]
+    assert (worst["median"], worst["values"]) == (None, [None] * 3)
+    assert "undefined" in worst["notes"][0]
 
 
 def test_foreground_and_background_are_told_apart():
@@ -197,7 +205,7 @@ def test_frames_beyond_their_deadline_are_lost():
 @pytest.mark.parametrize(
     ("door", "says"),
     [
-        (by_rule(lambda _, t: t.frames), "brought no delays"),
+        (WHOLE, "brought no delays"),
         (with_delays(Distribution.from_values(range(10))), "tagged 10 frames, not 50000"),
     ],
 )
@@ -212,83 +220,49 @@ def test_missing_delays_are_the_testers_fault(door, says):
     assert entry["directions"]["forward"]["tl"]["median"] is None
 
 
-def test_a_sample_is_never_called_pdv():
-    sampled = with_delays(Distribution.from_values([10, 11, 12]))
-    counted = DirectionResult(
-        {"fg": ClassCount("foreground", 600_000, 600_000, 600_000)}, 1.0,
-        delays={"fg": Distribution.from_values(range(150_000))},
-    )  # fmt: skip
-    result = measure_timing(every_frame("pdv"), lambda _: TrialResult({"forward": counted}))
-    assert result.sampled
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
-    assert "25.00%" in entry["title"]
-    assert entry["share"] == 0.25
-    full = measure_timing(every_frame("pdv", rate_fps=3.0, duration_s=1.0), sampled)
-    assert timing_record(full, loopback=None, conditions={}).to_json()["title"] == "PDV"
-
-
-def test_a_sample_is_never_called_ipdv():
-    """TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)."""
-    counted = DirectionResult(
-        {"fg": ClassCount("foreground", 600_001, 600_001, 600_001)}, 1.0,
-        delays={"fg": Distribution.from_values([5])}, ipdv={"fg": Distribution.from_values(range(30_000))},
-    )  # fmt: skip
-    result = measure_timing(every_frame("ipdv"), lambda _: TrialResult({"forward": counted}))
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
-    assert "5.00%" in entry["title"]
-    assert entry["sampled"]
+@pytest.mark.parametrize(
+    ("spec", "tester", "share", "title"),
+    [
+        (every_frame("pdv"), with_delays(Distribution.from_values(range(150_000)), 600_000), 0.25,
+         "25.00%"),
+        (every_frame("pdv", rate_fps=3.0, duration_s=1.0), with_delays(SAMPLE), 1.0, "PDV"),
+        # TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)
+        (every_frame("ipdv"),
+         with_delays(Distribution.from_values([5]), 600_001,
+                     ipdv={"fg": Distribution.from_values(range(30_000))}), 0.05, "5.00%"),
+        (latency(tags=1000), with_delays(THOUSAND, timed_share=0.1640625), 0.1640625,
+         "Latency of a subset (16.41% of the connections)"),
+        (latency(tags=1000), with_delays(THOUSAND), 1.0, "Latency"),
+        # classes are not told apart: several cores of TRex count by ports
+        (latency(tags=1000), with_delays(THOUSAND, 200_000, name="test frames", timed_share=0.01, timed_of="load"), 0.01,
+         "1.00%"),
+        (every_frame("pdv"), with_delays(THOUSAND, 200_000, name="test frames", timed_share=0.01, timed_of="load"), None,
+         "0.50%"),
+    ],
+)  # fmt: skip
+def test_sample_is_titled_with_its_share(spec, tester, share, title):
+    entry = record_of(spec, tester).to_json()
+    assert title in entry["title"]
+    assert entry["sampled"] is (share != 1.0)
+    assert share is None or entry["share"] == pytest.approx(share, rel=1e-3)
+    assert ("%" in entry["title"]) is entry["sampled"]
+    counted = tester(None)
+    assert result_from_json(result_to_json(counted)) == counted
 
 
 @pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
 def test_a_delay_says_between_which_moments_it_was_taken(kind):
     stamps = kind_of(kind, {}).stamps
-    result = measure_timing(every_frame("pdv"), with_delays(Distribution.from_values([10, 11, 12])))
-    entry = timing_record(result, loopback=None, conditions={}, stamps=stamps).to_json()
+    entry = record_of(every_frame("pdv"), with_delays(SAMPLE), stamps=stamps).to_json()
     assert entry["definition"].startswith("one way, from ")
     assert "RFC 1242" in entry["definition"]
     assert stamps in entry["definition"]
     assert "1 us" in stamps or kind != "trex"
 
 
-def test_latency_of_some_connections_is_titled_so_with_their_share():
-    times = Distribution.from_values(range(1000))
-    for share, title in (
-        (0.1640625, "Latency of a subset (16.41% of the connections)"),
-        (None, "Latency"),
-    ):
-        door = with_delays(times, timed_share=share)
-        result = measure_timing(latency(tags=1000), door)
-        assert result.sampled is (share is not None)
-        entry = timing_record(result, loopback=None, conditions={}).to_json()
-        assert (entry["title"], entry["share"]) == (title, share or 1.0)
-        assert entry["sampled"] is result.sampled
-        counted = door(None)
-        assert result_from_json(result_to_json(counted)) == counted
-
-
-def test_a_stream_beside_the_load_is_titled_so_with_its_share():
-    """Where classes are not told apart, too: several cores of TRex count by ports."""
-    times = Distribution.from_values(range(1000))
-    whole = {"test frames": ClassCount("foreground", 200_000, 200_000, 200_000)}
-    counted = DirectionResult(
-        whole, 1.0, delays={"fg": times}, timed_share=0.01, timed_of="load"
-    )  # fmt: skip
-    assert result_from_json(result_to_json(TrialResult({"forward": counted}))).directions == {
-        "forward": counted
-    }
-    result = measure_timing(latency(tags=1000), lambda _: TrialResult({"forward": counted}))
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
-    assert "1.00%" in entry["title"]
-    assert (entry["sampled"], entry["share"]) == (True, 0.01)
-    result = measure_timing(every_frame("pdv"), lambda _: TrialResult({"forward": counted}))
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
-    assert "0.50%" in entry["title"]
-
-
 def test_negative_delays_are_counted():
-    door = with_delays(Distribution.from_values([0, 0, 5], clamped=2))
-    result = measure_timing(every_frame("pdv", rate_fps=3.0, duration_s=1.0), door)
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    tester = with_delays(Distribution.from_values([0, 0, 5], clamped=2))
+    entry = record_of(every_frame("pdv", rate_fps=3.0, duration_s=1.0), tester).to_json()
     assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
 
 
@@ -306,22 +280,38 @@ def test_the_testers_own_delay_stands_beside_the_devices():
 
 def test_each_repetition_is_one_trial():
     door = Recorded(sim(capacity_fps=1e6).measure)
-    measure_timing(latency(repetitions=20), door)
+    measure_timing(latency(repetitions=20, tags=100), door)
     assert [t.key for t in door.trials] == [
         f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)
     ]
     assert {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials} == {
-        (120.0, 50_000, 60.0)
+        (120.0, 100, 60.0)
     }
+
+
+FROM_THROUGHPUT = {"rate_source": "median throughput"}
+
+
+def timing_up_to(limit_fps, spares="/none/"):
+    """Make a tester that times no frames above a rate, but in one repetition."""
+    tester = sim(capacity_fps=1e6)
+
+    def measure(trial):
+        is_too_fast = trial.rate_fps > limit_fps and spares not in trial.key
+        return (WHOLE if is_too_fast else tester.measure)(trial)
+
+    return Recorded(measure)
+
+
+def tries(recorded):
+    return [(t.key.partition("forward/")[2], t.rate_fps) for t in recorded.trials]
 
 
 def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_says_so():
     """LAT-01 asks for the throughput: what a tester cannot do there it may do at less, told as such."""
-    timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
-    door = Recorded(lambda t: (timeless if t.rate_fps > 60_000 else tester.measure)(t))
-    spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5, 0.25))
-    result = measure_timing(spec, door)
-    assert [(t.key.partition("forward/")[2], t.rate_fps) for t in door.trials] == [
+    tester = timing_up_to(60_000)
+    result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5, 0.25)), tester)
+    assert tries(tester) == [
         *((f"r01/a{n}", 100_000.0) for n in (1, 2, 3)),
         *((f"r01/at75percent/a{n}", 75_000.0) for n in (1, 2, 3)),
         *((f"r{n:02d}/at50percent/a1", 50_000.0) for n in (1, 2, 3)),
@@ -334,16 +324,9 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
 
 
 def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
-    timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
-
-    def measure(trial):
-        falters = trial.rate_fps > 80_000 and "/r01/" not in trial.key
-        return (timeless if falters else tester.measure)(trial)
-
-    spec = replace(latency(rate_source="median throughput"), shares=(0.75,))
-    door = Recorded(measure)
-    result = measure_timing(spec, door)
-    assert [(t.key.partition("forward/")[2], t.rate_fps) for t in door.trials] == [
+    tester = timing_up_to(80_000, spares="/r01/")
+    result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75,)), tester)
+    assert tries(tester) == [
         ("r01/a1", 100_000.0),
         *((f"r{n:02d}/a{a}", 100_000.0) for n in (2, 3) for a in (1, 2, 3)),
         *((f"r{n:02d}/at75percent/a1", 75_000.0) for n in (1, 2, 3)),
@@ -354,44 +337,31 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
     assert len(record.to_json()["invalid_trials"]) == 6
 
 
-def test_what_has_nothing_to_do_with_the_rate_lowers_none():
-    """A clock that is slewed spoils trials at any rate: those that it leaves alone are at the throughput."""
-    timeless, tester = by_rule(lambda _, t: t.frames), sim(capacity_fps=1e6)
+@pytest.mark.parametrize(("limit_fps", "share"), [(1e9, 1), (80_000, 0.75)])
+def test_disturbed_trials_lower_no_rate_and_hide_no_limit(limit_fps, share):
+    """A clock that is slewed spoils trials at any rate: those that it leaves alone decide."""
+    tester = sim(capacity_fps=1e6)
 
-    def stepped(trial):
-        result = tester.measure(trial)
+    def measure(trial):
         if "/r03/" in trial.key:
-            return result
-        spoilt = replace(result, faults=("the clock was stepped",), is_disturbed=True)
+            return (WHOLE if trial.rate_fps > limit_fps else tester.measure)(trial)
+        spoilt = replace(
+            tester.measure(trial), faults=("the clock was stepped",), is_disturbed=True
+        )
         return result_from_json(result_to_json(spoilt))  # as a run that goes on reads it
 
-    spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
-    result = measure_timing(spec, stepped)
-    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
-        1,
-        [False, False, True],
-    )
-    # nor do they hide what the tester cannot do: the first repetition that tells is the third here
-
-    def too_fast(trial):
-        return (timeless if "/r03/" in trial.key and trial.rate_fps > 80_000 else stepped)(trial)
-
-    result = measure_timing(spec, too_fast)
-    assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (
-        0.75,
-        [False, False, True],
-    )
+    result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5)), measure)
+    assert result.share_of_rate == share
+    assert [r.valid for r in result.repetitions] == [False, False, True]
 
 
-def test_a_rate_at_which_nothing_was_valid_is_told_as_the_lowered_one_that_it_is():
-    spec = replace(latency(rate_source="median throughput"), shares=(0.75, 0.5))
-    result = measure_timing(spec, by_rule(lambda _, t: t.frames))
-    record = timing_record(result, loopback=None, conditions={})
+def test_record_without_valid_trials_has_the_lowered_rate():
+    record = record_of(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5)), WHOLE)
     assert (record.repetitions, record.rate, record.lowered) == (0, 50_000.0, True)
 
 
-def test_a_rate_that_was_given_is_not_lowered():
-    door = Recorded(by_rule(lambda _, t: t.frames))
-    result = measure_timing(latency(), door)
-    assert {t.rate_fps for t in door.trials} == {100_000.0}
+def test_given_rate_is_not_lowered():
+    tester = Recorded(WHOLE)
+    result = measure_timing(latency(), tester)
+    assert {t.rate_fps for t in tester.trials} == {100_000.0}
     assert not any(r.valid for r in result.repetitions)

@@ -1,0 +1,280 @@
+"""Technologies with connections against packet-level devices that choose their own public ports."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, IPv6Network
+
+import numpy as np
+import pytest
+from v6t.audit.packet_device.maps import PrefixMap
+from v6t.audit.packet_device.nat import MappingDevice, NatDevice
+from v6t.audit.packet_device.translator import StatelessTranslatingDevice
+from v6t.drivers.duts.registry import make_driver
+from v6t.packets.direction import DIRECTIONS
+from v6t.plugins.address_mappings import WELL_KNOWN
+from v6t.plugins.audit_views import AddressTable, Nat
+from v6t.plugins.nat44 import Nat44Params
+from v6t.plugins.nat46 import Nat46Params
+from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
+from v6t.plugins.nat66 import Nat66Params
+from v6t.plugins.stateful import StatefulDrop
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
+from v6t.tests.expect import expect_error
+from v6t.tests.packets.oracle import verify
+
+from .support import (
+    CONNECTIONS,
+    TAGGED,
+    compiled,
+    emitted,
+    establish,
+    first_frames,
+    forwarded_frames,
+    make,
+    packet_device,
+    responses,
+)
+
+VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
+TRANSLATING = ("464xlat", "map-t")
+DEFAULTS = ("nat44", "nat64", "nat66", "nat46")
+HOSTS = {
+    "initiator_count": 8,
+    "responder_count": 4,
+    "enumerate_ips": 3,
+    "initiator_ports": {"min": 4096, "max": 5119},
+}
+POOL = {**HOSTS, "pool_count": 3}
+UPWARDS = {"enumerate_ports": 1, "initiator_ports": {"min": 2048, "max": 4095}}
+ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
+CASES = {
+    **{name: (name, {}) for name in (*DEFAULTS, "dslite-aftr")},
+    "nat44 hosts": ("nat44", {**POOL, "initiator_count": 16, "responder_count": 3, "pool_count": 5,
+                              "responder_ipv4": "198.19.1.0",
+                              "initiator_ports": {"min": 1024, "max": 2047}}),
+    "nat44 upwards": ("nat44", {**UPWARDS, "n": 2, "m": 1}),
+    "nat64 wkp": ("nat64", {"prefix": "wkp", "n": 10, "m": 9}),
+    "nat64 hosts": ("nat64", {**POOL, "initiator_count": 64, "responder_count": 64,
+                              "pool_count": 2, "responder_ipv4": "198.19.64.0"}),
+    **{f"nat64 {prefix}": ("nat64", {"prefix": prefix})
+       for prefix in ("2001:db9::/32", "2001:db8:100::/40", "2001:db8:122::/48",
+                      "2001:db8:122:300::/56", "2001:db8:122:344::/64")},
+    "nat66 hosts": ("nat66", {**POOL, "responder_ipv6": "2001:2:0:1::c0"}),
+    "nat66 upwards": ("nat66", UPWARDS),
+    "nat46 hosts": ("nat46", {**POOL, "responder_ipv6": "2001:2:0:1::5:40",
+                              "responder_ipv4": "198.19.3.192"}),
+    "dslite-aftr one": ("dslite-aftr", ONE_SOFTWIRE),
+    **{variant: ("ipv4aas", {"variant": variant}) for variant in VARIANTS},
+    **{f"{variant} hosts": ("ipv4aas", {**HOSTS, "variant": variant, "initiator_count": 4,
+                                        "responder_count": 2, "responder_ipv4": "198.19.0.64"})
+       for variant in VARIANTS},
+}  # fmt: skip
+INSIDE = PrefixMap(IPv6Network("2001:db8:46::/96"))
+"""Addresses between both translators of a chain; frames outside the chain do not show them."""
+
+
+class Nat46Device(MappingDevice, StatelessTranslatingDevice):
+    """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
+
+    def __init__(self, plugin):
+        p = plugin.params
+        table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
+        view = Nat((), (), p.pool, public=p.public.span)
+        super().__init__(plugin.dut_intent(), view, "right", 1500, table)
+
+    def is_ipv4_destination(self, destination):
+        return destination in self.pool
+
+    def forward_ipv4(self, packet):
+        for _, translated in super().forward_ipv4(packet):
+            yield from ((side, p) for side, p, _ in self.send_out(translated))
+
+    def forward_ipv6(self, packet):
+        for _, translated, _ in self.send_in(packet):
+            yield from super().forward_ipv6(translated)
+
+
+class DualDevice(NatDevice):
+    """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
+
+    def __init__(self, plugin):
+        p, intent = plugin.params, plugin.dut_intent()
+        pool = tuple(p.public.first + n for n in range(p.public.count))
+        super().__init__(intent, Nat((), (), pool, public=p.public.span))
+        self.is_translating = p.variant in TRANSLATING
+        table = AddressTable(prefix=INSIDE.prefix)
+        self.hop = StatelessTranslatingDevice(intent, "left", 1500, table)
+
+    def decrement(self, packet):
+        if not self.is_translating:
+            return super().decrement(super().decrement(packet))
+        (six,) = self.hop.to_ipv6(packet, INSIDE)
+        return self.hop.to_ipv4(six, INSIDE)
+
+
+def make_both(case, links=None):
+    """Make the technology of a case and its packet-level device."""
+    name, params = CASES[case]
+    plugin = make(name, links, **params)
+    device = {"nat46": Nat46Device, "ipv4aas": DualDevice}.get(name, packet_device)
+    return plugin, device(plugin)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("links", "size"), [(None, 108), (None, 1500), (TAGGED, 108)], ids=["small", "large", "tagged"]
+)
+@pytest.mark.parametrize("case", CASES)
+def test_connection_frames_equal_those_of_the_packet_level_device(case, links, size):
+    plugin, device = make_both(case, links)
+    frames, out, learned = establish(plugin, device, size)
+    assert verify(frames).all()
+    assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == CONNECTIONS
+    answer = plugin.expect_connections("forward", frames, frames, learned)
+    assert not answer.reason.any()
+    assert emitted(answer) == out
+    back = responses(plugin, learned, size)
+    answer = plugin.expect_connections("reverse", back, frames, learned)
+    assert not answer.reason.any()
+    assert emitted(answer) == forwarded_frames(device, "reverse", back)
+
+
+@pytest.mark.parametrize("case", ["nat44 upwards", "nat64 wkp"])
+def test_background_without_a_connection_is_forwarded(case):
+    plugin, device = make_both(case)
+    for direction in DIRECTIONS:
+        streams = compiled(plugin, direction, 108)
+        (background,) = [s for s in streams if s.role is Role.BACKGROUND]
+        frames = Expander(background).frames(0, 50)
+        wanted = forwarded_frames(device, direction, frames)
+        assert all(wanted)
+        assert emitted(plugin.expect(direction, frames)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"), [("nat44", "forward"), ("nat44", "reverse"), ("nat64", "reverse")]
+)
+def test_foreground_without_a_connection_is_dropped(name, direction):
+    plugin = make(name)
+    answer = plugin.expect(direction, first_frames(plugin, direction, 5))
+    assert not answer.length.any()
+
+
+@pytest.mark.parametrize("case", [*DEFAULTS, "nat66 hosts", "nat46 hosts"])
+def test_public_endpoint_outside_the_pool_is_dropped(case):
+    plugin, device = make_both(case)
+    frames, _, learned = establish(plugin, device)
+    size = (learned.shape[1] - 4) // 2
+    learned[0, size - 1] ^= 8  # another address
+    learned[1, 3] ^= 8  # of IPv6: another network
+    learned[2, -4:-2] = (0, 80)  # a port below the pool
+    reason = plugin.expect_connections("forward", frames, frames, learned).reason
+    assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)
+
+
+@pytest.mark.parametrize("case", [*DEFAULTS, *VARIANTS, "dslite-aftr"])
+def test_listed_size_leaves_at_the_size_of_the_other_side(case):
+    plugin, device = make_both(case)
+    for size in plugin.rfc_frame_sizes:
+        pair = plugin.frame_pair(size)
+        sizes = plugin.side_sizes(pair)
+        frames = first_frames(plugin, "forward", 1, size)
+        (out,) = forwarded_frames(device, "forward", frames)
+        assert (frames.shape[1] + 4, len(out) + 4) == sizes
+        assert pair.ipv6 - pair.ipv4 == plugin.overhead
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "first"),
+    [
+        ("nat44", "inside4", None),
+        ("nat64", "inside6", None),
+        ("nat66", "inside6", None),
+        ("nat46", "inside6", IPv6Address("2001:db8:46::c612:2")),
+    ],
+)
+def test_intent_contains_clients_pool_and_hosts(name, inside, first):
+    plugin, _ = make_both(f"{name} hosts")
+    p, intent = plugin.params, plugin.dut_intent()
+    configuration = intent.configuration
+    if name == "nat46":
+        siit, nat = plugin.parts
+        ((four, six),) = siit.intent.configuration.eam
+        assert (str(four), str(six)) == ("198.19.3.192/30", "2001:2:0:1::5:40/126")
+        configuration = nat.intent.configuration
+    pool = configuration.pool4 if plugin.ip_versions[1] == 4 else configuration.pool6
+    assert pool == tuple(p.pool_first + k for k in range(p.pool_count))
+    assert configuration.ports == (1024, 65535)
+    responders = {p.responder + k for k in range(p.responder_count)}
+    assert {a for net in intent.right.routes for a in net} == responders
+    first, networks = first or p.initiator, getattr(configuration, inside)
+    assert all(any(first + k in net for net in networks) for k in range(p.initiator_count))
+    assert name != "nat64" or configuration.clients == 64
+
+
+def test_nftables_rule_contains_clients_addresses_and_ports():
+    intent = make_both("nat66 hosts")[0].dut_intent()
+    driver = make_driver("nftables66", {})
+    texts = [step.text for step in driver.plan(intent, driver.example(intent)).steps]
+    (rules,) = [text for text in texts if "table ip6 v6t" in text]
+    assert (
+        'ip6 saddr 2001:2::/124 oifname "right" meta l4proto udp counter '
+        "snat to [2001:2:0:2::1]-[2001:2:0:2::3]:1024-65535"
+    ) in rules
+
+
+@pytest.mark.parametrize("name", ["wkp", "well-known", str(WELL_KNOWN)])
+def test_nat64_prefix_by_its_name_is_the_well_known_one(name):
+    assert Nat64Params(prefix=name).server_prefix == WELL_KNOWN
+
+
+def test_nat64_defaults_have_bib_entries_and_sessions_of_rfc_6146():
+    plugin = Nat64()
+    assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
+    assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300
+
+
+def test_low_ports_with_the_setting_are_accepted():
+    params = Nat64Params(initiator_ports={"min": 1, "max": 40_000}, low_ports=True)
+    assert params.combinations == 4_000_000
+
+
+ANY = [
+    ({"enumerate_ports": 3, "enumerate_ips": 1, "initiator_count": 2, "responder_count": 2}, "conflict"),
+    ({"initiator_count": 2}, "conflict"),
+    ({"enumerate_ips": 3}, "conflict"),
+    ({"enumerate_ports": 0}, "conflict"),
+    ({"initiator_ports": {"min": 1, "max": 40000}}, "out-of-range"),
+    ({"responder_ports": {"min": 9, "max": 3}}, "empty-range"),
+    ({"initiator_ports": {"min": 1024, "max": 65535}, "responder_ports": {"min": 1, "max": 1},
+      "pool_ports": {"min": 1024, "max": 2047}}, "not-enough-addresses"),
+]  # fmt: skip
+PUBLIC_IPV4 = [({"responder_ipv4": "198.19.0.1"}, "address-conflict")]
+PUBLIC_IPV6 = [
+    ({"n": 2, "m": 1}, "no-background"),
+    ({"pool_first": "2001:2:0:1::2"}, "address-conflict"),
+    ({"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
+      "enumerate_ips": 3}, "out-of-range"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "code"),
+    [
+        *((model, *case) for model in (Nat44Params, Nat64Params) for case in ANY + PUBLIC_IPV4),
+        *((model, *case) for model in (Nat66Params, Nat46Params) for case in ANY + PUBLIC_IPV6),
+        (Nat64Params, {"n": 1, "m": 0}, "out-of-range"),
+        (Nat64Params, {"initiator_ipv6": "2001:db8:64::5"}, "address-conflict"),
+        (Nat64Params, {"prefix": "2001:db8:100::/40", "responder_ipv4": "198.18.255.0",
+                       "responder_count": 65536, "initiator_count": 2, "enumerate_ips": 3,
+                       "pool_first": "203.0.113.1", "initiator_ports": {"min": 1024, "max": 1024}},
+         "not-enough-addresses"),
+        (Nat46Params, {**POOL, "responder_ipv4": "198.19.0.3", "responder_ipv6": "2001:2:0:1::4"},
+         "not-enough-addresses"),
+        (Nat46Params, {"clients_prefix": "2001:db8::/64"}, "not-a-prefix"),
+    ],
+)  # fmt: skip
+def test_impossible_connections_are_refused(model, given, code):
+    with expect_error(code):
+        model.model_validate(given)

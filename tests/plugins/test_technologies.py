@@ -1,0 +1,436 @@
+"""What holds for every technology: its frames, sizes, mixtures, intents and documentation."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from v6t.base.errors import UsageError
+from v6t.base.strict_model import describe_fields
+from v6t.core.config.bound import bind
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.presets import caveats
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
+from v6t.core.runs.runner import execute
+from v6t.intent import families
+from v6t.intent.device import BackgroundVlan
+from v6t.packets.direction import DIRECTIONS
+from v6t.packets.reference import NOT_OURS
+from v6t.plugins.base import JUMBO_SIZES, Link, Links
+from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, translated_pair
+from v6t.profiles.compiler.schedule import count_frames
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import FramePair, Kind, Role
+from v6t.tests.expect import expect_error
+from v6t.tests.packets.oracle import verify
+
+from .support import (
+    BUILT_IN,
+    STATELESS,
+    VARIANTS,
+    compiled,
+    emitted,
+    first_frames,
+    forwarded_frames,
+    make,
+    packet_device,
+    stream_frames,
+)
+
+DOCS = Path(__file__).parents[2] / "docs" / "plugins"
+FRAMES, SAMPLE = 6000, 60
+BOTH = {"ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
+        "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"}}  # fmt: skip
+EAMS = [
+    {"ipv4": f"10.{length}.0.0/{length}",
+     "ipv6": f"2001:db8:{length:x}00::/{128 - (32 - length) - shift}"}
+    for length, shift in zip(range(16, 33), [0, 7, 64, 30, 33] * 4, strict=False)
+]  # fmt: skip
+"""Mappings of every IPv4 length that do not overlap, each with another IPv6 length."""
+PREFIXES = ["2001:db8::/32", "2001:db8:100::/40", "2001:db8:122::/48", "2001:db8:122:300::/56",
+            "2001:db8:122:344::/64", "64:ff9b::/96"]  # fmt: skip
+SHORT_RULE = {"rule_ipv6": "2001:db8::/40", "ea_len": 4}
+CASES = {
+    "ipv4-router": {"negative_percent": 5},
+    "ipv4-router networks": {"left_networks": 256, "right_networks": 3, "n": 2, "m": 1},
+    "ipv4-router hosts": {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "inc"}},
+    "ipv6-router": {"negative_percent": 5, "n": 10, "m": 9},
+    "ipv6-router networks": {"left_networks": 16, "right_networks": 256},
+    "ipv6-router hosts": {"left_hosts": {"policy": "random"},
+                          "right_hosts": {"policy": "dec", "offset": 14}},
+    "nptv6": {"negative_percent": 5, "n": 2, "m": 1},
+    "nptv6 hosts": {"internal": "fd00:ffff:ffff::/48", "external": "2001:db8:ffff::/48",
+                    "hosts": {"policy": "random", "offset": 8}},
+    "siit": {"n": 2, "m": 1},
+    "siit hosts": {**BOTH, "negative_percent": 5},
+    "siit nat46": {**BOTH, "orientation": "nat46", "negative_percent": 5},
+    "siit many": {"eam": [*EAMS, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}],
+                  "ipv6_hosts": {"first": "10.24.0.0", "last": "10.31.0.255", "only_mapped": True}},
+    **{f"siit {prefix}": {"eam": [], "prefix": prefix, "negative_percent": 5,
+                          "ipv6_hosts": {"first": "10.1.0.0", "last": "10.2.255.255"},
+                          "ipv4_hosts": {"first": "192.0.0.0", "last": "192.3.255.255"}}
+       for prefix in PREFIXES},
+    "mapt-br": {"negative_percent": 5, "n": 2, "m": 1},
+    "mapt-br paper": {"rule_ipv6": "2001:db8:ce::/53", "ea_len": 11, "psid_offset": 0, "ces": "all",
+                      "dmr": "64:ff9b::/96", "negative_percent": 10},
+    "mapt-br prefix": {**SHORT_RULE, "ces": 16, "negative_percent": 5},
+    "mapt-br domains": {"domains": [{"rule_ipv6": "2001:db9::/32", "rule_ipv4": "10.0.0.0/12",
+                                     "ea_len": 28, "ces": "all", "share": 3, "iid_format": "draft"}]},
+    **{f"mapt-br {prefix}": {"dmr": prefix} for prefix in PREFIXES[1:]},
+    "lwaftr": {"negative_percent": 5, "n": 2, "m": 1},
+    "lwaftr 1:1": {"psid_len": 0, "softwires": 700},
+    "lwaftr large": {"softwires": 70_000, "psid_offset": 0},
+    "clat": {"negative_percent": 5, "n": 2, "m": 1},
+    "clat hosts": {"ipv4_hosts": {"first": "198.18.0.1", "last": "198.18.0.254", "policy": "inc"},
+                   "ipv6_hosts": {"first": "203.0.113.0", "last": "203.0.113.255"}},
+    "mape-ce": {"negative_percent": 5, "n": 2, "m": 1},
+    "mape-ce prefix": {**SHORT_RULE, "ce_ipv4": "192.0.2.48", "ce_psid": 0, "negative_percent": 5},
+    "mapt-ce": {"negative_percent": 5, "n": 2, "m": 1},
+    "mapt-ce prefix": {**SHORT_RULE, "ce_ipv4": "192.0.2.48", "ce_psid": 0, "iid_format": "draft",
+                       "dmr": "64:ff9b::/96"},
+    "lwb4": {"negative_percent": 5, "n": 2, "m": 1},
+    "lwb4 alone": {"psid_len": 0, "psid": 0},
+}  # fmt: skip
+NEGATIVE = ("ipv4-router", "ipv6-router", "siit", "clat", "mape-br", "mapt-br", "lwaftr", "mape-ce",
+            "mapt-ce", "lwb4")  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_frames_equal_those_of_the_packet_level_device(case):
+    plugin = make(case.split()[0], **CASES[case])
+    device = packet_device(plugin)
+    for direction in DIRECTIONS:
+        for stream in compiled(plugin, direction, max(84, plugin.default_frame_sizes[0])):
+            foreground = stream.role is Role.FOREGROUND
+            frames = Expander(stream).frames(0, FRAMES if foreground else FRAMES // 10)
+            assert verify(frames).all()
+            answer = plugin.expect(direction, frames)
+            assert len(answer.length) == len(answer.reason) == len(answer.frames) == len(frames)
+            assert ((answer.length > 0) == (answer.reason == 0)).all()
+            if stream.role is Role.NEGATIVE:
+                assert not answer.length.any()
+            else:
+                assert set(answer.length.tolist()) == {answer.frames.shape[1]}
+                assert verify(answer.frames).all()
+            sample = random.Random(case).sample(range(len(frames)), SAMPLE)
+            out = emitted(answer)
+            wanted = forwarded_frames(device, direction, frames[sample])
+            assert [out[row] for row in sample] == wanted
+
+
+def test_every_stateless_technology_is_compared_with_a_device():
+    assert {case.split()[0] for case in CASES} == {*STATELESS, "nptv6"} - {"mape-br"}
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_strange_frame_is_dropped_with_its_reason(name):
+    plugin = make(name)
+    for direction in DIRECTIONS:
+        frames = first_frames(plugin, direction, 6)
+        frames[0, 0] ^= 0xFE  # other destination
+        frames[1, 12:14] = (8, 6)  # ARP
+        frames[2, 14] = 0  # IP version 0
+        frames[3, 20 if frames[3, 12] == 0x86 else 23] = 6  # TCP, wherever the next header is
+        answer = plugin.expect(direction, frames)
+        assert answer.reason.tolist()[:3] + answer.reason.tolist()[4:] == [NOT_OURS, 2, 2, 0, 0]
+        assert plugin.overhead != 40 or direction == "reverse" or answer.length[3] == 0
+
+
+# sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [*STATELESS, "nptv6", "siit nat46"])
+def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
+    given = {k: v for k, v in CASES.get(case, {}).items() if k != "negative_percent"}
+    plugin = make(case.split()[0], **given)
+    for size in plugin.rfc_frame_sizes:
+        sizes = plugin.frame_pair(size)
+        assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
+        for direction, side in (("forward", 0), ("reverse", 1)):
+            here, there = plugin.side_sizes(sizes)[side], plugin.side_sizes(sizes)[1 - side]
+            for stream in compiled(plugin, direction, size):
+                frames = Expander(stream).frames(0, 8)
+                answer = plugin.expect(direction, frames)
+                assert not answer.reason.any()
+                octets = frames.shape[1] + 4, int(answer.length[0]) + 4
+                foreground = stream.role is Role.FOREGROUND
+                assert octets == ((here, there) if foreground else (sizes.ipv6, sizes.ipv6))
+
+
+def links_with(mtu=1500, vlan=None):
+    return Links(*(replace(link, mtu=mtu, vlan=vlan) for link in (Links().left, Links().right)))
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_jumbo_frame_within_the_mtu_is_forwarded(name):
+    listed = load_plugin(name).rfc_frame_sizes
+    assert make(name).list_rfc_sizes() == listed
+    assert make(name, links_with(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
+    plugin = make(name, links_with(9216))
+    assert plugin.list_rfc_sizes() == (*listed, *JUMBO_SIZES)
+    for size in JUMBO_SIZES:
+        sizes = plugin.frame_pair(size)
+        assert (sizes.ipv6, sizes.ipv6 - sizes.ipv4) == (size, plugin.overhead)
+        for direction in DIRECTIONS:
+            frames = first_frames(plugin, direction, 2, size)
+            answer = plugin.expect(direction, frames)
+            assert {frames.shape[1] + 4, int(answer.length[0]) + 4} == {sizes.ipv6, sizes.ipv4}
+            assert not answer.reason.any()
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_size_of_tagged_frames_is_listed(name):
+    assert make(name, links_with(vlan=7)).list_rfc_sizes()[-1] == 1522
+
+
+def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("links: {left: {mtu: 9216}, right: {mtu: 9216}}\n")
+    run = resolve(None, bed, Flags(plugin="siit", preset="rfc"))
+    assert run.frame_sizes == (84, 128, 256, 512, 768, 1024, 1280, 1518, *JUMBO_SIZES)
+
+
+@pytest.mark.parametrize(
+    ("size", "vlan", "pair"),
+    [(1280, None, (1280, 1300)), (128, 5, (128, 152)), (IPV6_UDP_OCTETS, None, (82, 102))],
+)
+def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
+    here, there = Link("", ""), Link("", "", vlan=vlan)
+    assert translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
+
+
+@pytest.mark.parametrize(
+    ("size", "code"), [(IPV6_UDP_OCTETS - 1, "frame-too-small"), (1518, "frame-too-long")]
+)
+def test_frame_pair_with_negative_overhead_outside_the_limits_is_refused(size, code):
+    with expect_error(code):
+        translated_pair(size, -20, Link("", ""), Link("", ""), "6rd")
+
+
+LARGEST_UNFRAGMENTED = 1280 + 18
+"""IPv6 frame that no translator makes fragments of, FCS included."""
+
+
+def refused_directions(plugin, size):
+    refused = []
+    for direction in DIRECTIONS:
+        try:
+            plugin.traffic(direction, plugin.frame_pair(size))
+        except UsageError as exc:
+            assert exc.code == "frame-too-long"
+            refused.append(direction)
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [(name, {}) for name in BUILT_IN if name != "dns64"] + [("ipv4aas", v) for v in VARIANTS],
+)
+def test_frame_without_df_that_becomes_fragments_is_refused(name, given):
+    plugin = make(name, df=False, **given)
+    versions = plugin.ip_versions, plugin.ip_versions[::-1]
+    translates = plugin.overhead == 20
+    towards_ipv6 = [
+        direction
+        for direction, pair in zip(DIRECTIONS, versions, strict=True)
+        if translates and pair != (6, 4)
+    ]
+    assert refused_directions(plugin, LARGEST_UNFRAGMENTED) == []
+    assert refused_directions(plugin, LARGEST_UNFRAGMENTED + 1) == towards_ipv6
+    assert refused_directions(make(name, df=True, **given), 1518) == []
+
+
+@pytest.mark.parametrize("name", ["siit", "clat", "mapt-br", "mapt-ce"])
+def test_frame_without_df_up_to_a_raised_lowest_mtu_is_forwarded(name):
+    """GEN-07: without DF, nothing longer than lowest_ipv6_mtu."""
+    raised = make(name, df=False, lowest_ipv6_mtu=1500)
+    frames = first_frames(raised, "reverse", 5, 1518)
+    assert raised.expect("reverse", frames).length.all()
+    assert not make(name, df=False).expect("reverse", frames).length.any()
+
+
+# mixtures of foreground, background and negative traffic
+
+PROPORTIONS = {100: (1, 1), 90: (10, 9), 75: (4, 3), 50: (2, 1), 25: (4, 1), 10: (10, 1), 0: (1, 0)}
+
+
+@pytest.mark.parametrize("name", STATELESS)
+@pytest.mark.parametrize("percent", PROPORTIONS)
+def test_a26_proportion_of_foreground_is_exact(name, percent):
+    n, m = PROPORTIONS[percent]
+    plugin = make(name, n=n, m=m)
+    for direction in DIRECTIONS:
+        streams = compiled(plugin, direction, 128)
+        shares = dict.fromkeys(("foreground", "background"), 0)
+        for stream, share in zip(
+            streams, count_frames([s.weight for s in streams], 10**6), strict=True
+        ):
+            shares[stream.role.value] += share
+            assert plugin.expect(direction, Expander(stream).frames(0, 50)).length.all()
+        assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_a26_background_is_never_enumerated(name):
+    """RFC 4814 ports between two fixed addresses, drawn and never counted through."""
+    plugin = make(name, n=10, m=9)
+    for direction in DIRECTIONS:
+        traffic = plugin.traffic(direction, plugin.frame_pair(128), 1)
+        (background,) = (c for c in traffic.classes if c.role is Role.BACKGROUND)
+        assert {v.kind for v in background.drawn_variables()} == {Kind.UNIFORM}
+        assert {path for path, _ in background.copied_bits()} == {"UDP.sport", "UDP.dport"}
+        assert background.layers[-2].name == "IPv6"
+
+
+def test_negative_share_is_of_all_frames():
+    plugin = make("lwaftr", negative_percent=10, n=10, m=9)
+    weights = {s.name: s.weight for s in compiled(plugin, "forward")}
+    total = sum(weights.values())
+    spoofed = sum(w for n, w in weights.items() if n.startswith("spoof"))
+    assert spoofed / total == pytest.approx(0.1)
+    assert weights["bg"] / (total - spoofed) == pytest.approx(0.1)
+    assert weights["fg"] / (total - spoofed) == pytest.approx(0.9)
+
+
+BACKGROUND_VLANS = Links(
+    replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
+    replace(Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)),
+)  # fmt: skip
+
+
+def vlans(frames):
+    assert (frames[:, 12:14] == (0x81, 0x00)).all()
+    return {int(tag) for tag in frames[:, 14:16].astype(int) @ (256, 1)}
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_mix04_background_vlans_are_those_of_the_links(name):
+    """Only the background is on them, with the foreground's octets, and comes back on the other."""
+    plugin = make(name, BACKGROUND_VLANS, n=2, m=1)
+    intent = plugin.dut_intent()
+    for side, vlan in (("left", 200), ("right", 201)):
+        given = getattr(intent, side)
+        assert getattr(intent.links, side).background.vlan == vlan
+        assert not {*given.background.neighbors} & {*given.neighbors}
+    for direction, at in (("forward", 0), ("reverse", 1)):
+        sent = stream_frames(plugin, direction, 20, size=128)
+        background = sent["bg"]
+        foreground = next(frames for name, frames in sent.items() if name != "bg")
+        answer = plugin.expect(direction, background)
+        assert (vlans(background), vlans(answer.frames)) == ({(200, 201)[at]}, {(201, 200)[at]})
+        changed = [*range(12), 14, 15, 25]
+        assert (np.delete(answer.frames, changed, 1) == np.delete(background, changed, 1)).all()
+        assert (answer.frames[:, 25] == background[:, 25] - 1).all()
+        if foreground.shape[1] == background.shape[1]:
+            both = np.stack([foreground, background], axis=1).reshape(40, -1)
+            mixed = plugin.expect(direction, both)
+            assert emitted(mixed)[1] == answer.frames[0].tobytes()
+            assert mixed.length.all()
+            assert vlans(mixed.frames[::2]) == {(101, 100)[at]}
+        background[:, 15] = 77
+        assert not plugin.expect(direction, background).length.any()
+
+
+@pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
+def test_run_without_foreground_is_warned_of(params, warned):
+    run = resolve(flags=Flags(plugin="siit", tester="sim", params=params))
+    assert any("0 % foreground" in text for text in caveats(bind(run))) is warned
+
+
+def execute_with_negative_traffic(name, path, **tester_options):
+    flags = Flags(
+        plugin=name, params={"negative_percent": "5"}, tester="sim", modes=["bidirectional"],
+        tester_options=tester_options, procedure={"repetitions": 1, "resolution_fps": 50_000.0},
+    )  # fmt: skip
+    return execute(bind(resolve(flags=flags)), path, Listener())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_run_on_a_device_that_drops_negative_traffic_finds_its_rate(name, tmp_path):
+    outcome = execute_with_negative_traffic(name, tmp_path / "out")
+    assert outcome.status == "complete"
+    (record,) = outcome.records
+    assert 900_000 < record.median <= 1_000_000
+
+
+def test_run_on_a_device_that_forwards_negative_traffic_is_refused(tmp_path):
+    with expect_error("translation-incorrect"):
+        execute_with_negative_traffic("lwaftr", tmp_path / "out", forwards_negative="true")
+
+
+# intents and documentation
+
+FAMILIES = {
+    "clat": families.ClatConfig,
+    "dslite-aftr": families.DsLiteAftrConfig,
+    "lwaftr": families.LwAftrConfig,
+    "lwb4": families.LwB4Config,
+    "mape-br": families.MapERelayConfig,
+    "mape-ce": families.MapECeConfig,
+    "mapt-br": families.MapTRelayConfig,
+    "mapt-ce": families.MapTCeConfig,
+    "nat44": families.Nat44Config,
+    "nat64": families.Nat64Config,
+    "nat66": families.Nat66Config,
+    "nptv6": families.NptConfig,
+    "siit": families.SiitConfig,
+}
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "dns64"])
+def test_sides_roles_and_parts_are_consistent(name):
+    plugin = make(name)
+    assert len(plugin.sides) == 2
+    assert any(role.stateful for role in plugin.roles) == plugin.stateful
+    assert (plugin.combinations > 0) == plugin.stateful
+    assert plugin.responder_version == plugin.ip_versions[1]
+    assert {part.device for part in plugin.parts} <= {role.name for role in plugin.roles}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_configuration_of_the_intent_reads_back_from_json(name):
+    configuration = make(name).dut_intent().configuration
+    assert type(configuration) is FAMILIES[name]
+    stored = json.loads(json.dumps(configuration.to_json()))
+    assert FAMILIES[name].model_validate(stored) == configuration
+
+
+def test_configuration_as_another_family_is_refused():
+    intent = make("nat64").dut_intent()
+    assert intent.configuration_as(families.NatConfig) is intent.configuration
+    with expect_error("unsupported-technology"):
+        intent.configuration_as(families.MapERelayConfig)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_page_of_a_technology_has_its_parameters_and_defaults(name):
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    kind = load_plugin(name)
+    assert page.startswith(f"# {name}: ")
+    assert all(rfc in page for rfc in kind.rfcs)
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
+    fields = kind.params_model.model_fields
+    assert set(rows) == set(fields)
+    for key, text in describe_fields(kind.params_model).items():
+        default = fields[key].get_default(call_default_factory=True)
+        if isinstance(default, (bool, int)):
+            assert rows[key] == str(default).lower()
+        elif isinstance(default, str):
+            assert rows[key] == default
+        assert text
+        assert text in page
+    assert f"v6t run --plugin {name}" in page
+
+
+def test_every_page_has_a_technology():
+    assert {page.stem for page in DOCS.glob("*.md")} == set(BUILT_IN)

@@ -1,0 +1,428 @@
+"""Procedures with connections against devices whose truth is known: rate, tear-down, capacity, phase 1."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+from v6t.analysis.warnings import list_warnings
+from v6t.benchmarks.outages import reset_record
+from v6t.benchmarks.registry import presentations
+from v6t.drivers.oracle.two_phase import TwoPhaseTester
+from v6t.procedures.reset import ResetSpec, measure_reset
+from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
+from v6t.procedures.stateful.phases import (
+    PhaseOneFailed,
+    PhaseOneSettings,
+    Prepared,
+    judge_connections,
+)
+from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+from v6t.procedures.throughput import measure_throughput
+from v6t.tests.procedures.support import Recorded, at, searching, sim
+from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.result import TrialResult
+from v6t.trials.tcp import Tcp
+from v6t.trials.trial import Trial
+
+UPPER_CPS = 1_000_000.0
+LIMIT = 3_000_000.0
+CONNECTIONS = Connections(10_000, 100_000.0, wait_s=0.1)
+TRIAL = Trial("throughput", "k", 84, 64, "bidirectional", 1000.0, 1.0)
+
+
+def stateful(**device):
+    """Make a recorded tester with a simulated stateful device."""
+    tester = sim(**device)
+    return Recorded(TwoPhaseTester(tester, tester.table).measure)
+
+
+def rate_spec(connections, **changes):
+    given = {"resolution_cps": 1000.0, **changes}
+    return ConnectionRateSpec(
+        conditions=given.pop("conditions", at()), connections=connections,
+        upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given,
+    )  # fmt: skip
+
+
+def rate_of(tester, alpha=1.0):
+    spec = rate_spec(10_000, phase_one=PhaseOneSettings(alpha=alpha))
+    (repetition,) = measure_connection_rate(spec, tester).repetitions
+    return repetition
+
+
+def capacity_of(tester, **changes):
+    given = {
+        "first": 1000, "most": 4_000_000, "error": 1, "resolution_cps": 10_000.0,
+        "phase_one": PhaseOneSettings(), **changes,
+    }  # fmt: skip
+    spec = CapacitySpec(
+        conditions=at(), upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given
+    )
+    return measure_capacity(spec, tester)
+
+
+# connection rate
+
+
+def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
+    device = {"table_stores": False, "table_tells": False}
+    validated = rate_of(stateful(**device))
+    assert validated.rate_cps == 0.0
+    (reason,) = {r for a in validated.attempts for r in a.verdict.reasons}
+    assert "10000 of 10000" in reason
+    assert rate_of(stateful(**device), alpha=None).rate_cps == UPPER_CPS
+
+
+def test_a18_the_devices_own_count_tells_too():
+    found = rate_of(stateful(table_stores=False), alpha=None)
+    assert found.rate_cps == 0.0
+    (reason,) = found.attempts[0].verdict.reasons
+    assert re.findall(r"\d+", reason) == ["0", "10000"]
+
+
+@pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
+def test_connection_rate_is_the_devices(limit):
+    tester = stateful(insertion_cps=limit)
+    found = rate_of(tester)
+    wanted = min(limit, UPPER_CPS)
+    assert wanted - 1000.0 <= found.rate_cps <= wanted
+    assert found.search.hit_upper_bound == (limit > UPPER_CPS)
+    for trial in tester.trials:
+        asked = trial.connections
+        assert (asked.count, asked.reuse, asked.purpose) == (10_000, False, "establish")
+        assert trial.rate_fps == asked.rate_cps
+
+
+def test_no_share_of_connections_may_be_missing():
+    """The tolerance of phase 2 has no meaning for connections (ST-06)."""
+    spec = rate_spec(1_000_000, conditions=at(loss_tolerance=0.5))
+    (found,) = measure_connection_rate(spec, stateful(insertion_cps=400_000.0)).repetitions
+    assert 399_000 <= found.rate_cps <= 400_000
+    lossy = stateful(phase_one_loss=1, phase_one_loss_trials=10**6)
+    (found,) = measure_connection_rate(spec, lossy).repetitions
+    assert found.rate_cps == 0.0
+
+
+def test_rate_of_a_device_far_below_the_resolution_is_found():
+    spec = rate_spec(1000, resolution_cps=UPPER_CPS / 16)
+    (found,) = measure_connection_rate(spec, stateful(insertion_cps=7_000.0)).repetitions
+    assert 5_000 <= found.rate_cps <= 7_000
+
+
+# tear-down
+
+
+def test_teardown_is_the_difference_of_two_times():
+    spec = TeardownSpec(at(), 30_000, 10_000.0, "given", repetitions=3)
+    found = measure_teardown(spec, stateful(teardown_cps=60_000.0, teardown_s=0.25))
+    assert [r.rate_cps(30_000) for r in found.repetitions] == [pytest.approx(60_000)] * 3
+    assert [r.idle_s for r in found.repetitions] == [pytest.approx(0.25)] * 3
+    assert [r.sessions for r in found.repetitions] == [30_000] * 3
+
+
+def test_teardown_after_a_lossy_phase_one_is_retaken():
+    spec = TeardownSpec(at(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
+    device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
+    found = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
+    assert [a.verdict.passed for a in found.repetitions[0].attempts] == [False, False, True]
+    with pytest.raises(PhaseOneFailed, match="3 times"):
+        measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
+
+
+# capacity
+
+
+@pytest.mark.parametrize("size", [1, 3, 999, 1000, 65_537, 1_000_003])
+def test_a19_capacity_is_exact(size):
+    tester = stateful(table_entries=size)
+    result = capacity_of(tester)
+    assert (result.capacity, result.first_failed) == (size, size + 1)
+    assert result.first_connections <= max(1000, size)
+    assert {t.connections.alpha for t in tester.trials} == {1.0}
+
+
+def test_a19_capacity_within_an_error():
+    tester = stateful(table_entries=1_000_003)
+    result = capacity_of(tester, error=5000)
+    assert 1_000_003 - 5000 <= result.capacity <= 1_000_003
+    assert result.first_failed - result.capacity <= 5000
+    counts = [s.connections for s in result.steps if s.phase == "exponential"]
+    assert counts == [1000 * 2**k for k in range(1, 11)]
+    keys = [t.key for t in tester.trials]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("share", "beta", "capacity"), [(0.6, 0.1, 200_000), (0.2, 0.3, 40_000), (0.2, 0.1, 200_000)]
+)
+def test_capacity_of_a_table_that_becomes_slower_depends_on_beta(share, beta, capacity):
+    device = {"insertion_cps": 500_000.0, "slow_from": 40_000, "slow_insertion_share": share}
+    result = capacity_of(stateful(**device), most=200_000, beta=beta)
+    assert result.capacity == capacity
+    if (share, beta) == (0.2, 0.1):
+        assert result.rate_cps < 0.25 * result.first_rate_cps
+
+
+def by_number(rate_of_count):
+    """Make a device that makes so many connections at any rate up to ``rate_of_count(connections)``."""
+
+    def measure(trial):
+        asked = trial.connections
+        learned = asked.count - (asked.rate_cps > rate_of_count(asked.count))
+        found = PhaseOneResult(
+            asked.count, asked.count, learned, validation_sent=learned, validated=learned
+        )
+        return TrialResult({}, connections=found)
+
+    return Recorded(measure)
+
+
+def slower_above_40_000(connections):
+    if connections <= 40_000:
+        return 400_000.0
+    return 120_000.0 if connections <= 70_000 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "capacity", "failed"),
+    [
+        ({"first": 10_000, "gamma": 0.5}, 40_000, 40_001),
+        ({"first": 10_000, "gamma": 0.25}, 70_000, 70_001),
+        ({"first": 35_000, "most": 70_000, "gamma": 0.5}, 70_000, None),
+    ],
+)
+def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed):
+    """Between beta and gamma of the rate is enough to go on doubling, and too little at the end."""
+    result = capacity_of(by_number(slower_above_40_000), beta=0.1, **changes)
+    assert (result.capacity, result.first_failed) == (capacity, failed)
+    assert capacity == 40_000 or result.rate_cps <= 120_000
+
+
+def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
+    """R_S is the upper bound of the next search, also for a device that gets faster."""
+
+    def rate(connections):
+        return {1000: 300_000.0, 2000: 200_000.0}.get(
+            connections, 500_000.0 if connections <= 6000 else 0.0
+        )
+
+    tester = by_number(rate)
+    result = capacity_of(tester, most=8000)
+    assert (result.capacity, result.first_failed) == (6000, 6001)
+    rates = [step.rate_cps for step in result.steps if step.carried]
+    assert rates == sorted(rates, reverse=True)
+    for index, step in enumerate(result.steps[1:], 1):
+        tried = [t.rate_fps for t in tester.trials if f"/{step.name}-" in t.key]
+        assert max(tried) == min(s.rate_cps for s in result.steps[:index] if s.carried), step
+    assert [s.phase for s in result.steps[:4]] == ["first", *["exponential"] * 3]
+
+
+def test_capacity_where_the_tester_falters_is_found_at_lower_rates():
+    """From 2,000 connections on, whatever is faster than 20,000 a second is the tester's limit."""
+
+    def measure(trial):
+        asked = trial.connections
+        n = asked.count
+        found = PhaseOneResult(n, n, n, validation_sent=n, validated=n)
+        falters = n >= 2000 and asked.rate_cps > 20_000
+        return TrialResult({}, ("its ring overflowed",) if falters else (), connections=found)
+
+    result = capacity_of(measure, most=8000)
+    assert (result.capacity, result.first_failed) == (8000, None)
+    assert 10_000 < result.rate_cps <= 20_000
+    assert [s.carried for s in result.steps] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("tester_fps", "most", "capacity"), [(50_000.0, 300_000, 70_001), (1.0, 2000, 0)]
+)
+def test_capacity_with_a_slow_tester_is_the_tables(tester_fps, most, capacity):
+    """Above the tester's rate every trial is invalid."""
+    result = capacity_of(stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
+    assert result.capacity == capacity
+    assert result.rate_cps <= 50_000
+
+
+@pytest.mark.parametrize(
+    "changes", [{"beta": 0.6}, {"gamma": 1.5}, {"first": 0}, {"first": 5_000_000}, {"error": 0}]
+)
+def test_impossible_capacity_search_is_refused(changes):
+    with pytest.raises(ValueError, match="must"):
+        capacity_of(stateful(), **changes)
+
+
+def test_second_attempt_lowers_no_rate_of_others():
+    tester = stateful(table_entries=5000)
+    offered = []
+
+    def measure(trial):
+        offered.append((trial.connections.count, trial.rate_fps))
+        result = tester(trial)
+        if offered[-1] != (2000, UPPER_CPS):
+            return result
+        one_less = replace(result.connections, learned=result.connections.learned - 1)
+        return replace(result, connections=one_less)
+
+    fixed = {
+        "fixed": True, "resolution_cps": UPPER_CPS / 2, "beta": 0.5, "gamma": 0.5, "most": 8000,
+    }  # fmt: skip
+    assert capacity_of(measure, **fixed).capacity == 5000
+    assert {rate for count, rate in offered if count == 2000} == {UPPER_CPS, UPPER_CPS / 2}
+    assert {(4000, UPPER_CPS), (5000, UPPER_CPS)} <= set(offered)
+    assert min(rate for _, rate in offered) == UPPER_CPS / 2
+
+
+# phase 1 before phase 2
+
+
+def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
+    asked = Connections(1000, 10_000.0)
+    tester = stateful(phase_one_loss=1, phase_one_loss_trials=2)
+    prepared = Prepared(tester, asked)
+    assert prepared(TRIAL).directions["reverse"].count_frames("received") == 1000
+    assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
+    assert prepared.finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
+    with pytest.raises(PhaseOneFailed, match="999 of 1000"):
+        Prepared(stateful(phase_one_loss=1, phase_one_loss_trials=4), asked)(TRIAL)
+    lossy = stateful(phase_one_loss=1, phase_one_loss_trials=4)
+    assert Prepared(lossy, asked, 4)(TRIAL).connections
+
+
+def test_a20_a_lossy_phase_1_is_retaken_and_then_given_up():
+    tester = stateful(capacity_fps=LIMIT, phase_one_loss=1, phase_one_loss_trials=10**6)
+    with pytest.raises(PhaseOneFailed, match="9999 of 10000"):
+        measure_throughput(searching(), Prepared(tester, CONNECTIONS))
+    assert len(tester.trials) == 4
+
+
+def test_a20_a_retake_that_succeeds_is_enough():
+    """One lost frame of phase 1 is neither loss of phase 2 nor the end of the run."""
+    tester = stateful(capacity_fps=LIMIT, phase_one_loss=1, phase_one_loss_trials=2)
+    prepared = Prepared(tester, CONNECTIONS)
+    (found,) = measure_throughput(searching(), prepared).repetitions
+    assert LIMIT - 1000 < found.rate_fps <= LIMIT
+    first = found.attempts[0].trial.key
+    assert [t.key for t in tester.trials][:3] == [first, f"{first}/p2", f"{first}/p3"]
+    assert prepared.taken == {first: f"{first}/p3"}
+    assert len({t.key for t in tester.trials}) == len(tester.trials)
+    assert all(t.connections == CONNECTIONS for t in tester.trials)
+
+
+def resetting(direction, connections, **device):
+    """Reset a device with connections three times; return result, record and trials."""
+    tester = stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
+    spec = ResetSpec(at(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
+    result = measure_reset(spec, Prepared(tester, connections))
+    return result, reset_record(result, conditions={"connections": {}}), tester.trials
+
+
+@pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])
+def test_connections_survive_a_reset_of_a_device_that_keeps_them(keeps, survived):
+    reused = replace(CONNECTIONS, reuse=True)
+    result, record, trials = resetting("reverse", reused, reset_keeps=keeps)
+    assert [math.isfinite(t) for t in result.by_loss_s("reverse")] == survived
+    assert record.state_survived == survived
+    assert f"survived {sum(survived)} of 3 resets" in str(*list_warnings([record], presentations()))
+    # what a reset took away cannot serve the next trial
+    assert not any(t.connections.reuse for t in trials)
+
+
+def test_frames_from_inside_make_the_connections_again():
+    result, record, _ = resetting("forward", CONNECTIONS)
+    assert result.by_loss_s("forward") == (pytest.approx(2.0),) * 3
+    assert record.state_survived is None
+
+
+def falters(trial):
+    found = PhaseOneResult(required=1000, sent=1000, learned=990)
+    return TrialResult({}, ("its receive ring overflowed",), connections=found)
+
+
+@pytest.mark.parametrize("is_tester", [True, False])
+def test_failed_phase_one_names_tester_or_device(is_tester):
+    tester = falters if is_tester else stateful(phase_one_loss=1, phase_one_loss_trials=10)
+    words = "its receive ring" if is_tester else "of 1000"
+    with pytest.raises(PhaseOneFailed, match=words) as caught:
+        Prepared(tester, Connections(1000, 10_000.0))(TRIAL)
+    assert caught.value.tester is is_tester
+    spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
+    with pytest.raises(PhaseOneFailed, match=words) as caught:
+        measure_teardown(spec, tester)
+    assert caught.value.tester is is_tester
+
+
+VERDICTS = [
+    ({"sent": 99}, False, "the Initiator sent 99 of 100 frames"),
+    ({"sending_time_s": 0.2}, False, "phase 1 took 0.200000 s, allowed 0.100001 s"),
+    ({"validated": 100, "validation_sent": 100, "validation_time_s": 0.2}, False,
+     "the validation took 0.200000 s, allowed 0.100001 s"),
+    ({"validated": 98, "validation_sent": 98, "validation_time_s": 0.1}, False,
+     "the Responder sent 98 of 100 frames"),
+    ({"learned": 99}, True, "1 of 100 connections were not forwarded"),
+    ({"surplus": 2}, True, "surplus of 2 frames in phase 1"),
+    ({"duplicate_tuples": 3}, True, "3 connections have the outside four-tuple of another"),
+    ({"sessions": 98}, True, "the device counts 98 connections, the Responder learned 100"),
+    ({"validated": 96, "validation_sent": 100}, True, "4 of 100 connections failed validation"),
+    ({}, True, "the connections were not validated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "valid", "words"), VERDICTS)
+def test_verdict_on_connections_names_tester_or_device(given, valid, words):
+    asked = Connections(100, 1000.0, alpha=1.0)
+    trial = Trial("connection-rate", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
+    found = PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **given})
+    verdict = judge_connections(trial, TrialResult({}, connections=found))
+    assert verdict.reasons[0].startswith(words)
+    assert (verdict.passed, verdict.valid) == (False, valid)
+
+
+def test_result_without_connections_is_invalid():
+    verdict = judge_connections(TRIAL, TrialResult({}))
+    assert (verdict.passed, verdict.valid) == (False, False)
+
+
+@pytest.mark.parametrize(("alpha", "validation_s"), [(None, 0.0), (0.5, 4.0)])
+def test_validation_takes_time_only_where_connections_are_validated(alpha, validation_s):
+    assert Connections(1000, 500.0, alpha=alpha).validation_s == validation_s
+
+
+def test_connections_read_from_the_journal_are_the_same():
+    tester = stateful(teardown_cps=1000.0)
+    asked = Connections(100, 1000.0, alpha=0.5, purpose="tear-down")
+    trial = Trial("teardown", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
+    result = tester(trial)
+    assert result.connections.validated == 100
+    assert result.connections.flush_s == pytest.approx(0.1)
+    assert result_from_json(result_to_json(result)) == result
+    assert trial_to_json(trial)["connections"]["purpose"] == "tear-down"
+    assert "connections" not in trial_to_json(TRIAL)
+
+
+def test_end_of_a_connection_that_the_tester_did_not_send_is_its_fault():
+    tester = sim(tcp_aging_s=3)
+    asked = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=Tcp(aging_s=60.0))
+    trial = at().make_trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=asked)
+    preparing = TwoPhaseTester(tester, tester.table)
+    whole = preparing.measure(trial)
+    assert not whole.faults
+    assert whole.connections.tcp.expiry_s == 3.0
+    disconnect = tester.disconnect
+
+    def disconnect_one_less(trial, connections):
+        ended = disconnect(trial, connections)
+        ((name, counted),) = ended.result.classes.items()
+        classes = {name: replace(counted, sent=counted.sent - 1)}
+        tester.wait(1.25)  # for answers: the device's time runs
+        return replace(ended, result=replace(ended.result, classes=classes))
+
+    tester.disconnect = disconnect_one_less
+    result = preparing.measure(trial)
+    (fault,) = result.faults
+    assert "99 of 100" in fault
+    assert 3.0 <= result.connections.tcp.expiry_s < 4.0

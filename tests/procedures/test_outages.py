@@ -1,0 +1,265 @@
+"""Back-to-back frames, system recovery, reset."""
+
+import json
+import math
+
+import pytest
+from v6t.benchmarks.back_to_back import burst_record, burst_rows
+from v6t.benchmarks.outages import recovery_record, reset_record
+from v6t.procedures.back_to_back import BurstSpec, buffer_time, deviation, measure_back_to_back
+from v6t.procedures.recovery import RecoverySpec, measure_recovery
+from v6t.procedures.reset import ResetSpec, measure_reset
+from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
+
+LINE = 10_000_000.0
+BUFFERED = {"capacity_fps": 4e6, "buffer_frames": 4096}
+WHOLE = by_rule(lambda _, trial: trial.frames)
+
+
+def bursts(**changes):
+    given = {
+        "rate_fps": LINE, "rate_reason": "media", "throughput_fps": 4_000_000.0, "longest_s": 2.0,
+        "resolution_frames": 1, "repetitions": 1, **changes,
+    }  # fmt: skip
+    return BurstSpec(at(residual_wait_s=2.0), **given)
+
+
+def record_of_bursts(result):
+    return burst_record(result, refused=None, conditions={}).to_json()
+
+
+@pytest.mark.parametrize("buffer", [1, 100, 4096, 1_000_000])
+def test_the_corrected_buffer_time_is_the_buffer(buffer):
+    """A device of a buffer and a forwarding rate: the model of RFC 9004, section 3."""
+    tester = sim(capacity_fps=4_000_000.0, buffer_frames=buffer)
+    result = measure_back_to_back(bursts(repetitions=5), tester.measure)
+    longest = buffer / (1 - 0.4)
+    assert all(abs(r.frames - longest) < 3 for r in result.repetitions)
+    time = result.buffer_time
+    assert time.implied_s == pytest.approx(longest / LINE, abs=4 / LINE)
+    assert time.corrected_s == pytest.approx(buffer / LINE, abs=3 / LINE)
+
+
+@pytest.mark.parametrize(
+    ("frames", "rate_fps", "throughput_fps", "implied_s", "corrected_s"),
+    [
+        (26_000, 14_880_952, 7_440_476, 0.0017472, 0.0008736),
+        (100, 10.0, 10.0, 10.0, 0.0),
+        (
+            100,
+            1000.0,
+            1500.0,
+            0.1,
+            0.0,
+        ),  # a throughput above the burst rate, as rounding may have it
+    ],
+)
+def test_buffer_time_follows_the_formula_of_rfc_9004(
+    frames, rate_fps, throughput_fps, implied_s, corrected_s
+):
+    time = buffer_time(frames, rate_fps, throughput_fps)
+    assert time.implied_s == pytest.approx(implied_s, rel=1e-4)
+    assert time.corrected_s == pytest.approx(corrected_s, rel=1e-4)
+
+
+@pytest.mark.parametrize(("values", "found"), [([2, 4, 4, 4, 5, 5, 7, 9], 2.13809), ([5], None)])
+def test_deviation_is_that_of_a_sample(values, found):
+    assert deviation(values) == pytest.approx(found, abs=1e-3)
+
+
+def test_bursts_have_exactly_so_many_frames():
+    tester = Recorded(sim(**BUFFERED).measure)
+    measure_back_to_back(bursts(), tester)
+    lengths = [t.frames for t in tester.trials]
+    for trial in tester.trials:
+        assert trial.frames == round(trial.rate_fps * trial.duration_s)
+        assert (trial.rate_fps, trial.residual_wait_s) == (LINE, 2.0)
+    longest = bursts().most_frames
+    assert lengths[0] == (longest + 1) // 2
+    assert all(0 < frames <= longest for frames in lengths)
+
+
+def test_the_search_is_binary():
+    """RFC 9004, section 6.2 with one verification: every burst halves what is left."""
+    spec = bursts()
+    tester = Recorded(by_rule(lambda _, t: t.frames - (t.frames > 123_456)))
+    assert measure_back_to_back(spec, tester).repetitions[0].frames == 123_456
+    lengths = list(dict.fromkeys(t.frames for t in tester.trials))
+    low, high = 0, spec.most_frames + 1
+    for frames in lengths:
+        assert frames == (low + high) // 2
+        low, high = (frames, high) if frames <= 123_456 else (low, frames)
+    assert (low, high) == (123_456, 123_457)
+    assert len(lengths) <= spec.steps + 1
+
+
+def test_long_bursts_are_waited_for_as_long():
+    tester = Recorded(WHOLE)
+    measure_back_to_back(bursts(longest_s=30.0, resolution_frames=10**6), tester)
+    assert max(t.duration_s for t in tester.trials) > 20
+    assert all(t.residual_wait_s == max(t.duration_s, 2.0) for t in tester.trials)
+
+
+def test_a_burst_that_loses_is_offered_again():
+    seen = {}
+
+    def unlucky_once(_, trial):
+        seen[trial.frames] = seen.get(trial.frames, 0) + 1
+        return trial.frames - (trial.frames > 5000 or seen[trial.frames] == 1)
+
+    result = measure_back_to_back(bursts(), by_rule(unlucky_once))
+    assert result.repetitions[0].frames == 5000
+
+
+def test_the_average_is_reported():
+    tester = sim(**BUFFERED, capacity_noise=0.05)
+    result = measure_back_to_back(bursts(repetitions=10), tester.measure)
+    values = [r.frames for r in result.repetitions]
+    entry = record_of_bursts(result)
+    assert entry["average"] == sum(values) / 10
+    assert entry["deviation"] == pytest.approx(deviation(values))
+    assert (entry["min"], entry["max"]) == (min(values), max(values))
+    assert len(burst_rows(result)) == 10
+    json.dumps(entry, allow_nan=False)
+
+
+def test_a_device_at_line_rate_has_no_such_result():
+    tester = Recorded(limited(LINE))
+    entry = record_of_bursts(measure_back_to_back(bursts(throughput_fps=LINE), tester))
+    assert tester.trials == []
+    assert "no burst fills" in entry["not_measured"]
+    assert entry["average"] is None
+
+
+@pytest.mark.parametrize(("lost", "longest", "frames"), [(0, True, 10_000), (1, False, 0)])
+def test_a_buffer_larger_than_searched_is_said(lost, longest, frames):
+    tester = by_rule(lambda _, t: t.frames - lost)
+    (found,) = measure_back_to_back(bursts(longest_s=0.001), tester).repetitions
+    assert (found.hit_longest, found.frames) == (longest, frames)
+
+
+def test_burst_that_the_tester_cannot_send_is_invalid():
+    tester = sim(**BUFFERED, tester_fps=5e6)
+    result = measure_back_to_back(bursts(repetitions=2), tester.measure)
+    assert [(r.valid, r.hit_longest) for r in result.repetitions] == [(False, False)] * 2
+    assert result.average_frames is None
+    entry = record_of_bursts(result)
+    assert "could not send" in entry["not_measured"]
+    assert entry["invalid_repetitions"] == 2
+    assert len(entry["invalid_trials"]) == len(entry["trials"]) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(("shortest", "found"), [(1, 300), (256, 300), (301, None), (2000, None)])
+def test_no_burst_is_shorter_than_the_shortest_provable_one(shortest, found):
+    """A buffer of 300 frames."""
+    tester = Recorded(by_rule(lambda _, t: min(t.frames, 300)))
+    result = measure_back_to_back(bursts(shortest_frames=shortest), tester)
+    assert min(t.frames for t in tester.trials) >= shortest
+    assert result.bursts == (() if found is None else (found,))
+    if found is None:
+        assert not result.repetitions[0].hit_longest
+        assert f"{shortest:,}" in record_of_bursts(result)["not_measured"]
+
+
+# recovery
+
+
+def recovery(**changes):
+    given = {
+        "throughput_fps": 1_000_000.0, "limit_fps": 1e7, "overload_s": 60.0, "afterwards_s": 60.0,
+        "repetitions": 3, **changes,
+    }  # fmt: skip
+    return RecoverySpec(at("bidirectional"), **given)
+
+
+def test_the_simulated_devices_recovery_is_found():
+    spec = recovery()
+    result = measure_recovery(spec, sim(capacity_fps=1_000_000.0, recovery_s=0.25).measure)
+    for repetition in result.repetitions:
+        for way in ("forward", "reverse"):
+            assert repetition.recovery_s[way] == pytest.approx(0.25, abs=1.01 * spec.resolution_s)
+            assert repetition.overloaded[way]
+    entry = recovery_record(result, conditions={}).to_json()
+    assert entry["directions"]["forward"]["average"] == pytest.approx(0.25, abs=1e-4)
+    assert entry["overload"] == pytest.approx(1_100_000.0)
+
+
+def test_the_overload_is_followed_by_half_of_it():
+    """RFC 2544, section 26.5: a tenth above the throughput, and half of that afterwards."""
+    tester = Recorded(sim(capacity_fps=1e6).measure)
+    measure_recovery(recovery(repetitions=1), tester)
+    (trial,) = tester.trials
+    assert trial.rate_fps == pytest.approx(1.1e6)
+    assert trial.second_segment.rate_fps == pytest.approx(0.55e6)
+    assert trial.required_capabilities == {"two-rates", "loss-times"}
+
+
+@pytest.mark.parametrize(
+    ("limit_fps", "overload_fps", "is_limited"),
+    [(1_050_000.0, 1_050_000.0, True), (1_099_999.0, 1_099_999.0, True), (5e6, 1_100_000.0, False)],
+)
+def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_fps, is_limited):
+    spec = recovery(limit_fps=limit_fps)
+    assert spec.limited is is_limited
+    assert spec.overload_fps == pytest.approx(overload_fps)
+    entry = recovery_record(
+        measure_recovery(spec, sim(capacity_fps=1e6).measure), conditions={}
+    ).to_json()
+    assert entry["overload_limited"] is is_limited
+
+
+@pytest.mark.parametrize(("device", "average_s"), [({}, 0.0), ({"recovery_s": 1e6}, math.inf)])
+def test_recovery_at_once_and_never_is_recorded(device, average_s):
+    result = measure_recovery(recovery(), sim(capacity_fps=1e6, **device).measure)
+    assert result.average_s("forward") == average_s
+    entry = recovery_record(result, conditions={}).to_json()
+    assert entry["directions"]["forward"]["average"] == (None if average_s else 0.0)
+    json.dumps(entry, allow_nan=False)
+
+
+def test_device_without_loss_was_not_overloaded():
+    result = measure_recovery(recovery(), sim(capacity_fps=2e6).measure)
+    assert not any(r.overloaded["forward"] for r in result.repetitions)
+
+
+# reset
+
+
+def reset(**changes):
+    given = {
+        "hook": "software-reset", "rate_fps": 100_000.0, "duration_s": 60.0, "at_s": 20.0,
+        "repetitions": 3, **changes,
+    }  # fmt: skip
+    return ResetSpec(at(), **given)
+
+
+def test_the_simulated_devices_reset_is_found():
+    result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=3.5).measure)
+    for repetition in result.repetitions:
+        outage = repetition.outages["forward"]
+        assert outage.by_loss_s == pytest.approx(3.5, abs=1e-4)
+        assert outage.by_silence_s == pytest.approx(3.5, abs=1e-4)
+    entry = reset_record(result, conditions={}).to_json()
+    assert entry["directions"]["forward"]["average"] == pytest.approx(3.5, abs=1e-4)
+
+
+def test_a_device_that_does_not_come_back():
+    result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1e6).measure)
+    assert result.by_loss_s("forward") == (math.inf,) * 3
+    assert reset_record(result, conditions={}).to_json()["directions"]["forward"]["average"] is None
+
+
+def test_each_kind_of_reset_is_a_benchmark_of_its_own():
+    tester = Recorded(sim(capacity_fps=1e6, reset_s=1.0).measure)
+    measure_reset(reset(hook="power-cycle", repetitions=1), tester)
+    (trial,) = tester.trials
+    assert trial.device_event.hook == "power-cycle"
+    assert trial.key == "reset/104/forward/power-cycle/r01/a1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"hook": "kick"}, "unknown reset"), ({"at_s": 60.0}, "not within")]
+)
+def test_impossible_reset_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        reset(**changes)

@@ -1,0 +1,133 @@
+"""What precedes a measurement: the tester's capacity, and the check of the translation."""
+
+import pytest
+from v6t.procedures import tester_rate
+from v6t.procedures.preflight import ATTEMPTS, check_translation
+from v6t.procedures.stateful.capacity import CapacitySpec as TableSpec
+from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
+from v6t.tests.procedures.support import Recorded, at, count, one_way
+from v6t.trials.result import TrialResult
+
+LONG = Rules(60.0, 2.0, 1.00001)
+
+
+def answer(trial, received, odd=None, **more):
+    classes = {"fg": (trial.frames, received)} | ({"odd": odd} if odd else {})
+    return one_way(classes, trial.duration_s, **{"checked": 1, **more})
+
+
+def passing(short_fps, long_fps):
+    def measure(trial):
+        limit = long_fps if trial.duration_s > 1 else short_fps
+        return answer(trial, trial.frames - (trial.rate_fps > limit))
+
+    return Recorded(measure)
+
+
+def looking(**changes):
+    given = {"media_fps": 1e9, "start_fps": 20_000.0, "rules": LONG, **changes}
+    return CapacitySpec(84, 64, "forward", **given)
+
+
+@pytest.mark.parametrize("tenths", [1, 2, 5])
+def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenths):
+    """SELF-01: each rate under the rules of the results is nine tenths of the one before."""
+    short = tester_rate.tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
+    assert 75_000 <= short <= 100_000
+    tester = passing(100_000, short * CONFIRMING**tenths * 1.001)
+    found = tester_rate.tester_capacity(looking(), tester)
+    assert found.rate_fps == pytest.approx(short * CONFIRMING**tenths)
+    whole = [t.rate_fps for t in tester.trials if t.duration_s == LONG.duration_s]
+    assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
+
+
+def blurred(trial):
+    """Answer with counters whose readings lie so far apart that they prove nothing of a short trial."""
+    return answer(trial, trial.frames - (trial.rate_fps > 50_000), sending_time_error_s=0.02)
+
+
+def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
+    notes, tester = [], Recorded(blurred)
+    spec = looking(rules=Rules(3.0, 0.1, 1.02), media_fps=1e6)
+    found = tester_rate.tester_capacity(spec, tester, 0, notes.append)
+    assert 35_000 <= found.rate_fps <= 50_000
+    assert sum(trial.duration_s == 3.0 for trial in tester.trials) == 5
+    (note,) = notes
+    assert "3.1 s" in note
+
+
+def test_rate_that_no_trial_shows_is_zero_with_faults():
+    notes = []
+    spec = looking(rules=Rules(0.4, 0.1, 1.02))
+    found = tester_rate.tester_capacity(spec, Recorded(blurred), 0, notes.append)
+    assert (found.rate_fps, notes) == (0, [])
+    assert found.faults
+
+
+def test_tester_that_loses_everything_has_no_long_trial():
+    tester = Recorded(lambda trial: answer(trial, 0))
+    assert tester_rate.tester_capacity(looking(), tester).rate_fps == 0
+    assert {t.duration_s for t in tester.trials} == {looking().duration_s}
+
+
+@pytest.mark.parametrize(
+    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (Rules(0.1, 5.0, 1.5), 0.0)]
+)
+def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
+    assert looking(rules=rules).confirmation_s == confirmation_s
+
+
+def test_capacity_search_begins_with_the_shares_of_st_12():
+    """Beta ends the climb, gamma the bisection."""
+    spec = TableSpec(at(), 1000, 10_000, 1e6, "media", 1000.0)
+    assert (spec.beta, spec.gamma, spec.error) == (0.1, 0.5, 1)
+
+
+# preflight
+
+SILENT = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
+WRONG = {**SILENT, "received": "01", "why": "octet 0"}
+
+
+def preflight(measure):
+    tester = Recorded(measure)
+    found = check_translation(tester, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
+    return found, len(tester.trials)
+
+
+def test_preflight_with_dropped_negative_traffic_passes():
+    odd = count(10, 0, "negative")
+    assert preflight(lambda t: answer(t, t.frames, odd)) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("measure", "tester", "direction", "words"),
+    [
+        (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), True, "", "it died"),
+        (lambda t: answer(t, 0), False, "forward", "none of 200"),
+    ],
+    ids=["tester", "device"],
+)
+def test_preflight_after_its_attempts_names_tester_or_device(measure, tester, direction, words):
+    found, trials = preflight(measure)
+    assert (found.tester, found.direction, trials) == (tester, direction, ATTEMPTS)
+    assert words in found.why
+
+
+@pytest.mark.parametrize(
+    ("measure", "frames", "attempts"),
+    [
+        # a device that paused may answer the next
+        (lambda t: answer(t, 0, missing=SILENT), SILENT, ATTEMPTS),
+        (lambda t: answer(t, t.frames, mismatch=WRONG), WRONG, 1),
+    ],
+    ids=["missing", "mismatch"],
+)
+def test_preflight_shows_the_frame(measure, frames, attempts):
+    found, trials = preflight(measure)
+    assert (found.frames, trials) == (frames, attempts)
+
+
+def test_preflight_without_checked_frames_fails():
+    found, _ = preflight(lambda t: answer(t, t.frames, checked=0))
+    assert found.why
