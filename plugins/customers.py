@@ -156,9 +156,8 @@ class CustomerTechnology(StatelessTechnology):
         if p.negative_percent:
             changed = self.make_negative_layers(flows[0], good, direction)
             negative = [derive_negative(good, name, layers=changed[name]) for name in changed]
-        ends = p.tester_left_ipv6, p.tester_right_ipv6
-        behind = build_background(p, links, direction, sizes, ends, links.left)
-        return mix_classes(p, direction, shares, behind, negative, p.negative_percent, seed)
+        background = build_background(p, links, direction, sizes, None, links.left)
+        return mix_classes(p, direction, shares, background, negative, p.negative_percent, seed)
 
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair

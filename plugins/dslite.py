@@ -81,14 +81,14 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         config = self.config
-        own: Mask = match_address(outer["dst_octets"], config.aftr)
-        own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
-        own &= self._number_b4s(outer) < np.uint64(config.b4_count)
-        return own
+        tunnelled: Mask = match_address(outer["dst_octets"], config.aftr)
+        tunnelled &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
+        tunnelled &= self._number_b4s(outer) < np.uint64(config.b4_count)
+        return tunnelled
 
-    def select_native(self, outer: Any, own: Mask) -> None:
+    def select_native(self, outer: Any, tunnelled: Mask) -> None:
         """Route nothing: the right link has no IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
