@@ -254,7 +254,10 @@ def test_the_rules_name_clients_addresses_and_ports():
 
 def test_the_well_known_prefix_has_a_short_name():
     assert str(Nat64Params(prefix="wkp").server_prefix) == str(WELL_KNOWN)
-    assert Nat64Params(prefix="well-known").server_prefix == Nat64Params(prefix=str(WELL_KNOWN)).server_prefix
+    assert (
+        Nat64Params(prefix="well-known").server_prefix
+        == Nat64Params(prefix=str(WELL_KNOWN)).server_prefix
+    )
 
 
 SERVERS_SCATTERED = {
