@@ -14,8 +14,8 @@ from v6t.drivers.embedded.authority import AuthorityRole
 from v6t.drivers.embedded.client import Client, Names
 from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.intent.device import Links, Port, host_arguments
 from v6t.profiles.dns.envelope import DnsLayout
 from v6t.profiles.dns.zone import Zone

@@ -18,8 +18,8 @@ from v6t.drivers.embedded.tcp_account import SENT, Account
 from v6t.drivers.embedded.tcp_client import Step, TcpClient
 from v6t.drivers.embedded.tcp_end import UNKNOWN
 from v6t.drivers.embedded.tcp_server import TcpServer
-from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.tester import PhaseCounts

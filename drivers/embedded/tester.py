@@ -18,9 +18,9 @@ from v6t.drivers.embedded.sender import Pace, Sender, longest_frame
 from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
 from v6t.drivers.embedded.tcp import Conversing
 from v6t.drivers.embedded.timing import Wanted
-from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
+from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.intent.device import Links, Port, host_arguments

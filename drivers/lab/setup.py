@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
 from v6t.drivers.lab.reference_device import ReferenceDut
+from v6t.drivers.lab.workers import Worker
 from v6t.intent.device import Links
 from v6t.packets.reference import ReferenceTranslation
 

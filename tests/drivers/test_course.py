@@ -12,10 +12,10 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.watching import Watching, load_of
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, Wanted
-from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.course import course
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial

@@ -13,13 +13,13 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.embedded.timing import due_s
-from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.transport.contract import for_shell
 from v6t.drivers.trex.marking import marked
 from v6t.drivers.trex.stamping import bursts, stamped
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
+from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, Segment, Trial
 from v6t.trials.verdict import assess_trial
