@@ -14,11 +14,12 @@ from v6t.drivers.oracle.connection_oracle import (
     foregrounds,
 )
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable
-from v6t.drivers.oracle.state_table import endpoint_marks as marks
-from v6t.packets.unique import sort_unique
+from v6t.drivers.oracle.state_table import (
+    StateTable,
+    count_inside_endpoints,
+    describe_repeated,
+)
 from v6t.packets.walker import locate_endpoints
-from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from v6t.drivers.oracle.connection_oracle import ConnectionOracle
     from v6t.drivers.tester import Oracle
     from v6t.packets.arrays import U8
-
-CHUNK = 1 << 16
-COUNTED = 1 << 23
-"""Up to so many connections their endpoints before the device are counted one by one."""
 
 
 @dataclass
@@ -108,35 +105,13 @@ class Connections:
         table = self._table
         if not self.learning or table is None or self._initial is None:
             return {}
-        repeated, example = table.repeated()
-        shown = None
-        if example is not None:
-            shown = {str(k): table.rows[k].tobytes().hex() for k in example}
         return {
-            "repeated": repeated,
-            "example": shown,
-            "inside": self._inside_of(self._initial, table.count),
-            "outside": table.endpoints(),
+            **describe_repeated(table),
+            "inside_endpoints": self._inside_of(self._initial, table.count),
         }
 
     def _inside_of(self, stream: Stream, count: int) -> int | None:
         """Counted once for each number of connections: they are always the same."""
         if self._inside[0] != count:
-            self._inside = count, inside_endpoints(stream, count)
+            self._inside = count, count_inside_endpoints(stream, count)
         return self._inside[1]
-
-
-def inside_endpoints(stream: Stream, count: int) -> int | None:
-    """Distinct initiator addresses and ports among the first frames of a stream.
-
-    Behind a tunnel the address is that of the tunnel and the inner one together (ST-18).
-    """
-    if count > COUNTED:
-        return None
-    expander = Expander(stream)
-    where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
-    found = [
-        marks(expander.frames(first, min(CHUNK, count - first))[:, where])
-        for first in range(0, count, CHUNK)
-    ]
-    return len(sort_unique(np.concatenate(found)))

@@ -23,7 +23,7 @@ from v6t.drivers.embedded.timing import (
 )
 from v6t.drivers.lab.ring import RxRing
 from v6t.drivers.neighbours import Hosts, asking
-from v6t.drivers.oracle.compare import compare_samples, missing_example, together
+from v6t.drivers.oracle.compare import compare_samples, merge_comparisons, missing_example
 from v6t.packets import trailer
 from v6t.packets.direction import Direction
 from v6t.profiles.model import Role
@@ -211,7 +211,7 @@ class Receiver:
                 missing = missing_example(
                     tally.stream, int(gone[number][0]), self._direction, self._oracle, source
                 )
-        compared = together(found)
+        compared = merge_comparisons(found)
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
         first_lost, last_lost = lost_between(self._wanted, gone)

@@ -34,33 +34,6 @@ class Load:
     alone: bool = False
 
 
-def establishing(trial: Trial, connections: Connections) -> Trial:
-    """Phase 1 as a trial of the Initiator's direction."""
-    return replace(
-        trial,
-        mode="forward",
-        rate_fps=connections.rate_cps,
-        duration_s=connections.phase_one_s,
-        residual_wait_s=connections.wait_s,
-        delays=None,
-        frame_timeout_s=None,
-        second_segment=None,
-        flow_starts=None,
-        device_event=None,
-        search_limit_fps=None,
-    )
-
-
-def validating(trial: Trial, connections: Connections) -> Trial:
-    """The validation as a trial of the Responder's direction."""
-    return replace(
-        establishing(trial, connections),
-        mode="reverse",
-        rate_fps=connections.rate_cps * (connections.alpha or 1.0),
-        duration_s=connections.validation_s or connections.phase_one_s,
-    )
-
-
 class Connecting:
     """One table at a time, and what is known of it."""
 
@@ -119,14 +92,9 @@ class Connecting:
 
     def established(self, trial: Trial, result: TrialResult) -> PhaseCounts:
         """Phase 1 as it came out."""
-        found = self._report
-        return replace(
-            self._phase(result, "forward"),
-            duplicate_tuples=int(found.get("repeated", 0)),
-            inside_endpoints=found.get("inside"),
-            outside_endpoints=found.get("outside"),
-            example=found.get("example"),
-        )
+        names = ("duplicate_tuples", "inside_endpoints", "outside_endpoints", "example")
+        learned = {name: self._report[name] for name in names if name in self._report}
+        return replace(self._phase(result, "forward"), **learned)
 
     def validated(self, trial: Trial, result: TrialResult) -> PhaseCounts:
         """The validation as it came out."""

@@ -21,7 +21,7 @@ from v6t.drivers.embedded.tcp_server import TcpServer
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
-from v6t.drivers.oracle.state_table import MemoryFile, StateTable
+from v6t.drivers.oracle.state_table import MemoryFile, StateTable, describe_repeated
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
@@ -87,14 +87,7 @@ class Conversing:
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._step("open", Pace.of(asked), count, tcp.max_wait_s)
         rows = StateTable(table.path, table.count, table.version)
-        repeated, example = rows.repeated()
-        shown = None if example is None else {str(k): rows.rows[k].tobytes().hex() for k in example}
-        phase |= {
-            "duplicate_tuples": repeated,
-            "outside_endpoints": rows.endpoints(),
-            "example": shown,
-        }
-        return PhaseCounts(**phase)
+        return PhaseCounts(**phase, **describe_repeated(rows))
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each that is established."""

@@ -15,13 +15,14 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.receiver import Receiver
 from v6t.drivers.embedded.resolving import Resolving
 from v6t.drivers.embedded.sender import Pace, Sender, longest_frame
-from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
+from v6t.drivers.embedded.stateful import Connecting, Load
 from v6t.drivers.embedded.tcp import Conversing
 from v6t.drivers.embedded.timing import Wanted
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.intent.device import Links, Port, host_arguments
 from v6t.packets.direction import Direction
@@ -147,28 +148,30 @@ class EmbeddedTester:
         if connections.tcp is not None:
             self._pause(trial)
             table = self._connecting.phase_one(connections)
-            phase = self._talking.establish(establishing(trial, connections), connections, table)
+            phase = self._talking.establish(
+                make_phase_one_trial(trial, connections), connections, table
+            )
             self._bed.check()
             return phase
         self._fall_silent()
         self._pause(trial)
         load = Load(self._connecting.phase_one(connections), learn=True, alone=True)
-        asked = establishing(trial, connections)
+        asked = make_phase_one_trial(trial, connections)
         result = self._exchange(asked, ["forward"], {"forward": load})
         return self._connecting.established(asked, result)
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
-            return self._talking.validate(validating(trial, connections), connections)
+            return self._talking.validate(make_validation_trial(trial, connections), connections)
         load = Load(self._connecting.validation(), alone=True)
-        asked = validating(trial, connections)
+        asked = make_validation_trial(trial, connections)
         result = self._exchange(asked, ["reverse"], {"reverse": load})
         return self._connecting.validated(asked, result)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
-        phase = self._talking.disconnect(establishing(trial, connections), connections)
+        phase = self._talking.disconnect(make_phase_one_trial(trial, connections), connections)
         self._bed.check()
         return phase
 

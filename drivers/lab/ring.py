@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.drivers.placement import MAX_RING_FRAMES, RING_OCTETS
 from v6t.packets.unique import sort_unique
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ _TX_OFFSET = 32
 _USER, _VLAN_VALID = 1, 0x10
 _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
 _BLOCK = 1 << 18
-_RING_OCTETS = 48 << 20
-_MAX_SLOTS = 1 << 16
 
 
 def slot_size(frame_octets: int) -> int:
@@ -56,7 +55,7 @@ class _Ring:
     def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
         self.interface = interface
         self.slot = slot_size(frame_octets)
-        self.slots = slots or min(_MAX_SLOTS, _RING_OCTETS // self.slot)
+        self.slots = slots or min(MAX_RING_FRAMES, RING_OCTETS // self.slot)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)
         block = max(min(_BLOCK, self.slots * self.slot), mmap.PAGESIZE, self.slot)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.packets.unique import sort_unique
+from v6t.packets.walker import locate_endpoints
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +27,9 @@ ROW = {4: 12, 6: 36}
 MOST = 1 << 28
 """Connections a table may hold: 256 million take 3 GiB (IPv4)."""
 _CHUNK = 1 << 20
+_FRAMES = 1 << 16
+_MAX_COUNTED = 1 << 23
+"""Up to this many connections their endpoints before the device are counted one by one."""
 _SHARE = 1 << 24
 """Rows compared with each other at a time: some hundreds of megabytes beside the table."""
 
@@ -84,11 +90,11 @@ class StateTable:
             tuples = _as_wide(tuples, width)
         self.rows[numbers[::-1]] = tuples[::-1]
 
-    def learned(self) -> int:
+    def count_learned(self) -> int:
         """Connections with a row."""
         return sum(int(np.count_nonzero(part.any(axis=1))) for part in self._parts())
 
-    def repeated(self) -> tuple[int, tuple[int, int] | None]:
+    def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
         """Connections whose row equals that of another one, and two such."""
         count, example = 0, None
         for marks, numbers in self._shares(_mark):
@@ -134,6 +140,36 @@ def endpoint_marks(rows: U8) -> NDArray[np.uint64]:
     """A mark of source address and source port of each row, equal for equal ones."""
     size = (rows.shape[1] - 4) // 2
     return _mark(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
+
+
+def describe_repeated(table: StateTable) -> dict[str, Any]:
+    """Describe what phase 1 found in a table, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
+    repeated, example = table.count_repeated()
+    rows = None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
+    return {
+        "duplicate_tuples": repeated,
+        "outside_endpoints": table.endpoints(),
+        "example": rows,
+    }
+
+
+def count_inside_endpoints(stream: Stream, count: int) -> int | None:
+    """Count distinct initiator addresses and ports among the first frames of a stream.
+
+    Behind a tunnel the address is that of the tunnel and the inner one together.
+
+    Returns:
+        Their number; None: there are too many connections to count them one by one.
+    """
+    if count > _MAX_COUNTED:
+        return None
+    expander = Expander(stream)
+    where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
+    marks = [
+        endpoint_marks(expander.frames(first, min(_FRAMES, count - first))[:, where])
+        for first in range(0, count, _FRAMES)
+    ]
+    return len(sort_unique(np.concatenate(marks)))
 
 
 def _as_wide(tuples: U8, width: int) -> U8:

@@ -22,6 +22,33 @@ LOOK_S = 0.5
 """Between two looks at a device that forgets connections."""
 
 
+def make_phase_one_trial(trial: Trial, connections: Connections) -> Trial:
+    """Return phase 1 as a trial of the Initiator's direction."""
+    return replace(
+        trial,
+        mode="forward",
+        rate_fps=connections.rate_cps,
+        duration_s=connections.phase_one_s,
+        residual_wait_s=connections.wait_s,
+        delays=None,
+        frame_timeout_s=None,
+        second_segment=None,
+        flow_starts=None,
+        device_event=None,
+        search_limit_fps=None,
+    )
+
+
+def make_validation_trial(trial: Trial, connections: Connections) -> Trial:
+    """Return the validation as a trial of the Responder's direction."""
+    return replace(
+        make_phase_one_trial(trial, connections),
+        mode="reverse",
+        rate_fps=connections.rate_cps * (connections.alpha or 1.0),
+        duration_s=connections.validation_s or connections.phase_one_s,
+    )
+
+
 @dataclass
 class _Standing:
     """Connections that were established and not torn down."""
@@ -115,7 +142,7 @@ class TwoPhaseTester:
     ) -> tuple[PhaseCounts, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
         """Empty table, phase 1, the device's count, validation."""
         self._standing = None
-        before = self._emptied()
+        before = self._empty_table()
         phase = self._tester.establish(trial, connections)
         (count,) = phase.result.classes.values()
         phase_one = PhaseOneResult(
@@ -159,11 +186,11 @@ class TwoPhaseTester:
                 last = tried.end_s
             self._standing = _Standing(connections, phase_one, phase.start_s, last)
         if connections.tcp is not None:
-            phase_one, more = self._closed(trial, connections, connections.tcp, phase_one)
+            phase_one, more = self._close_tcp(trial, connections, connections.tcp, phase_one)
             faults += more
         return phase, phase_one, directions, faults
 
-    def _closed(
+    def _close_tcp(
         self, trial: Trial, connections: Connections, tcp: Tcp, phase_one: PhaseOneResult
     ) -> tuple[PhaseOneResult, tuple[str, ...]]:
         """Connections of TCP are ended by their hosts, too (RFC 3511 section 5.2.3)."""
@@ -193,7 +220,7 @@ class TwoPhaseTester:
         counted = replace(ended.tcp, sessions_after=after, expiry_s=aged_s)
         return replace(phase_one, tcp=counted), faults
 
-    def _emptied(self) -> int | None:
+    def _empty_table(self) -> int | None:
         if self._device is None:
             return None
         self._device.flush()

@@ -341,7 +341,7 @@ def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
     try:
         table = StateTable(memory.path, FRAMES)
         table.learn(np.arange(FRAMES), learned)
-        assert table.repeated()[0] == FRAMES // 2
+        assert table.count_repeated()[0] == FRAMES // 2
     finally:
         memory.close()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scapy.utils import RawPcapReader
-from v6t.drivers.trex.counting import control_filter
-from v6t.drivers.trex.stamping import stamped
+from v6t.drivers.trex.capture_filters import control_filter
+from v6t.drivers.trex.streams import with_stamps
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import find_problems
@@ -107,7 +107,7 @@ def test_no_mark_is_written_over_a_header():
 
 @pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
 def test_trex_is_told_to_mend_what_its_stamp_breaks(plugin):
-    for stream in stamped(streams(plugin)).streams:
+    for stream in with_stamps(streams(plugin)).streams:
         program = [i["type"] for i in stream.program]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
         assert program.count("fix_checksum_hw") <= 1
@@ -116,7 +116,7 @@ def test_trex_is_told_to_mend_what_its_stamp_breaks(plugin):
 
 def test_what_trex_cannot_mend_is_refused():
     with expect_error("beyond-trex", mentions="fg"):
-        stamped(streams(Echo))
+        with_stamps(streams(Echo))
 
 
 def test_echoes_are_control_frames_unless_they_are_test_frames():
