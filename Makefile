@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := audit base benchmarks core intent packets trials plugins profiles procedures drivers analysis tools tests
+ROOMS := api audit base benchmarks core intent packets trials plugins profiles procedures drivers analysis tools tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
 .PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
@@ -150,6 +150,7 @@ $(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@for name in tests tools; do mkdir -p $(VENV)/checkout/v6t/$$name; \
 	    echo "__path__ = ['$(CURDIR)/$$name']" >$(VENV)/checkout/v6t/$$name/__init__.py; done
+	@ln -sfn '$(CURDIR)/api/__init__.py' $(VENV)/checkout/v6t/__init__.py
 	@echo '$(CURDIR)/$(VENV)/checkout' >$$(ls -d $(VENV)/lib/python*/site-packages)/v6t-checkout.pth
 	@touch $@
 

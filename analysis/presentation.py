@@ -17,7 +17,7 @@ from v6t.analysis.figures.points import UNITS, points_figure
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Sheet, count, sheet
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -167,6 +167,10 @@ class Presentation(Generic[R]):
     def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
         """Its tables: mostly that one."""
         yield self.sheet(records)
+
+    def brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+        """Yield its tables at the end of a run: few lines for each frame size and direction."""
+        yield from self.tables(records)
 
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
@@ -329,7 +333,7 @@ def _guarded(
             value = method(*arguments)
             return iter(list(value)) if isinstance(value, Iterator) else value
         except Exception as exc:
-            message = blame(exc)
+            message = describe_culprit(exc)
             if message is None:
                 raise
             if message not in failures:

@@ -17,14 +17,13 @@ from v6t.audit.clause import (
     Judgement,
     Probe,
     ProbeUnable,
-    Subject,
     Suite,
     subject_of,
 )
 from v6t.audit.packets import NOTHING, Wire, opposite
 from v6t.audit.record import AuditFrame, Finding
 from v6t.base.entry_points import Extensions
-from v6t.base.errors import DutError, ExtensionError, UsageError, interrupted
+from v6t.base.errors import DutError, ExtensionError, UsageError, hides_interrupt
 from v6t.base.log_levels import NOTICE
 from v6t.plugins.audit_views import Nat
 
@@ -69,14 +68,6 @@ Device = TypeVar("Device", bound=AuditedDevice)
 
 
 @dataclass(frozen=True)
-class Listening:
-    """How long to listen for the first frame, and after the last one [s]."""
-
-    wait_s: float = 0.4
-    quiet_s: float = 0.06
-
-
-@dataclass(frozen=True)
 class AuditRequest:
     """What the user asks for.
 
@@ -84,12 +75,14 @@ class AuditRequest:
         clauses: parts of names of clauses; none: all.
         variants: also test further configurations.
         lasting_s: leave out clauses that wait longer for timers.
+        wait_s, quiet_s: how long to listen for the first frame, and after the last one.
     """
 
     clauses: Sequence[str] = ()
     variants: bool = True
-    listening: Listening = field(default_factory=Listening)
     lasting_s: float = LASTING_S["short"]
+    wait_s: float = 0.4
+    quiet_s: float = 0.06
 
 
 @dataclass(frozen=True)
@@ -130,17 +123,13 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     by_suite = {suite: tuple(suite.clauses(subject)) for suite in suites}
     unmet = [lack for suite in suites if (lack := suite.requirement(subject))]
     clauses = tuple(clause for some in by_suite.values() for clause in some)
-    if not clauses and unmet:
-        problem, fix = unmet[0]
-        raise UsageError(
-            f"no clause applies to {technology.name} with these parameters: {problem}",
-            f"{fix}; or {advice}" if advice else fix,
-            code="no-clauses",
-        )
     if not clauses:
         tried = ", ".join(suite.name for suite in suites)
-        problem = f"no clauses exist for {technology.name} ({tried})"
-        raise UsageError(problem, advice, code="no-clauses")
+        problem, fix = f"no clauses exist for {technology.name} ({tried})", advice
+        for lack, remedy in unmet[:1]:
+            problem = f"no clause applies to {technology.name} with these parameters: {lack}"
+            fix = f"{remedy}; or {advice}" if advice else remedy
+        raise UsageError(problem, fix, code="no-clauses")
     names = [clause.name for clause in clauses]
     for name in names:
         if names.count(name) > 1:
@@ -194,9 +183,8 @@ def core_clauses(technology: Technology) -> list[Clause]:
 
 def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[str]:
     """Return the RFCs of a technology that no clause of its audit cites."""
-    covered = {clause.rfc for clause in selection.clauses}
     cited = dict.fromkeys(" ".join(text.split()[:2]) for text in technology.rfcs)
-    return [rfc for rfc in cited if rfc not in covered]
+    return [rfc for rfc in cited if rfc not in {clause.rfc for clause in selection.clauses}]
 
 
 def plan_audit(
@@ -204,12 +192,15 @@ def plan_audit(
 ) -> dict[str, list[Clause]]:
     """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
     plan: dict[str, Iterable[Clause]] = {"": selection.clauses}
-    variants = technology.audit_variants() if request.variants else {}
-    for variant, params in variants.items():
-        subject = _variant_subject(technology, params)
-        plan[variant] = [
-            clause for suite in selection.suites for clause in suite.clauses(subject, variant)
-        ]
+    own = json.loads(technology.params.model_dump_json(exclude_unset=True))
+    for variant, params in technology.audit_variants().items() if request.variants else ():
+        try:
+            changed = technology.params_model(**{**own, **params})  # type: ignore[call-arg]
+            subject = subject_of(type(technology)(changed, technology.links))
+        except (ValueError, UsageError):  # they contradict the user's
+            subject = subject_of(technology)
+        suites = selection.suites
+        plan[variant] = [c for suite in suites for c in suite.clauses(subject, variant)]
 
     def is_requested(clause: Clause) -> bool:
         is_named = not request.clauses or any(part in clause.name for part in request.clauses)
@@ -220,15 +211,6 @@ def plan_audit(
         for variant, clauses in plan.items()
     }
     return {variant: clauses for variant, clauses in requested.items() if clauses}
-
-
-def _variant_subject(technology: Technology, params: Mapping[str, Any]) -> Subject:
-    """Return a further configuration, or the given one if the parameters contradict the user's."""
-    values = {**json.loads(technology.params.model_dump_json(exclude_unset=True)), **params}
-    try:
-        return subject_of(type(technology)(type(technology.params)(**values), technology.links))
-    except (ValueError, UsageError):
-        return subject_of(technology)
 
 
 @dataclass
@@ -252,7 +234,7 @@ class AuditProgress:
 
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
         """Add the outcome of a clause."""
-        clause, judgement, frames = outcome.clause, outcome.judgement, []
+        clause, frames = outcome.clause, []
         for sent, heard in outcome.turns:
             for number, frame in enumerate((*sent, *heard)):
                 self.frames.append(frame.octets)
@@ -261,17 +243,13 @@ class AuditProgress:
         words = list(dict.fromkeys(wire.describe_sent(sent) for sent, _ in outcome.turns if sent))
         if len(words) > _DESCRIBED_TURNS:
             words[_DESCRIBED_TURNS - 1 : -1] = ["..."]
+        names = "rfc", "section", "level", "title"
         finding = Finding(
             clause=clause.name,
-            rfc=clause.rfc,
-            section=clause.section,
-            level=clause.level,
-            title=clause.title,
+            **{name: getattr(clause, name) for name in names},
+            **{name: getattr(outcome.judgement, name) for name in ("verdict", "expected", "got")},
             variant=variant,
-            verdict=judgement.verdict,
             sent="; ".join(words) or NOTHING,
-            expected=judgement.expected,
-            got=judgement.got,
             tries=outcome.tries,
             frames=frames,
         )
@@ -306,24 +284,22 @@ def run_audit(
         for variant, clauses in plan.items():
             try:
                 configured = device.with_params(variants[variant]) if variant else device
-                _test(configured, clauses, variant, request.listening, progress)
+                _test(configured, clauses, variant, request, progress)
             except (UsageError, DutError) as exc:
-                if not variant or interrupted(exc):
+                if not variant or hides_interrupt(exc):
                     raise
                 is_refusal = isinstance(exc, UsageError)
                 problem = "not with this device" if is_refusal else "the device was not configured"
-                judgement = Judgement(
-                    "not testable", "the device is configured", f"{problem}: {exc.message}"
-                )
+                got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
+                judgement = Judgement("not testable", "the device is configured", got)
                 for clause in clauses:
-                    outcome = Outcome(clause, judgement, tries=0)
-                    progress.add(outcome, variant, Wire(device.technology.links))
+                    progress.add(Outcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
     except (DutError, KeyboardInterrupt) as exc:
         if not progress.findings:
             raise
-        progress.stopped = "interrupted" if interrupted(exc) else str(exc)
+        progress.stopped = "interrupted" if hides_interrupt(exc) else str(exc)
         return exc
     return None
 
@@ -331,7 +307,7 @@ def run_audit(
 def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[Finding]:
     """Test a few clauses and return those from which the device deviates."""
     progress = AuditProgress(planned=len(clauses))
-    _test(device, clauses, "", Listening(), progress)
+    _test(device, clauses, "", AuditRequest(), progress)
     return [finding for finding in progress.findings if finding.fails]
 
 
@@ -339,7 +315,7 @@ def _test(
     device: AuditedDevice,
     clauses: Sequence[Clause],
     variant: str,
-    listening: Listening,
+    request: AuditRequest,
     progress: AuditProgress,
 ) -> None:
     """Test clauses in one configuration; stop if no plain packet passes in the audit's own one.
@@ -357,7 +333,7 @@ def _test(
             if has_session_limit:
                 with suppress(ProbeUnable):
                     probe.flush()
-            outcome = carry_out(clause, probe, listening)
+            outcome = carry_out(clause, probe, request)
             probe.check()
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
@@ -377,15 +353,15 @@ def _test(
                 probe.reset()
 
 
-def carry_out(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
+def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
     """Try a clause until it conforms, a few times at most: frames may be lost, and errors rate limited."""
-    outcome = _try_once(clause, probe, listening)
+    outcome = _try_once(clause, probe, request.wait_s, request.quiet_s)
     tries = TRIES if clause.lasts_s <= RETRIED_UP_TO_S else 1
     while outcome.judgement.verdict != "conforms" and outcome.tries < tries:
         if clause.rate_limited:
             probe.pause(RATE_LIMIT_PAUSE_S)
-        quiet_s = listening.quiet_s * STILLNESS_FACTOR**outcome.tries
-        again = _try_once(clause, probe, replace(listening, quiet_s=quiet_s))
+        quiet_s = request.quiet_s * STILLNESS_FACTOR**outcome.tries
+        again = _try_once(clause, probe, request.wait_s, quiet_s)
         if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "not testable"):
             again = outcome  # the device deviated, and may be dead because of it
         outcome = replace(again, tries=outcome.tries + 1)
@@ -395,7 +371,7 @@ def carry_out(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
     return outcome
 
 
-def _try_once(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
+def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Outcome:
     steps = clause.steps()
     turns: list[tuple[Sequence[Frame], Sequence[Frame]]] = []
     try:
@@ -405,8 +381,8 @@ def _try_once(clause: Clause, probe: Probe, listening: Listening) -> Outcome:
                 (probe.flush if send.before == "flush" else probe.reset)()
             if send.pause_s:
                 probe.pause(send.pause_s)
-            wait_s = send.listen_s or listening.wait_s
-            heard = probe.exchange(send.frames, wait_s, send.listen_s or listening.quiet_s)
+            times = (send.listen_s,) * 2 if send.listen_s else (wait_s, quiet_s)
+            heard = probe.exchange(send.frames, *times)
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:

@@ -26,7 +26,8 @@ from v6t.audit.packets import (
 )
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Hosts, Row, row_clauses
-from v6t.plugins.audit_views import CustomerEdge, Ports, SideName
+from v6t.plugins.audit_views import CustomerEdge, SideName
+from v6t.plugins.ports import PortSet
 
 STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
 STRANGER6 = IPv6Address("2001:db8:dead::77")
@@ -119,7 +120,7 @@ def rows(h: CustomerHosts) -> Iterator[Row]:
                  "one of the customer's, if at all", h.up(foreign[0], name), partial(_have_own_port, v.ports))
 
 
-def port_rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
+def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
     """Return the clauses about the port set of a MAP-T CE and about ports of other CEs."""
     edges, foreign, v = edge_ports(ports), neighbor_ports(ports), h.view
     if not foreign:
@@ -141,12 +142,12 @@ def port_rows(h: TranslatorHosts, ports: Ports) -> Iterator[Row]:
 # fmt: on
 
 
-def edge_ports(ports: Ports) -> list[int]:
+def edge_ports(ports: PortSet) -> list[int]:
     """Return the first and last port of the first and of the last range; never 0."""
     return sorted({port for ends in (ports.ranges[0], ports.ranges[-1]) for port in ends if port})
 
 
-def neighbor_ports(ports: Ports) -> list[int]:
+def neighbor_ports(ports: PortSet) -> list[int]:
     """Return the ports next to the first and last range that are not in the set."""
     edges = (*ports.ranges[0], *ports.ranges[-1])
     return sorted({p for e in edges for p in (e - 1, e + 1) if 0 < p < 65536 and p not in ports})
@@ -161,7 +162,7 @@ def _number(protocol: str) -> str:
     return "identifier" if protocol == "icmp" else "port"
 
 
-def _have_own_port(ports: Ports, far: list[Packet]) -> str:
+def _have_own_port(ports: PortSet, far: list[Packet]) -> str:
     """Check that all packets, in a tunnel or not, have a port of the set."""
     sources = [ports_of(inner_packet(packet) or packet)[0] for packet in far]
     return next((f"from port {port}" for port in sources if port not in ports), "")

@@ -53,7 +53,7 @@ class NatSuite(Suite):
         h, prefix, (low, high) = NatHosts(view, subject.wire), view.prefix, view.public
         can_hairpin = prefix is None or all(may_represent(prefix, a) for a in view.pool)  # type: ignore[arg-type]
         for row in ROWS.get(variant, ()):
-            can_preserve = not view.block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
+            can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
             is_possible = can_hairpin or "hairpin" not in row.label
             if is_possible and (can_preserve or row.label != "port-preserved"):
                 yield row.clause(h)

@@ -46,7 +46,7 @@ class Wire:
     def frame(self, side: SideName, packet: Packet | bytes) -> Frame:
         """Return the frame that carries a packet to the device."""
         octets = bytes(packet)
-        head = link_headers(getattr(self.links, side)).arriving
+        head = link_headers(getattr(self.links, side)).ingress
         return Frame(side, (head + ETHERTYPE[octets[0] >> 4] + octets).ljust(60, b"\0"))
 
     def packets(self, side: SideName, frames: Iterable[Frame]) -> list[Packet]:
@@ -68,7 +68,7 @@ class Wire:
 
     def describe_sent(self, frames: Sequence[Frame]) -> str:
         """Describe what the tester sent: the first packet, and the number of further ones."""
-        head = link_headers(getattr(self.links, frames[0].side)).arriving
+        head = link_headers(getattr(self.links, frames[0].side)).ingress
         packet = parse(frames[0].octets[len(head) + 2 :])
         words = "no valid packet" if packet is None else summary(packet)
         more = f", and {len(frames) - 1} more" if len(frames) > 1 else ""
@@ -77,7 +77,7 @@ class Wire:
     def _bodies(self, frames: Iterable[Frame]) -> Iterable[bytes]:
         """Return what the IP frames of the device carry."""
         for frame in frames:
-            head = link_headers(getattr(self.links, frame.side)).leaving
+            head = link_headers(getattr(self.links, frame.side)).egress
             at = len(head)
             if frame.octets[:at] == head and frame.octets[at : at + 2] in ETHERTYPE.values():
                 yield frame.octets[at + 2 :]

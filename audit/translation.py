@@ -21,12 +21,12 @@ from v6t.plugins.audit_views import (
     MAPPED_HOST,
     OVERLAPPING_MAPPINGS,
     PREFIX_BESIDE_MAPPINGS,
+    PREFIX_VARIANTS,
     RAISED_MTU,
     UNLIKE_MAPPINGS,
     WELL_KNOWN_PREFIX,
     CustomerEdge,
     Translator,
-    is_prefix_variant,
 )
 
 _MAPPED_TO = {
@@ -66,7 +66,7 @@ class TranslationSuite(Suite):
             view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
             h = replace(h, view=view, six4=MAPPED_HOST)
             sources = [partial(table_rows, longest=variant == OVERLAPPING_MAPPINGS)]
-        elif is_prefix_variant(variant):
+        elif variant in PREFIX_VARIANTS:
             sources = [partial(prefix_rows, length=int(variant.rpartition("/")[2]))]
         return row_clauses(h, subject.wire, *sources)
 

@@ -474,7 +474,7 @@ def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
     return {
         **{name: dumped[name] for name in names if name in dumped},
         "combinations": technology.combinations,
-        "initiator_endpoints": technology.endpoints,
+        "initiator_endpoints": technology.params.endpoints,
         "usual_timeout_s": technology.usual_timeout_s,
         "mapping": technology.mapping,
         "devices": [{"name": r.name, "stateful": r.stateful} for r in technology.roles],

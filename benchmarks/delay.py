@@ -788,7 +788,7 @@ def _merged(
     for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
             by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
-    whole = {way: Distribution((), ()).merge(*parts) for way, parts in by_direction.items()}
+    whole = {way: Distribution.merge(parts) for way, parts in by_direction.items()}
     return {way: one for way, one in whole.items() if one.values_ns}
 
 

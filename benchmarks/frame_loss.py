@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from v6t.analysis.presentation import (
 )
 from v6t.analysis.record import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, sheet
+from v6t.analysis.sheet import INVALID, SIZES, UNDEFINED, Sheet, sheet, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
@@ -353,6 +353,18 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         if mixed:
             yield self._divided(mixed)
 
+    def brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+        """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
+        columns: list[tuple[str, Callable[[FrameLossRecord], str]]] = [
+            (SIZES, lambda r: r.sizes),
+            ("<direction", lambda r: r.direction),
+            ("no loss up\nto fps", _lossless),
+            ("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
+            ("loss %\nthere", lambda r: self.shown(_worst(r.rates[0]))),
+            ("rates", lambda r: str(len(r.rates))),
+        ]
+        yield table(records[0].title, records, columns)
+
     def _divided(self, rows: Sequence[tuple[FrameLossRecord, LossAtRate]]) -> Sheet:
         names = [
             *(*POINT, "fps per\ndirection", "foreground\nlost %", "background\nlost %"),
@@ -545,3 +557,20 @@ def _readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLoss
         here = [r for r in records if r.direction == mode]
         for first in range(0, len(here), len(CYCLE)):
             yield here[first : first + len(CYCLE)]
+
+
+def _worst(row: LossAtRate) -> float | None:
+    """Return the larger median loss of both directions [%]; None if the row is invalid."""
+    medians = [lost.median for way, lost in row.loss_percent.items() if way != "sum"]
+    known = [m for m in medians if m is not None]
+    return max(known) if known and row.valid else None
+
+
+def _lossless(record: FrameLossRecord) -> str:
+    """Return the highest offered rate at and below which nothing was lost."""
+    highest = None
+    for row in reversed(record.rates):
+        if _worst(row) != 0:
+            break
+        highest = row.rate
+    return "-" if highest is None else offered(record, highest)

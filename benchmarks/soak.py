@@ -33,7 +33,7 @@ from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.critical_load import CriticalLoadResult, CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
-from v6t.trials.intervals import TrafficInterval, split_into_intervals
+from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
@@ -604,7 +604,7 @@ def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[fl
         if trial.key in invalid or counted is None:
             yield begins_s, float("nan")
             continue
-        for part in split_into_intervals(counted, begins_s, record.stretch_s):
+        for part in counted.split_into_intervals(begins_s, record.stretch_s):
             if part.frames:
                 yield part.begins_s, 100 * part.lost / part.frames
 

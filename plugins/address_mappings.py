@@ -26,12 +26,10 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
         UsageError: RFC 6052 does not define its length, or bits 64 to 71 are set.
     """
     if prefix.prefixlen not in PREFIX_LENGTHS:
-        raise UsageError(
-            f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}",
-            "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS)),
-            code="not-a-prefix",
-        )
-    if int(prefix.network_address) >> 56 & 0xFF:
+        problem = f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}"
+        hint = "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS))
+        raise UsageError(problem, hint, code="not-a-prefix")
+    if prefix.network_address.packed[8]:
         raise UsageError(
             f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
         )
@@ -51,13 +49,13 @@ def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
 
 def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
     """Compute the IPv6 address that represents ``ipv4`` behind ``prefix``."""
-    return IPv6Address(embedded_address_layout(check_prefix(prefix)).encode(ipv4=int(ipv4)))
+    return Rfc6052(prefix).to_ipv6(ipv4)
 
 
 def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
     """Compute the IPv6 network of all addresses that start like those of an IPv4 network."""
-    first = int(embed(prefix, ipv4.network_address))
-    ones = int(embed(prefix, ipv4.netmask)) ^ int(prefix.network_address)
+    first, mask = embed(prefix, ipv4.network_address), embed(prefix, ipv4.netmask)
+    ones = int(mask) ^ int(prefix.network_address)
     length = 129 - (ones & -ones).bit_length() if ones else prefix.prefixlen
     return IPv6Network((first, length))
 
@@ -68,10 +66,10 @@ def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
     Raises:
         UsageError: the address is not behind the prefix.
     """
-    check_prefix(prefix)
+    mapping = Rfc6052(prefix)
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
-    return IPv4Address(embedded_address_layout(prefix).decode(int(ipv6))[IPV4])
+    return mapping.to_ipv4(ipv6)
 
 
 @dataclass(frozen=True)
@@ -130,45 +128,41 @@ class Mappings:
     prefix: Rfc6052 | None = None
 
     def __post_init__(self) -> None:
-        for networks in ([e.ipv4 for e in self.eams], [e.ipv6 for e in self.eams]):
-            net, count = next(iter(Counter(map(str, networks)).most_common(1)), ("", 0))
+        prefixes = Counter(str(net) for e in self.eams for net in (e.ipv4, e.ipv6))
+        for prefix, count in prefixes.most_common(1):
             if count > 1:
-                raise UsageError(
-                    f"two explicit address mappings have the same prefix {net}",
-                    "leave one out; a longer prefix within another is fine",
-                    code="duplicate",
-                )
+                problem = f"two explicit address mappings have the same prefix {prefix}"
+                hint = "leave one out; a longer prefix within another is fine"
+                raise UsageError(problem, hint, code="duplicate")
         if not self.eams and self.prefix is None:
-            raise UsageError(
-                "translation needs a prefix or explicit address mappings",
-                "give eam entries, or a prefix such as 64:ff9b::/96",
-                code="nothing-to-translate",
-            )
+            problem = "translation needs a prefix or explicit address mappings"
+            hint = "give eam entries, or a prefix such as 64:ff9b::/96"
+            raise UsageError(problem, hint, code="nothing-to-translate")
 
-    def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
+    def find_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
         """Find the mapping of an IPv4 address."""
         hits = (e for e in self.eams if ipv4 in e.ipv4)
-        return max(hits, key=lambda e: e.ipv4.prefixlen, default=None) or self.prefix
+        return max(hits, key=lambda e: e.ipv4.prefixlen, default=self.prefix)
 
-    def of_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
+    def find_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
         """Find the mapping of an IPv6 address."""
         hits = (e for e in self.eams if ipv6 in e.ipv6)
         prefix = self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
-        return max(hits, key=lambda e: e.ipv6.prefixlen, default=None) or prefix
+        return max(hits, key=lambda e: e.ipv6.prefixlen, default=prefix)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
         """Compute the IPv6 address of an IPv4 address, or return None if it is not mapped."""
-        mapping = self.of_ipv4(ipv4)
-        return None if mapping is None else mapping.to_ipv6(ipv4)
+        mapping = self.find_ipv4(ipv4)
+        return mapping and mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
         """Compute the IPv4 address of an IPv6 address, or return None if it is not mapped."""
-        mapping = self.of_ipv6(ipv6)
-        return None if mapping is None else mapping.to_ipv4(ipv6)
+        mapping = self.find_ipv6(ipv6)
+        return mapping and mapping.to_ipv4(ipv6)
 
     def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
         """Find the only mapping of ``first..last`` both ways, or return None if there are several."""
-        mapping = self.of_ipv4(first)
+        mapping = self.find_ipv4(first)
         if mapping is None or last not in mapping.ipv4:
             return None
         low, high = mapping.to_ipv6(first), mapping.to_ipv6(last)
@@ -206,14 +200,11 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").replace("=", " ").split()
-        if not words:
-            continue
-        if len(words) != 2 or (":" in words[0]) == (":" in words[1]):
-            raise UsageError(
-                f"{path}:{number}: an IPv4 and an IPv6 prefix are expected",
-                "write for example 198.18.0.0/24 2001:2::/120",
-                code="invalid-table-row",
-            )
-        four, six = words if ":" in words[1] else words[::-1]
-        pairs.append((four, six))
+        words.sort(key=lambda word: ":" in word)
+        if [":" in word for word in words] == [False, True]:
+            pairs.append((words[0], words[1]))
+        elif words:
+            problem = f"{path}:{number}: an IPv4 and an IPv6 prefix are expected"
+            hint = "write for example 198.18.0.0/24 2001:2::/120"
+            raise UsageError(problem, hint, code="invalid-table-row")
     return pairs

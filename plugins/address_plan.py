@@ -12,10 +12,8 @@ from dataclasses import replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
-    IPv4Network,
     IPv6Address,
     IPv6Interface,
-    IPv6Network,
     ip_network,
     summarize_address_range,
 )
@@ -36,7 +34,7 @@ from v6t.intent.families import (
 from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 
 Problems = Iterator[tuple[Address | Network, str, str]]
-"""Addresses and networks, what is wrong with them, and hints."""
+"""Addresses and networks, their problems, and hints."""
 
 _USED = "choose an address that is not used"
 _OUTSIDE = "choose a network outside"
@@ -58,41 +56,40 @@ class _Device:
 
     def __init__(self, left: LinkIntent, right: LinkIntent, configuration: DeviceConfig) -> None:
         self.left, self.right = _Side("left", left), _Side("right", right)
-        self.sides = (self.left, self.right), (self.right, self.left)
         self.configuration = configuration
         tunnels = (getattr(configuration, name, None) for name in ("br_address", "tunnel_local"))
         own = (*self.left.own, *self.right.own, *filter(None, tunnels))
         self.own = list(dict.fromkeys(own))
         self.neighbors = (*left.neighbors, *right.neighbors)
 
-    def customers(self) -> Iterator[Network]:
-        """Yield the IPv4 networks of customers on the left."""
+    def customers(self) -> list[Network]:
+        """Return the IPv4 networks of customers on the left."""
         configuration = self.configuration
         if isinstance(configuration, (MapERelayConfig, MapTRelayConfig)):
-            yield from (rule.ipv4_prefix for rule in configuration.rules)
+            return [rule.ipv4_prefix for rule in configuration.rules]
         table = configuration.table if isinstance(configuration, LwAftrConfig) else None
         if isinstance(table, GeneratedTable):
-            yield table.ipv4_pool
-        yield from getattr(configuration, "inside4", ())
+            return [table.ipv4_pool]
+        return list(getattr(configuration, "inside4", ()))
 
-    def pool(self) -> Iterator[Network]:
-        """Yield the networks that hold exactly the public addresses."""
+    def pool(self) -> list[Network]:
+        """Return the networks that hold exactly the public addresses."""
         if isinstance(self.configuration, NptConfig):
-            yield self.configuration.external
-        for name in ("pool4", "pool6"):
-            addresses = getattr(self.configuration, name, ())
-            if addresses and int(addresses[-1]) - int(addresses[0]) == len(addresses) - 1:
-                yield from summarize_address_range(addresses[0], addresses[-1])
+            return [self.configuration.external]
+        pools: Iterator[Any] = (
+            getattr(self.configuration, name, ()) for name in ("pool4", "pool6")
+        )
+        networks: list[Network] = []
+        for addresses in filter(None, pools):
+            if int(addresses[-1]) - int(addresses[0]) == len(addresses) - 1:
+                networks += summarize_address_range(addresses[0], addresses[-1])
             else:
-                yield from map(ip_network, addresses)
+                networks += map(ip_network, addresses)
+        return networks
 
 
 def check_addresses(intent: DeviceIntent, params: object = None) -> None:
-    """Refuse a device configuration with an impossible address.
-
-    Args:
-        intent: of the whole device.
-        params: of the technology, whose names are used in messages.
+    """Refuse a device configuration with an impossible address, with the parameters' names in messages.
 
     Raises:
         UsageError: a neighbor is not on its link, an address is used twice, links or routes overlap, or a
@@ -100,7 +97,7 @@ def check_addresses(intent: DeviceIntent, params: object = None) -> None:
     """
     for subject, problem, hint in _find_problems(intent):
         names: dict[Address | Network, str] = {}
-        for value, name in _named(params):
+        for value, name in _name_addresses(params):
             names.setdefault(value, name)
         first = getattr(subject, "network_address", subject)
         name = names.get(subject) or names.get(first, "")
@@ -116,38 +113,29 @@ def _find_problems(intent: DeviceIntent) -> Problems:
     whole = _Device(intent.left, intent.right, intent.configuration)
     parts = [_Device(p.intent.left, p.intent.right, p.intent.configuration) for p in intent.parts]
     for device in (*parts, whole):
-        for here, there in device.sides:
-            yield from _check_neighbors(device, here, there)
-            yield from _check_routes(device, here, there)
-        yield from _check_customers(device)
-        yield from _check_pool(device)
-        yield from _check_translated(device)
+        yield from _check_neighbors(device, device.left, device.right)
+        yield from _check_neighbors(device, device.right, device.left)
+        yield from _check_networks(device)
+        yield from _check_hosts(device)
     yield from _check_links(parts or [whole])
     yield from _check_background(intent)
     if parts:
         yield from _check_chain(whole, parts)
 
 
-def _conflicts(
+def _find_conflicts(
     networks: Iterable[Network], others: Iterable[Address | Network]
 ) -> Iterator[tuple[Network, Any]]:
     """Yield each network with the addresses in it, and with the networks that it overlaps."""
-    others = list(others)
+    spans = [(other, ip_network(other)) for other in others]
     for net in networks:
-        first, last = int(net[0]), int(net[-1])
-        for other in others:
-            if other.version != net.version:
-                continue
-            if isinstance(other, IPv4Network | IPv6Network):
-                low, high = int(other[0]), int(other[-1])
-            else:
-                low = high = int(other)
-            if first <= high and low <= last:
+        for other, span in spans:
+            if net.version == span.version and net.overlaps(span):
                 yield net, other
 
 
 def _check_neighbors(device: _Device, here: _Side, there: _Side) -> Problems:
-    """Check that the neighbors of a side are on its link and have addresses of their own."""
+    """Check that the neighbors of a side are on its link and have separate addresses."""
     for neighbor in here.intent.neighbors:
         if neighbor in device.own:
             yield neighbor, "is an address of the device and of the tester", _USED
@@ -163,59 +151,53 @@ def _check_neighbors(device: _Device, here: _Side, there: _Side) -> Problems:
             yield neighbor, f"is not the address of a host on {where}", hint
 
 
-def _check_routes(device: _Device, here: _Side, there: _Side) -> Problems:
-    """Check that the routes of a side lead to hosts, and to the hosts of this side only."""
-    for net in here.routes:
-        via = here.intent.routes[net]
-        if net.num_addresses > 1:
-            for _ in _conflicts([net], [via]):
-                yield net, f"contains its own next hop {via}", _OUTSIDE
-        for _, own in _conflicts([net], device.own):
-            yield net, f"contains {own}, an address of the device", _OUTSIDE
-        for _, link in _conflicts([net], there.links):
-            yield net, f"on the {here.name} overlaps the {there.name} link {link}", _OUTSIDE
-        for _, other in _conflicts([net], there.routes if here.name == "left" else ()):
-            yield net, f"on the {here.name} overlaps {other} on the {there.name}", _OUTSIDE
+def _check_networks(device: _Device) -> Problems:
+    """Check routes, customers, public addresses and translated prefixes against addresses and each other.
 
-
-def _check_customers(device: _Device) -> Problems:
-    """Check that the IPv4 addresses of customers are neither the device's nor on the right side."""
-    right = device.right
-    for net, address in _conflicts(device.customers(), (*device.own, *right.intent.neighbors)):
-        yield net, f"of the customers contains {address}, which a link has", _OUTSIDE
-    for net, other in _conflicts(device.customers(), right.routes):
-        yield net, f"of the customers overlaps {other} on the right", _OUTSIDE
-
-
-def _check_pool(device: _Device) -> Problems:
-    """Check that public addresses are neither on the left, nor the tester's, nor a host's on the right.
-
-    They may be the device's right address, as those of many home routers are.
+    Public addresses may be the device's right address, as those of many home routers are.
     """
-    left, right, pool = device.left, device.right, list(device.pool())
-    for _, address in _conflicts(pool, (*left.own, *device.neighbors)):
+    left, right, customers, pool = device.left, device.right, device.customers(), device.pool()
+    links = (*device.own, *device.neighbors)
+    for here in (left, right):
+        for net in here.routes:
+            via = here.intent.routes[net]
+            if net.num_addresses > 1 and via in net:
+                yield net, f"contains its own next hop {via}", _OUTSIDE
+    for _, address in _find_conflicts(pool, (*left.own, *device.neighbors)):
         yield address, "is an address of a link and of the public pool", _USED
-    for net, other in _conflicts(pool, (*left.links, *left.routes)):
-        yield net, f"of the public pool overlaps {other} on the left", _OUTSIDE
-    for net, other in _conflicts(pool, right.routes):
-        yield net, f"of the public pool overlaps {other} on the right", _OUTSIDE
+    prefixes = [getattr(device.configuration, name, None) for name in ("prefix", "dmr")]
+    both: tuple[tuple[Sequence[Any], Sequence[Any], str], ...] = (
+        ((*left.routes, *right.routes), device.own, "contains {}, an address of the device"),
+        (left.routes, right.links, "on the left overlaps the right link {}"),
+        (right.routes, left.links, "on the right overlaps the left link {}"),
+        (left.routes, right.routes, "on the left overlaps {} on the right"),
+        (
+            customers,
+            (*device.own, *right.intent.neighbors),
+            "of the customers contains {}, which a link has",
+        ),
+        (customers, right.routes, "of the customers overlaps {} on the right"),
+        (pool, (*left.links, *left.routes), "of the public pool overlaps {} on the left"),
+        (pool, right.routes, "of the public pool overlaps {} on the right"),
+        ([*filter(None, prefixes)], links, "is translated and contains {}, which a link has"),
+    )
+    for networks, others, problem in both:
+        for net, other in _find_conflicts(networks, others):
+            yield net, problem.format(other), _OUTSIDE
 
 
-def _check_translated(device: _Device) -> Problems:
-    """Check that no address of a link is translated, and none is what a host is translated to."""
-    configuration, links = device.configuration, (*device.own, *device.neighbors)
-    prefixes = (getattr(configuration, name, None) for name in ("prefix", "dmr"))
-    for net, address in _conflicts(filter(None, prefixes), links):
-        yield net, f"is translated and contains {address}, which a link has", _OUTSIDE
+def _check_hosts(device: _Device) -> Problems:
+    """Check that no address of a link is what a stateless translator makes of a host."""
+    configuration = device.configuration
     if not isinstance(configuration, SiitConfig):
         return
     prefix = configuration.prefix
     eams = tuple(Mapping(four, six) for four, six in configuration.eam)
     mappings = Mappings(eams, None if prefix is None else Rfc6052(prefix))
     hosts = [net for net in (*device.left.routes, *device.right.routes) if net != prefix]
-    for address in links:
+    for address in (*device.own, *device.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
-        if other is not None and any(_conflicts(hosts, [other])):
+        if other is not None and any(_find_conflicts(hosts, [other])):
             yield address, f"is an address of a link and stands for the host {other}", _USED
 
 
@@ -237,7 +219,7 @@ def _check_links(devices: Sequence[_Device]) -> Problems:
         if used.count(address) > 1:
             yield address, "is an address of the device on several links", _USED
     for device in devices:
-        for link, other in _conflicts(device.left.links, device.right.links):
+        for link, other in _find_conflicts(device.left.links, device.right.links):
             yield link, f"on the left overlaps the right link {other}", _OUTSIDE
 
 
@@ -245,18 +227,16 @@ def _check_chain(whole: _Device, parts: Sequence[_Device]) -> Problems:
     """Check that hosts, tester and public addresses are none of the links between the parts."""
     inner = [side for p in parts for side in (p.left, p.right)][1:-1]
     own = [address for side in inner for address in side.own]
-    links = [net for side in inner for net in side.links]
-    for side, _ in whole.sides:
-        for address in side.intent.neighbors:
-            if address in own:
-                problem = "is an address of the tester and of a link between the devices"
-                yield address, problem, _USED
-        outer = (*side.routes, *side.links, *whole.customers(), *whole.pool())
-        for net, link in _conflicts(outer, links):
-            yield net, f"overlaps {link}, a link between the devices", _OUTSIDE
+    for address in whole.neighbors:
+        if address in own:
+            yield address, "is an address of the tester and of a link between the devices", _USED
+    outer = [net for side in (whole.left, whole.right) for net in (*side.routes, *side.links)]
+    networks = (*outer, *whole.customers(), *whole.pool())
+    for net, link in _find_conflicts(networks, [net for side in inner for net in side.links]):
+        yield net, f"overlaps {link}, a link between the devices", _OUTSIDE
 
 
-def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
+def _name_addresses(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
     """Yield the addresses and prefixes among parameters with the parameters' names, changed ones first."""
     changed = getattr(params, "model_fields_set", ())
     for name in sorted(getattr(type(params), "model_fields", ()), key=lambda n: n not in changed):
@@ -272,7 +252,7 @@ def _named(params: Any, above: str = "") -> Iterator[tuple[Address | Network, st
             except ValueError:
                 continue
         else:
-            yield from _named(value, f"{above}{name}.")
+            yield from _name_addresses(value, f"{above}{name}.")
 
 
 def _is_reserved(address: Address, net: Network) -> bool:

@@ -2,8 +2,7 @@
 
 RFC 1812, section 5.3.7, says that a router SHOULD NOT forward packets from or to class E (240.0.0.0/4).
 nftables, older TAYGA and many routers comply; Linux, TAYGA since 0.9.4 and several clouds forward them.
-Both kinds of device are correct, so v6t sends no such frames: it refuses these addresses in every
-parameter, and no device can be judged by them.
+Both kinds of device are correct, so v6t refuses these addresses in every parameter and sends no such frames.
 """
 
 from __future__ import annotations
@@ -28,11 +27,9 @@ UNFORWARDED = {
 
 
 def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
-    """Refuse an address, interface or network of :data:`UNFORWARDED`.
+    """Refuse an address, interface or network of :data:`UNFORWARDED`; other values pass.
 
-    Args:
-        value: of a parameter; anything but addresses and networks passes.
-        partly: refuse a network that contains a single such address, too.
+    With ``partly``, refuse a network that contains a single such address, too.
 
     Raises:
         ValueError: test frames with this address would be dropped by every correct device.
@@ -42,14 +39,10 @@ def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
     if not isinstance(value, (IPv4Network, IPv6Network)):
         return
     for what, net in UNFORWARDED.items():
-        if value.version != net.version:
-            continue
-        if value.subnet_of(net):  # type: ignore[arg-type]
+        if value.version == net.version and value.overlaps(net):
+            inside = value.prefixlen >= net.prefixlen
             shown = value.network_address if value.num_addresses == 1 else value
-            raise InvalidValue(
-                f"{shown} is {what} ({net}), which no device forwards", code="not-forwarded"
-            )
-        if partly and value.overlaps(net):
-            raise InvalidValue(
-                f"{value} contains {what} ({net}), which no device forwards", code="not-forwarded"
-            )
+            verb = "is" if inside else "contains"
+            if inside or partly:
+                problem = f"{shown} {verb} {what} ({net}), which no device forwards"
+                raise InvalidValue(problem, code="not-forwarded")

@@ -1,11 +1,7 @@
 """What an audit must know of a technology: views, one for each role that its device plays.
 
-:meth:`v6t.plugins.base.Technology.audit_views` returns the views. Suites of clauses ask for the views they
-are about, and never for the technology's class. Views hold data only: addresses, prefixes, rules and pools.
-The packet-level device (:mod:`v6t.audit.packet_device`) is built from the same views by its own arithmetic.
-
-Addresses of the device, routes and MTUs are not repeated here; they are in the technology's ``dut_intent()``
-and ``links``.
+Clauses and the packet-level device (:mod:`v6t.audit.packet_device`) use these data instead of the technology.
+Addresses of the device, routes and MTUs are in ``dut_intent()`` and ``links``.
 """
 
 from __future__ import annotations
@@ -13,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from v6t.plugins.map_rules import MapRule
+    from v6t.plugins.ports import PortSet
 
 SideName = Literal["left", "right"]
 Address = IPv4Address | IPv6Address
@@ -45,7 +45,8 @@ TWO_HOSTS = {
     "initiator_ports": {"min": 1024, "max": 21023},
 }
 """Parameters that audits of NATs prefer: two hosts on either side."""
-PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
+"""Variants with an RFC 6052 prefix, and its length."""
 GLOBAL_HOST = "8.8.4.4"
 """A host with a global address, for the variant with the well-known prefix."""
 MAPPED_HOST = IPv4Address("198.18.0.65")
@@ -57,16 +58,6 @@ def first_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...
     return (first, first + step)[:count]
 
 
-def prefix_variant(length: int) -> str:
-    """Return the variant whose RFC 6052 prefix has a length."""
-    return f"prefix of /{length}"
-
-
-def is_prefix_variant(variant: str) -> bool:
-    """Return whether a variant has an RFC 6052 prefix of some length."""
-    return variant.startswith("prefix of /")
-
-
 def variant_prefix(length: int) -> str:
     """Return the RFC 6052 prefix that variants of a length use."""
     if length <= 40:
@@ -75,65 +66,11 @@ def variant_prefix(length: int) -> str:
 
 
 def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
-    """Return the variants of all prefix lengths for a technology with an RFC 6052 prefix.
-
-    Args:
-        parameter: that holds the prefix.
-        params: further parameters of each variant.
-    """
+    """Return the variants of all lengths of the prefix in a parameter, each with further parameters."""
     return {
-        prefix_variant(length): {parameter: variant_prefix(length), **params}
-        for length in PREFIX_LENGTHS
+        name: {parameter: variant_prefix(length), **params}
+        for name, length in PREFIX_VARIANTS.items()
     }
-
-
-class Ports(Protocol):
-    """The ports of a PSID (RFC 7597, section 5.1): data, and what clauses ask of them."""
-
-    @property
-    def psid_offset(self) -> int: ...
-    @property
-    def psid_len(self) -> int: ...
-    @property
-    def psid(self) -> int: ...
-    @property
-    def ranges(self) -> Sequence[tuple[int, int]]:
-        """Inclusive ranges in ascending order."""
-
-    def __contains__(self, port: object) -> bool: ...
-
-
-class Rule(Protocol):
-    """A mapping rule (RFC 7597, section 5.2): data, and what clauses ask of it."""
-
-    @property
-    def ipv6_prefix(self) -> IPv6Network: ...
-    @property
-    def ipv4_prefix(self) -> IPv4Network: ...
-    @property
-    def ea_len(self) -> int: ...
-    @property
-    def psid_offset(self) -> int: ...
-    @property
-    def psid_len(self) -> int: ...
-    @property
-    def psid(self) -> int | None:
-        """PSID of the only CE of a shared address without EA bits."""
-
-    @property
-    def iid_format(self) -> Literal["rfc7597", "draft"]: ...
-    @property
-    def shared(self) -> bool: ...
-    @property
-    def ce_count(self) -> int: ...
-    def decode_ea(self, ea: int) -> tuple[IPv4Address, int]:
-        """Return the address and PSID of a CE."""
-
-    def port_set(self, psid: int) -> Ports:
-        """Return the ports of a PSID."""
-
-    def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Return the MAP address of a CE, or of a host behind it (``whole_host``)."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +86,9 @@ class Translator:
     """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
 
     Attributes:
-        six_side: the IPv6 link.
-        six: IPv6 address of the host beyond the IPv6 link.
-        six4: its IPv4 address; the pool of a stateful translator.
+        six, six4: addresses of the host beyond the IPv6 link; ``six4`` is the pool of a stateful translator.
         port: a port that this host may use.
-        four, four6: addresses of the host beyond the IPv4 link.
-        server_port: a port of that host.
+        four, four6: both addresses of the host beyond the IPv4 link.
         lowest_ipv6_mtu: IPv4 packets without DF become IPv6 packets of at most this size.
         table: address table of a stateless translator; None if a relay, CE or NAT defines the mapping.
         prefix_side: the link whose hosts are behind the RFC 6052 prefix.
@@ -189,7 +123,7 @@ class Customer:
 
     ipv6: IPv6Address
     ipv4: IPv4Address
-    ports: Ports
+    ports: PortSet
 
     @property
     def port(self) -> int:
@@ -215,17 +149,13 @@ class SharedAddressRelay:
     """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
 
     Attributes:
-        kind: the technology of the relay.
         relay: address where tunnels end; for MAP-T, the server's address behind the DMR.
         relays: all addresses where tunnels end; none for MAP-T.
-        server: host beyond the right link.
         customer: the one that most clauses use.
         sibling: shares the customer's address; None if no customer does.
         other: has another address; None if no customer does.
         owner: returns the IPv6 address of the customer with an address and port, or None.
         rules: of MAP, the one of ``customer`` first.
-        dmr: default mapping rule of MAP-T.
-        lowest_ipv6_mtu: of MAP-T, see :class:`Translator`.
         softwires: of lw4o6, returns the rows of an IPv4 address.
     """
 
@@ -237,7 +167,7 @@ class SharedAddressRelay:
     sibling: Customer | None
     other: Customer | None
     owner: Callable[[IPv4Address, int], IPv6Address | None]
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[MapRule, ...] = ()
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280
     softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None
@@ -253,23 +183,18 @@ class CustomerEdge:
     """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right.
 
     Attributes:
-        kind: the technology.
-        ipv4: the customer's address or prefix.
-        ports: ports that the customer may use.
         server: an IPv4 host beyond the relay.
         ipv6: the device's tunnel or MAP address.
         relay: the other end of the tunnel; None for MAP-T.
-        rule, psid: of MAP.
-        dmr, lowest_ipv6_mtu: of MAP-T.
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
     ipv4: IPv4Network
-    ports: Ports
+    ports: PortSet
     server: IPv4Address
     ipv6: IPv6Address
     relay: IPv6Address | None = None
-    rule: Rule | None = None
+    rule: MapRule | None = None
     psid: int = 0
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280
@@ -280,16 +205,12 @@ class TunnelEnd:
     """One tunnel that ends in the device, and a host beyond the device.
 
     Attributes:
-        side: the link of the tunnel.
-        local: outer address of the device.
-        remote: outer address of the tunnel's other end.
+        local, remote: outer addresses of the device and of the tunnel's other end.
         inner: host behind the other end, as the inner header has it, and a port that it may use.
         outer: that host as hosts beyond the device see it; None if a NAT chooses.
-        host: host beyond the device, and its port.
         copies_dscp: the DSCP is copied both ways (RFC 6333, section 7.1).
         shared: other customers have other ports of the same address.
-        endpoint: returns the outer address for an inner destination, or None. It is None if the tunnel has
-            only one other end.
+        endpoint: returns the outer address for an inner destination, or None; None: there is one other end.
     """
 
     side: SideName
@@ -310,21 +231,15 @@ class TunnelEnd:
 
 @dataclass(frozen=True)
 class Nat:
-    """A NAT: hosts on the left link, servers on the right.
+    """A NAT: two or more hosts on the left link, and servers on the right.
 
     Attributes:
-        hosts: two or more hosts; B4s of DS-Lite.
-        servers: two or more servers.
-        pool: public addresses.
+        hosts: B4s of DS-Lite, behind each of which is ``customer``.
         prefix: RFC 6052 prefix of the servers (NAT64); None: hosts have the servers' IP version.
-        customer: IPv4 address behind each B4 (DS-Lite).
-        aftr: where tunnels end (DS-Lite).
         public: lowest and highest public port.
-        block: public ports of each host, consecutive; 0: all hosts share all ports.
-        session_limit: sessions that the device has room for; 0: no limit is configured.
-        udp_timeout_s: configured lifetime of idle UDP mappings; 0: none is configured.
+        port_block: public ports of each host, consecutive; 0: all hosts share all ports.
+        session_limit, udp_timeout_s: configured limits; 0: none is configured.
         icmp_timeout_s, tcp_transitory_s, tcp_established_s: lifetimes by the RFCs.
-        lowest_ipv6_mtu: of NAT64, see :class:`Translator`.
     """
 
     hosts: tuple[Address, ...]
@@ -334,7 +249,7 @@ class Nat:
     customer: IPv4Address | None = None
     aftr: IPv6Address | None = None
     public: tuple[int, int] = (1024, 65535)
-    block: int = 0
+    port_block: int = 0
     session_limit: int = 0
     udp_timeout_s: int = 0
     icmp_timeout_s: int = 60
@@ -346,7 +261,7 @@ class Nat:
     def room(self) -> int:
         """Mappings that fit, of a host or of all."""
         count = self.public[1] - self.public[0] + 1
-        return min(self.block or count, self.session_limit or count)
+        return min(self.port_block or count, self.session_limit or count)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Network
@@ -37,22 +38,10 @@ from v6t.profiles.model import Exchange, FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
-    from v6t.plugins.audit_views import AuditView
     from v6t.plugins.reference_device import Answer, ReferenceDevice
     from v6t.profiles.dns.zone import Zone
 
-__all__ = [
-    "DeviceIntent",
-    "DeviceRole",
-    "Expected",
-    "Link",
-    "Links",
-    "Part",
-    "PluginParams",
-    "ReferenceTranslation",
-    "StatelessTechnology",
-    "Technology",
-]
+__all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", "Technology"]
 
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
@@ -79,7 +68,7 @@ class PluginParams(StrictModel):
     @property
     def only_background(self) -> bool:
         """Whether all frames are background."""
-        return False
+        return self.mixture is not None and self.mixture[1] == 0
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -91,16 +80,23 @@ class PluginParams(StrictModel):
         """N and m: m of n frames are foreground; None if the technology has no background."""
         return None
 
+    @property
+    def combinations(self) -> int:
+        """Number of four-tuples of connections; 0 for a stateless technology."""
+        return 0
+
+    @property
+    def most_sessions(self) -> int | None:
+        """Sessions that the device is configured to hold; None: no limit is configured."""
+        return None
+
+    def check_limits(self) -> None:
+        """Raise an error with a sufficient value if a limit of each client is smaller than what it opens."""
+
 
 @dataclass(frozen=True)
 class DeviceRole:
-    """One of the devices of a setup.
-
-    Attributes:
-        name: for example ``CE``.
-        stateful: whether it keeps connections.
-        what: a word or two about it; empty if the technology's name says it.
-    """
+    """One of the devices of a setup; ``what`` adds a word or two that the technology's name does not say."""
 
     name: str
     stateful: bool
@@ -109,12 +105,7 @@ class DeviceRole:
 
 @dataclass(frozen=True)
 class Part(PartIntent):
-    """A part of a chain with its reference translation.
-
-    Attributes:
-        reference: translation of a part that keeps no connections.
-        mirrored: whether the reference's left is the part's right.
-    """
+    """A part of a chain; if ``mirrored``, the left of its reference translation is its right."""
 
     reference: ReferenceTranslation | None = None
     mirrored: bool = False
@@ -181,10 +172,7 @@ class Technology(ReferenceTranslation):
     @property
     @abstractmethod
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        """IP version of the foreground on the left and on the right link; a tunnel's is the outer.
-
-        Usually a class attribute: ``ip_versions = (6, 4)``.
-        """
+        """IP version of the foreground on the left and on the right link; a tunnel's is the outer."""
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
@@ -213,20 +201,7 @@ class Technology(ReferenceTranslation):
 
     @property
     def combinations(self) -> int:
-        """Connections for which the parameters have four-tuples; 0 for a stateless technology."""
-        return 0
-
-    @property
-    def most_sessions(self) -> int | None:
-        """Configured session limit of the device; None if there is none."""
-        return None
-
-    def check_limits(self) -> None:
-        """Refuse a configured limit of each client that is smaller than what the client opens.
-
-        Raises:
-            UsageError: with the value that is large enough.
-        """
+        return self.params.combinations
 
     @property
     def responder_version(self) -> int:
@@ -248,32 +223,26 @@ class Technology(ReferenceTranslation):
         six, four = (left, right) if left_version == 6 else (right, left)
         return translated_pair(ipv6_frame_size, self.overhead, six, four, self.params.measured)
 
-    def rfc_sizes(self) -> tuple[int, ...]:
+    def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
         return (
-            *self.tagged_sizes(self.rfc_frame_sizes),
+            *self.tag_sizes(self.rfc_frame_sizes),
             *(size for size in larger if self._has_size(size)),
         )
 
-    def tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
+    def tag_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return sizes, plus a VLAN tag for those that are too small on a link with a VLAN."""
         octets = tag_octets(self.links.left)
         return tuple(size if self._has_size(size) else size + octets for size in sizes)
 
     def _has_size(self, size: int) -> bool:
-        try:
-            self.frame_pair(size)
-        except UsageError:
-            return False
-        return True
+        with suppress(UsageError):
+            return bool(self.frame_pair(size))
+        return False
 
     def sizes_of(self, listed: int | str) -> Sizes:
-        """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985).
-
-        Raises:
-            UsageError: a size cannot exist for this technology or MTU.
-        """
+        """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985)."""
         if isinstance(listed, str):
             return frame_mix(listed, self.frame_pair)
         return self.frame_pair(listed)
@@ -284,8 +253,8 @@ class Technology(ReferenceTranslation):
             return sizes.ipv4, sizes.ipv6
         return sizes.ipv6, sizes.ipv4
 
-    def audit_views(self) -> Sequence[AuditView]:
-        """Return the roles of the device that an audit has clauses for, the most specific first."""
+    def audit_views(self) -> Sequence[Any]:
+        """Return views of the device's roles, the most specific first; see :mod:`v6t.plugins.audit_views`."""
         return ()
 
     def audit_params(self) -> Mapping[str, Any]:

@@ -17,10 +17,10 @@ from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error
 from v6t.intent.binding_table import read_softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
-from v6t.packets.arrays import I64, U8, U64, Mask
+from v6t.packets.arrays import I64, U8, U64
 from v6t.packets.headers import to_octets
 from v6t.plugins.audit_views import Softwire
-from v6t.plugins.reference_device import has_forwardable_address
+from v6t.plugins.reference_device import is_forwardable_address
 from v6t.plugins.tunnels import address_octets
 
 
@@ -52,6 +52,7 @@ class BindingTable:
     def find(self, ipv4: U64, port: U64) -> I64:
         """Return the row of each address ``(n,)`` and port ``(n,)``, -1 for none."""
         first, addresses, keys = self._index  # type: ignore[attr-defined]
+        ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
         place = np.minimum(np.searchsorted(addresses, ipv4), len(addresses) - 1)
         row = first[place]
         length, offset = self.psid_len[row], self.psid_offset[row]
@@ -66,19 +67,15 @@ class BindingTable:
 
     def find_b4(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
         """Return the lwB4 that has an address and port, or None."""
-        row = int(self.find(np.array([int(ipv4)], np.uint64), np.array([port], np.uint64))[0])
+        row = int(self.find(np.array([int(ipv4)]), np.array([port]))[0])
         return None if row < 0 else self.softwire(row).b4
 
     def softwire(self, row: int) -> Softwire:
         """Return a row."""
-        return Softwire(
-            IPv4Address(int(self.ipv4[row])),
-            int(self.psid[row]),
-            int(self.psid_len[row]),
-            int(self.psid_offset[row]),
-            IPv6Address(self.b4[row].tobytes()),
-            IPv6Address(self.br[row].tobytes()),
-        )
+        columns = self.psid, self.psid_len, self.psid_offset
+        psid, length, offset = (int(column[row]) for column in columns)
+        ends = IPv6Address(self.b4[row].tobytes()), IPv6Address(self.br[row].tobytes())
+        return Softwire(IPv4Address(int(self.ipv4[row])), psid, length, offset, *ends)
 
     def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
         """Return the rows of an address."""
@@ -118,7 +115,7 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
-    rows = list(_rows(path, br))
+    rows = list(_read_rows(path, br))
     if not rows:
         raise UsageError(f"the binding table {path} is empty", code="empty-file")
     numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
@@ -128,26 +125,24 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
     b4, brs = np.ascontiguousarray(ends[order, :16]), np.ascontiguousarray(ends[order, 16:])
     same = ipv4[1:] == ipv4[:-1]
     mixed = (length[1:] != length[:-1]) | (offset[1:] != offset[:-1])
-    problems: list[tuple[Mask, str, U8 | None]] = [
-        (same & (psid[1:] == psid[:-1]), "is bound twice", None),
-        (same & mixed, "has several PSID lengths or offsets", None),
+    problems = [
+        (same & (psid[1:] == psid[:-1]), "is bound twice"),
+        (same & mixed, "has several PSID lengths or offsets"),
     ]
     for name, addresses in (("IPv4", to_octets(ipv4, 4)), ("lwB4", b4), ("lwAFTR", brs)):
-        problem = f"has the {name} address {{}}, which no device forwards"
-        problems.append((~has_forwardable_address(addresses), problem, addresses))
-    for wrong, problem, addresses in problems:
+        wrong = ~is_forwardable_address(addresses)
+        shown = ip_address(addresses[wrong.argmax()].tobytes())
+        problems.append((wrong, f"has the {name} address {shown}, which no device forwards"))
+    for wrong, problem in problems:
         if wrong.any():
             row = int(wrong.argmax())
-            shown = "" if addresses is None else ip_address(addresses[row].tobytes())
-            raise UsageError(
-                f"{path}: {IPv4Address(int(ipv4[row]))} (PSID {psid[row]}) {problem.format(shown)}",
-                "correct the binding table",
-                code="invalid-table-row",
-            )
+            where = f"{path}: {IPv4Address(int(ipv4[row]))} (PSID {psid[row]})"
+            hint = "correct the binding table"
+            raise UsageError(f"{where} {problem}", hint, code="invalid-table-row")
     return BindingTable(ipv4, psid, length, offset, b4, brs)
 
 
-def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+def _read_rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
     for number, row in read_softwires(path):
         k, a = row.psid_len, row.psid_offset
         reason = ""
@@ -156,10 +151,7 @@ def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, byt
         elif k == 16 and not row.psid:
             reason = "PSID 0 of 16 bits owns port 0 and nothing else"
         if reason:
-            raise UsageError(
-                f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}",
-                "PSID offset and length are 16 bits at most, and the PSID has that length",
-                code="invalid-table-row",
-            )
-        own = br if row.br is None else row.br
-        yield (int(row.ipv4), row.psid, k, a, row.b4.packed, own.packed)
+            problem = f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}"
+            hint = "PSID offset and length are 16 bits at most, and the PSID has that length"
+            raise UsageError(problem, hint, code="invalid-table-row")
+        yield int(row.ipv4), row.psid, k, a, row.b4.packed, (row.br or br).packed

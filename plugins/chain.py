@@ -1,7 +1,7 @@
 """Devices made of several parts one after the other, and how an intent lists them.
 
-Each part is what some driver can make, or what a reference translation can be. A test setup with
-two devices (RFC 8219 section 4.2) has parts of both; a device may have several, too.
+Each part is what some driver can make, or what a reference translation can be. Both a test setup with
+two devices (RFC 8219, section 4.2) and one device may have several parts.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from dataclasses import replace
 from ipaddress import IPv4Interface
 from typing import Any, TypeVar
 
-from v6t.base.errors import UsageError
 from v6t.intent.families import ChainConfig, DeviceConfig
 from v6t.plugins.base import DeviceIntent, Link, Links, Part, PluginParams
-from v6t.plugins.params import Mixture
 
 _Params = TypeVar("_Params", bound=PluginParams)
 
@@ -58,31 +56,13 @@ def chain_intent(
     )
 
 
-def shared_names(model: type[PluginParams], whole: PluginParams) -> list[str]:
-    """List the parameters of a part that the whole has by the same name."""
-    return [name for name in model.model_fields if name in type(whole).model_fields]
-
-
 def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
     """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
-    return model(**{**{name: getattr(whole, name) for name in shared_names(model, whole)}, **own})
+    shared = type(whole).model_fields.keys() & model.model_fields.keys()
+    return model(**{**{name: getattr(whole, name) for name in shared}, **own})
 
 
-def refuse_background(params: Mixture, reason: str) -> None:
-    """Refuse background traffic for a reason, and settings of it, which would have no effect."""
-    if params.n != params.m:
-        raise UsageError(reason, "set n = m", code="no-background")
-    for name in ("bg_sport", "bg_dport"):
-        if getattr(params, name) != Mixture.model_fields[name].get_default():
-            raise UsageError(
-                f"{name} has no effect: {reason}",
-                f"leave {name} out",
-                path=(name,),
-                code="setting-without-effect",
-            )
-
-
-def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe one cable between two parts, as the left one and as the right one sees it."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
     return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)

@@ -1,10 +1,5 @@
 """The conformance suite: checks that every technology plugin must pass.
 
-``v6t plugins --check`` runs it, and a test of a plugin's author is one line::
-
-    def test_my_technology_conforms():
-        assert_conforms(MyTechnology)
-
 It proves that frames are valid, that the plugin is deterministic and picklable, and that it drops what it
 must drop. It cannot prove that the translation is the RFC's: compare that with something independent.
 """
@@ -24,14 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.ethernet import FCS_OCTETS
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
+from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
-from v6t.packets.headers import to_numbers
+from v6t.packets.headers import read_hops, to_numbers
 from v6t.packets.reference import COMMON_REASONS
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import find_problems, locate_endpoints, walk
 from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
@@ -40,7 +35,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import build
+from v6t.profiles.template import build_template
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
@@ -65,13 +60,7 @@ Rows = Iterator[tuple[str, Any, str]]
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a plugin.
-
-    Attributes:
-        where: the check and its case.
-        code: of the fault, for example ``hop-limit``.
-        said: description.
-    """
+    """A fault of a plugin: the check and its case, a code such as ``hop-limit``, and a description."""
 
     where: str
     code: str
@@ -138,11 +127,11 @@ class Case:
         """The first frames of each stream, without trailers, by its identifier."""
         return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
 
-    def marked(self, stream: Stream) -> U8:
+    def stamp_frames(self, stream: Stream) -> U8:
         """Return the first frames of a stream with trailers."""
-        frames = self.frames[stream.stream_id].copy()
-        mark = {"stream_id": stream.stream_id, "nonce": NONCE, "time_ns": TIME_NS}
-        trailer.stamp(frames, stream.checksum, seq=np.arange(FRAMES), **mark)
+        frames, mark = self.frames[stream.stream_id].copy(), {"nonce": NONCE, "time_ns": TIME_NS}
+        seq = np.arange(FRAMES)
+        trailer.stamp(frames, stream.checksum, stream_id=stream.stream_id, seq=seq, **mark)
         return frames
 
     def answer(self, stream: Stream, frames: U8) -> Expected:
@@ -157,7 +146,7 @@ class Case:
             frames[:, ends.port(source=True)] = learned[:, -2:]
             frames[:, ends.port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
-        return plugin.connected(self.direction, frames, initial, learned)
+        return plugin.expect_connected(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
@@ -174,27 +163,26 @@ class Case:
         return initial, learned
 
 
-def exhausted(frame: bytes) -> bytes:
-    """Return a frame with a TTL and hop limit of 1 in every IP header."""
-    out = np.frombuffer(frame, dtype=np.uint8)[None].copy()
-    for header in walk(frame):
-        if header.name == "IPv6":
-            out[0, header.start + 7] = 1
-        elif header.name == "IPv4":
-            out[0, header.start + 8] = 1
+def exhaust_hops(frames: U8) -> U8:
+    """Return frames of one layout ``(n, length)`` with a TTL and hop limit of 1 in every IP header."""
+    out = frames.copy()
+    for header in walk(frames[0].tobytes()):
+        if header.name in VERSIONS:
+            read_hops(out, VERSIONS[header.name], header.start)[:] = 1
+        if header.name == "IPv4":
             write_ipv4_checksum(out, header.start)
-    return out.tobytes()
+    return out
 
 
-def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
+def list_cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
     """Yield all cases of a plugin, with ``params`` in place of its defaults, both directions in turn."""
     plain = params if params is not None else kind.params_model()
     usual, plugin = kind.default_frame_sizes[0], kind(plain, Links())
-    sizes = sorted({usual, *kind.rfc_frame_sizes[:1]})
+    sizes = [*sorted({usual, *kind.rfc_frame_sizes[:1]}), *kind.rfc_frame_sizes[-1:]]
     shapes: list[tuple[Technology, int | str, str]] = [
-        (plugin, size, "one size") for size in dict.fromkeys([*sizes, *kind.rfc_frame_sizes[-1:]])
+        *((plugin, size, "one size") for size in dict.fromkeys(sizes)),
+        (plugin, f"imix:{usual}x7,570x4,1518x1", "several sizes"),
     ]
-    shapes.append((plugin, f"imix:{usual}x7,570x4,1518x1", "several sizes"))
     full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
     shapes.append((kind(full, Links()), roomy, "all classes"))
     for side, vlan in (("left", 7), ("right", 4094)):
@@ -219,21 +207,13 @@ def _with_all_classes(params: PluginParams) -> PluginParams:
 def check(
     kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
 ) -> Report:
-    """Check a plugin.
-
-    Args:
-        kind: its class.
-        params: in place of its defaults.
-        entry: name of its entry point.
-    """
+    """Check a plugin with the parameters in place of its defaults, and the name of its entry point."""
     findings = _run("declaration", partial(check_class, kind, entry), kind)
     if findings:
         return Report(1, tuple(findings))
-    tried: list[Case] = []
     try:
         plugin = kind(params if params is not None else kind.params_model())
-        if plugin.exchange == "frames":
-            tried = list(cases(kind, params))
+        tried = list(list_cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         return Report(1, (Finding("construction", "error", _describe_error(exc, kind)),))
     checks = [("description", partial(check_instance, plugin))]
@@ -241,14 +221,13 @@ def check(
         checks.append(("zone", partial(check_zone, plugin)))
     else:
         checks.append(("pickling", partial(check_pickling, plugin)))
+    roles = set()
     for case in tried:
         name = f"{case.what}, {case.size} octets, {case.direction}"
         checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
-    findings = [finding for where, rows in checks for finding in _run(where, rows, kind)]
-    roles = set()
-    for case in tried:
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
+    findings = [finding for where, rows in checks for finding in _run(where, rows, kind)]
     notes = ()
     if tried and Role.NEGATIVE not in roles:
         notes = ("it has no traffic that must be dropped (negative_percent)",)
@@ -290,7 +269,7 @@ def check_class(kind: type[Technology], entry: str | None) -> Rows:
     """Check what the class declares."""
     for name in ("name", "title", "rfcs", "default_frame_sizes"):
         yield name, not getattr(kind, name), f"{name} is empty"
-    words = descriptions(kind.params_model)
+    words = describe_fields(kind.params_model)
     for name, param in kind.params_model.model_fields.items():
         yield "description", not words[name].strip(), f"parameter '{name}' has no description"
         yield "default", param.is_required(), f"parameter '{name}' has no default"
@@ -311,18 +290,18 @@ def check_instance(plugin: Technology) -> Rows:
         longer = pair.ipv6 - pair.ipv4
         message = f"frame_pair({size}) differs by {longer}, overhead says {overhead}"
         yield "overhead", translates and longer != overhead, message
-    intent, name = plugin.dut_intent(), plugin.name
-    yield "intent", intent.technology != name, f"dut_intent() is of '{intent.technology}'"
-    configuration = intent.configuration
-    message = f"the configuration of dut_intent() is {configuration!r}, not a DeviceConfig"
-    yield "intent", not isinstance(configuration, DeviceConfig), message
+    intent = plugin.dut_intent()
+    yield "intent", intent.technology != plugin.name, f"dut_intent() is of '{intent.technology}'"
+    model = intent.configuration
+    message = f"the configuration of dut_intent() is {model!r}, not a DeviceConfig"
+    yield "intent", not isinstance(model, DeviceConfig), message
 
 
 def check_pickling(plugin: Technology) -> Rows:
     """Compare the plugin with one that was sent to another process."""
     try:
         other = pickle.loads(pickle.dumps(plugin))  # noqa: S301  (made here)
-    except Exception as exc:  # noqa: BLE001  (anything may fail here, and is told)
+    except Exception as exc:  # noqa: BLE001  (anything may fail here, and is reported)
         yield "pickling", True, f"it cannot be pickled: {type(exc).__name__}: {exc}"
         return
     differs = (other.params, other.links) != (plugin.params, plugin.links)
@@ -330,10 +309,9 @@ def check_pickling(plugin: Technology) -> Rows:
     for direction in DIRECTIONS:
         case = Case(plugin, plugin.default_frame_sizes[0], direction, "")
         copy = replace(case, plugin=other)
-        differs = case.streams != copy.streams
-        yield "pickling", differs, "it sends other frames after pickling"
+        yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
-            frames = case.marked(stream)
+            frames = case.stamp_frames(stream)
             answers = case.answer(stream, frames), copy.answer(stream, frames)
             yield "pickling", _differ(*answers), "it answers otherwise after pickling"
 
@@ -341,9 +319,8 @@ def check_pickling(plugin: Technology) -> Rows:
 def _differ(one: Expected, other: Expected) -> bool:
     """Return whether the answers to the first frames, as many as both have, are different."""
     count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
-    if (one.length[:count] != other.length[:count]).any():
-        return True
-    return bool((one.frames[:count, :width] != other.frames[:count, :width]).any())
+    lengths = (one.length[:count] != other.length[:count]).any()
+    return bool(lengths or (one.frames[:count, :width] != other.frames[:count, :width]).any())
 
 
 def check_zone(plugin: Technology) -> Rows:
@@ -353,24 +330,22 @@ def check_zone(plugin: Technology) -> Rows:
         yield "zone", True, "it is of queries, and has no zone"
         return
     numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
-    addresses = zone.addresses(numbers)
+    addresses = zone.list_addresses(numbers)
     unique = len(sort_unique(addresses)) == len(numbers)
     yield "zone", not unique, "two names spell the same address"
-    records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
-    message = (
-        "a record of a name's own equals the one the device makes: they cannot be distinguished"
-    )
+    records = zone.list_expected_records(addresses, 0.0)
+    own = zone.list_expected_records(addresses, 1.0)
+    message = "a name's own record equals the one the device makes: they cannot be distinguished"
     yield "zone", (records == own).all(axis=1).any(), message
     hosts = (IPv6Address(record.tobytes()) for record in records)
     for address in islice((a for a in hosts if a.is_multicast or a.is_unspecified), 1):
-        yield "zone", True, f"{address} is no address of a host"
+        yield "zone", True, f"{address} is not an address of a host"
     again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
     yield "pickling", again != zone, "its zone is another one after pickling"
     intent = plugin.dut_intent()
     for side, address in (("left", zone.resolver), ("right", zone.asker)):
         lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
-        message = f"the device has no address {address} on the {side}, where the zone has it"
-        yield "intent", lacks, message
+        yield "intent", lacks, f"the device lacks the zone's address {address} on the {side}"
 
 
 def check_traffic(case: Case) -> Rows:
@@ -379,7 +354,7 @@ def check_traffic(case: Case) -> Rows:
     yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
     yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
     for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
-        frames = case.marked(stream)
+        frames = case.stamp_frames(stream)
         rows = _check_frames(case, stream, frames, set(case.octets), 0)
         for code, fault, said in chain(rows, _check_variables(described, frames)):
             yield code, fault, f"class '{stream.name}': {said}"
@@ -420,7 +395,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 def _check_variables(described: TrafficClass, frames: U8) -> Rows:
     """Check that fields hold their variables' bits, and that no value is out of bounds."""
-    layout = build(described.layers, described.frame_size).layout
+    layout = build_template(described.layers, described.frame_size).layout
     copied = described.copied_bits()
     for variable in described.drawn_variables():
         known: dict[int, U8] = {}
@@ -450,9 +425,9 @@ def check_answers(case: Case) -> Rows:
 
 
 def _check_stream(case: Case, stream: Stream) -> Rows:
-    frames = case.marked(stream)
+    frames = case.stamp_frames(stream)
     answer = case.answer(stream, frames)
-    changed = (frames != case.marked(stream)).any()
+    changed = (frames != case.stamp_frames(stream)).any()
     yield "input-changed", changed, "expect() changes the frames it is given"
     shape = [row for row in _check_shape(case, answer, len(frames)) if row[1]]
     yield from shape
@@ -470,8 +445,7 @@ def _check_stream(case: Case, stream: Stream) -> Rows:
     yield from _check_emitted(case, stream, frames, answer)
     differs = _differ(answer, case.answer(stream, frames[:5]))
     yield "batch", differs, "expect() answers a frame otherwise when fewer are asked for"
-    late = np.array([np.frombuffer(exhausted(f.tobytes()), dtype=np.uint8) for f in frames])
-    immortal = case.answer(stream, late).length.any()
+    immortal = case.answer(stream, exhaust_hops(frames)).length.any()
     yield "hop-limit", immortal, "frames with a TTL or hop limit of 1 are forwarded"
 
 
@@ -508,18 +482,18 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
 def _check_strangers(case: Case) -> Rows:
     """Check that frames of others, cut frames and frames without IP are dropped with a reason."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
-    frames, vlan = case.marked(stream)[:4], case.links[0].vlan
+    frames, vlan = case.stamp_frames(stream)[:4], case.links[0].vlan
     at = 12 if vlan is None else 16
+    unknown, tagged = frames.copy(), frames.copy()
+    unknown[:, at : at + 2] = (0x08, 0x06)
+    tagged[:, 14] ^= 1
     strangers = {
         "frames to another MAC address": frames ^ np.eye(1, frames.shape[1], dtype=np.uint8) * 16,
-        "frames that carry no IP": frames.copy(),
+        "frames that carry no IP": unknown,
         "frames cut behind the Ethernet header": frames[:, : at + 2].copy(),
         "frames cut behind ten octets of IP": frames[:, : at + 12].copy(),
+        **({} if vlan is None else {"frames of another VLAN": tagged}),
     }
-    strangers["frames that carry no IP"][:, at : at + 2] = (0x08, 0x06)
-    if vlan is not None:
-        strangers["frames of another VLAN"] = frames.copy()
-        strangers["frames of another VLAN"][:, 14] ^= 1
     for what, stranger in strangers.items():
         answer = case.plugin.expect(case.direction, stranger)
         yield "stranger", answer.length.any(), f"{what} are forwarded"

@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
@@ -26,6 +26,7 @@ from v6t.plugins.ports import (
     PortRange,
     PortSet,
     SourcePorts,
+    customer_policy,
     customer_port,
 )
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like
@@ -33,11 +34,7 @@ from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, Traf
 
 ALL = 0
 """Number of simulated customers that means all customers; written as "all"."""
-
-
-def read_all(value: Any) -> Any:
-    """Replace the word for all customers by its number."""
-    return ALL if value == "all" else value
+CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "all" else value)]
 
 
 class RelayParams(Mixture):
@@ -55,14 +52,10 @@ class RelayParams(Mixture):
     dut_right_ipv6: IPv6Interface = address(
         "2001:db8:7::1/64", "the relay's IPv6 address on the right link"
     )
-    fw_sport: Policy = Field(
-        "random", description="forward source ports, within the customer's port set"
-    )
+    fw_sport: Policy = customer_policy("forward source")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
     rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
-    rv_dport: Policy = Field(
-        "random", description="reverse destination ports, within the customer's port set"
-    )
+    rv_dport: Policy = customer_policy("reverse destination")
     negative_percent: int = negative_share(
         "share of forward frames the relay must drop: spoofed ones [%]"
     )
@@ -129,7 +122,7 @@ class CustomerTechnology(StatelessTechnology):
     """A stateless device between customers and an IPv4 server; IPv6 is on the left."""
 
     ip_versions = (6, 4)
-    customers_send: ClassVar[Direction]
+    customer_direction: ClassVar[Direction]
     """Direction of the frames from customers to the server."""
     params: Any
 
@@ -139,11 +132,11 @@ class CustomerTechnology(StatelessTechnology):
         return self.params.measured
 
     @abstractmethod
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         """Return the simulated customers; both directions have the same ones."""
 
     @abstractmethod
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Return the layers of negative classes by name: those of ``good`` with one thing wrong."""
@@ -153,34 +146,27 @@ class CustomerTechnology(StatelessTechnology):
         """Return rules, table, address and ports of the device."""
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        p, links = self.params, self.links
-        flows = self.customer_flows(direction, seed)
-        foreground = [
-            self._foreground("fg" if len(flows) == 1 else f"fg-{number}", flow, direction, sizes)
-            for number, flow in enumerate(flows)
+        p, links, flows = self.params, self.links, self.simulate_customers(direction, seed)
+        names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
+        shares = [
+            (self._make_foreground(name, flow, direction, sizes), flow.share)
+            for name, flow in zip(names, flows, strict=True)
         ]
-        negative = []
+        good, negative = shares[0][0], []
         if p.negative_percent:
-            changed = self.negative_layers(flows[0], foreground[0], direction)
-            negative = [negative_like(foreground[0], n, layers=changed[n]) for n in changed]
-        ends = (p.tester_left_ipv6, p.tester_right_ipv6)
-        return mixed(
-            p,
-            direction,
-            [(each, flow.share) for each, flow in zip(foreground, flows, strict=True)],
-            background_of(p, links, direction, sizes, ends, links.left),
-            negative,
-            p.negative_percent,
-            seed,
-        )
+            changed = self.make_negative_layers(flows[0], good, direction)
+            negative = [negative_like(good, name, layers=changed[name]) for name in changed]
+        ends = p.tester_left_ipv6, p.tester_right_ipv6
+        behind = background_of(p, links, direction, sizes, ends, links.left)
+        return mixed(p, direction, shares, behind, negative, p.negative_percent, seed)
 
-    def _foreground(
+    def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
     ) -> TrafficClass:
         """Return the class of a flow: IPv6 headers on the left link, with IPv4 inside if it is tunnelled."""
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
-        source, destination = ends if direction == self.customers_send else ends[::-1]
+        source, destination = ends if direction == self.customer_direction else ends[::-1]
         headers = [ipv6(p, source[0], destination[0]), ipv4(p, source[1], destination[1])]
         if not forward:
             headers = headers[1:]
@@ -192,36 +178,28 @@ class CustomerTechnology(StatelessTechnology):
             if isinstance(value, PortRange):
                 ports[field] = value.build_field(PEER_PORT)
             else:
-                source_port = field == "sport"
-                ports[field] = customer_port(flow.ports, value, source=source_port, psid=flow.psid)
-        return TrafficClass(
-            name,
-            Role.FOREGROUND,
-            (*ethernet(self.links, direction), *headers, Layer("UDP", ports)),
-            sizes.ipv6 if forward else sizes.ipv4,
-            draw_order=(*flow.variables, CE_PORT),
-        )
+                is_source = field == "sport"
+                ports[field] = customer_port(flow.ports, value, source=is_source, psid=flow.psid)
+        layers = (*ethernet(self.links, direction), *headers, Layer("UDP", ports))
+        size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, CE_PORT)
+        return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)
 
 
 class Relay(CustomerTechnology):
     """A relay whose customers are IPv6 hosts on the left link."""
 
-    customers_send = "forward"
+    customer_direction = "forward"
 
     def dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
         right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
-        return DeviceIntent(
-            self.name,
-            self.configuration(),
-            links,
-            LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes),
-            LinkIntent.describe(links.right, *right),
-        )
+        near = LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes)
+        far = LinkIntent.describe(links.right, *right)
+        return DeviceIntent(self.name, self.configuration(), links, near, far)
 
 
-def view_tunnel(relay: SharedAddressRelay) -> TunnelEnd:
+def make_tunnel_view(relay: SharedAddressRelay) -> TunnelEnd:
     """Return the audit view of the tunnel of a relay's first customer."""
     customer = relay.customer
     place, shared = (customer.ipv4, customer.port), customer.ports.psid_len > 0

@@ -1,8 +1,7 @@
 """DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
 
-A technology that answers queries has a zone in place of traffic. The tester asks for names of the
-zone on the left, answers what the device asks for them on the right, and computes the answer that each client
-must get. It has no stream sets, frame sizes or reference translation of frames.
+A technology that answers queries has a zone in place of traffic, stream sets and translation. The tester asks
+for names of the zone on the left, answers the device on the right, and computes what each client must get.
 """
 
 from __future__ import annotations
@@ -55,11 +54,7 @@ class QueryTechnology(Technology):
         """The names that are asked for and answered for."""
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Return the size of a query between client and device, and between device and server.
-
-        Raises:
-            UsageError: another size.
-        """
+        """Return the size of a query between client and device, and between device and server."""
         if ipv6_frame_size != IPV6_OCTETS:
             raise UsageError(
                 f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}",
@@ -78,21 +73,13 @@ class QueryTechnology(Technology):
         return self.frame_pair(listed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
-        """Refuse to translate frames.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise an error: queries are not translated."""
         raise UsageError(
             f"{self.name} forwards no frames", "it answers queries: see zone", code="no-frames"
         )
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
-        """Refuse to describe streams.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise an error: queries are not sent in streams."""
         raise UsageError(
             f"{self.name} sends single queries instead of streams of frames",
             "measure it with `v6t run --measure resolution`",
@@ -132,26 +119,26 @@ class Dns64Params(PluginParams):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
-    def servers(self) -> IPv6Network:
+    def server_prefix(self) -> IPv6Network:
         """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
     @property
     def embedded_addresses(self) -> Embedded:
         """The first address that a name spells."""
-        return {"prefix": (self.servers, (self.names.network_address,))}
+        return {"prefix": (self.server_prefix, (self.names.network_address,))}
 
     @model_validator(mode="after")
-    def _possible(self) -> Dns64Params:
+    def _check_zone(self) -> Dns64Params:
         if self.own_prefix.prefixlen != 96:
             raise UsageError(
                 f"own_prefix is a /{self.own_prefix.prefixlen}",
                 "give a /96: the name's address follows",
                 code="not-a-prefix",
             )
-        if self.own_prefix.overlaps(self.servers):
+        if self.own_prefix.overlaps(self.server_prefix):
             raise UsageError(
-                f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
+                f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap",
                 "synthesised answers cannot be distinguished",
                 code="address-conflict",
             )
@@ -189,7 +176,7 @@ class Dns64(QueryTechnology):
             resolver=p.dut_left_ipv6.ip,
             asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
             server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
-            prefix=p.servers,
+            prefix=p.server_prefix,
             own=p.own_prefix.network_address.packed[:12],
             first=int(p.names.network_address),
             count=p.names.num_addresses,
@@ -201,7 +188,7 @@ class Dns64(QueryTechnology):
         """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
         configuration = Dns64Config(
-            prefix=p.servers,
+            prefix=p.server_prefix,
             resolver=p.dut_left_ipv6.ip,
             clients=p.dut_left_ipv6.network,
             zone=SUFFIX,

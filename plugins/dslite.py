@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,9 +25,9 @@ from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
 from v6t.plugins import chain, stateful, tunnels
-from v6t.plugins.audit_views import AuditView, Nat, TunnelEnd, first_hosts
+from v6t.plugins.audit_views import AuditView, TunnelEnd
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
-from v6t.plugins.four_tuples import TupleField, consecutive
+from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
@@ -53,10 +53,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     An AFTR distinguishes equal inner four-tuples of several B4s (RFC 6333, section 6.6). As the NAT has IPv4
     only, each of several B4s gets an IPv4 address; with a single B4 the inner addresses stay.
-
-    Attributes:
-        config: both ends of the tunnels; of a B4 with the roles of B4 and AFTR exchanged.
-        links: both cables.
+    The configuration of a B4 has the roles of B4 and AFTR exchanged.
     """
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
@@ -77,29 +74,31 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
 
     @property
-    def _several(self) -> bool:
+    def _has_several_b4s(self) -> bool:
         return self.config.b4_count > 1
 
-    def _number(self, outer: Any) -> Any:
+    def _number_b4s(self, outer: Any) -> Any:
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         config = self.config
         own: Mask = match_address(outer["dst_octets"], config.aftr)
         own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
-        own &= self._number(outer) < np.uint64(config.b4_count)
+        own &= self._number_b4s(outer) < np.uint64(config.b4_count)
         return own
 
     def select_native(self, outer: Any, own: Mask) -> None:
         """Route nothing: the right link has no IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        return [(NOT_FORWARDED, self._several & (inner["src"] != int(self.config.customer)))]
+        return [
+            (NOT_FORWARDED, self._has_several_b4s & (inner["src"] != int(self.config.customer)))
+        ]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         config, number = self.config, np.zeros(len(header), dtype=np.uint64)
-        if self._several:
+        if self._has_several_b4s:
             number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
         def addresses(rows: Mask) -> tuple[U8, U8]:
@@ -114,10 +113,10 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
-            number = self._number(view(packets[rows], IPV6))
+            number = self._number_b4s(view(packets[rows], IPV6))
             return _rewrite(answer.build(rows), "src", number + internal)
 
-        return replace(answer, build=build) if self._several else answer
+        return replace(answer, build=build) if self._has_several_b4s else answer
 
     def reverse(self, packets: U8) -> Answer:
         """Encapsulate packets, with the customer's address if there are several B4s."""
@@ -128,10 +127,10 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
             _rewrite(out[:, 40:], "dst", int(self.config.customer))
             return out
 
-        return replace(answer, build=build) if self._several else answer
+        return replace(answer, build=build) if self._has_several_b4s else answer
 
 
-def aftr_parts(
+def build_aftr(
     device: str,
     config: AftrTunnelConfig,
     left: LinkIntent,
@@ -150,12 +149,12 @@ def aftr_parts(
         whole: parameters that the NAT has by the same names; ``nat`` are further ones.
         servers: networks that the tunnels' end routes to the NAT; none: all.
     """
-    near, far = chain.between(*chain.INNER_MACS, links.right.mtu)
+    near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, chain.INNER_RIGHT.ip)
     inner = LinkIntent.describe(near, [chain.INNER_LEFT], set(routes.values()), routes)
     nat |= {"dut_left_ipv4": chain.INNER_RIGHT, "tester_left_ipv4": chain.INNER_LEFT.ip}
-    nat44 = nat44_intent(whole, Links(far, links.right), **nat)
+    nat44 = describe_nat44(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
     return (
         Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
@@ -163,18 +162,18 @@ def aftr_parts(
     )
 
 
-def aftr_config(softwire: Part, nat: Part) -> DsLiteAftrConfig:
+def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
     """Return the configuration of an AFTR in one piece in place of both parts."""
     ends: Any = softwire.intent.configuration
     nat44 = nat.intent.configuration
     values = {name: getattr(nat44, name) for name in nat44.model_fields_set}
     values |= {name: getattr(ends, name) for name in ("aftr", "first_b4", "b4_count")}
     if ends.b4_count > 1:
-        values["inside4"] = tuple(stateful.networks(ends.customer, 1))
+        values["inside4"] = (IPv4Network(ends.customer),)
     return DsLiteAftrConfig(**values)
 
 
-def nat44_intent(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
+def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
     intent = Nat44(chain.part_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
@@ -195,15 +194,10 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
     return packets
 
 
-class DsLiteParams(stateful.PoolParams):
+class DsLiteParams(stateful.Pool4Params):
     """Parameters of ``dslite-aftr``."""
 
     measured: ClassVar[str] = "DS-Lite"
-    ranges: ClassVar[Mapping[str, str]] = {
-        **stateful.PoolParams.ranges,
-        "b4_ipv6": "initiator_count",
-        "internal_ipv4": "initiator_count",
-    }
 
     initiator_ports: stateful.Ports = Field(
         stateful.Ports(min=4096, max=5119), description="inner source ports of the Initiator"
@@ -230,23 +224,30 @@ class DsLiteParams(stateful.PoolParams):
     )
 
     @property
-    def b4_network(self) -> IPv6Network:
-        """The smallest network of all B4s."""
-        return stateful.span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
+    def ranges(self) -> dict[str, str]:
+        names = {**super().ranges, **dict.fromkeys(("b4_ipv6", "internal_ipv4"), "initiator_count")}
+        del names["initiator_ipv4"]  # all customers have the same address
+        return names
+
+    @property
+    def initiator(self) -> IPv6Address:
+        """The first B4, whose outer addresses tell the customers apart."""
+        return self.b4_ipv6
 
     @model_validator(mode="after")
-    def _softwires(self) -> DsLiteParams:
-        chain.refuse_background(self, "native IPv6 does not cross an AFTR to an IPv4 network")
-        if self.aftr_ipv6.ip in self.b4_network or self.tester_left_ipv6 in self.b4_network:
+    def _check_softwires(self) -> DsLiteParams:
+        self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")
+        (b4s,) = self.clients
+        if self.aftr_ipv6.ip in b4s or self.tester_left_ipv6 in b4s:
             raise UsageError(
-                f"the AFTR or the tester has an address of the B4s {self.b4_network}",
+                f"the AFTR or the tester has an address of the B4s {b4s}",
                 "choose another b4_ipv6",
                 code="address-conflict",
             )
         return self
 
 
-class DsLiteAftr(stateful.StatefulTechnology):
+class DsLiteAftr(stateful.Napt):
     """Decapsulates and translates forward, translates and encapsulates in reverse."""
 
     name = "dslite-aftr"
@@ -269,8 +270,8 @@ class DsLiteAftr(stateful.StatefulTechnology):
         """Return the Responder's inner and the B4s' outer addresses."""
         p = self.params
         return [
-            consecutive("responders", "IP.dst", p.responder_ipv4, p.responder_count),
-            consecutive("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
+            describe_addresses("responders", "IP.dst", p.responder_ipv4, p.responder_count),
+            describe_addresses("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
@@ -281,18 +282,20 @@ class DsLiteAftr(stateful.StatefulTechnology):
             ipv4(p, p.initiator_ipv4, p.responder_ipv4),
         )
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> stateful.NatPackets:
+    def find_drops(self, direction: Direction, packets: U8) -> Checks:
+        marked = direction == "forward" and tunnels.select_unmarkable(packets)
+        return [(stateful.StatefulDrop.UNMARKED, marked)]
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
         """Translate packets of connections, whose B4 is the outer source of the first packet."""
         if direction == "forward":
             inner = tunnels.decapsulate(packets, uniform=True)
-            outgoing = stateful.rewrite(inner, source=stateful.learned_source(learned), hops=0)
-            drops = [(stateful.StatefulDrop.UNMARKED, tunnels.unmarkable(packets))]
-            return stateful.NatPackets(outgoing, 4, drops)
-        inner = stateful.rewrite(packets, destination=stateful.source_of(initial[:, 40:]), hops=0)
+            source = stateful.read_learned_source(learned)
+            return stateful.rewrite(inner, source, source=True, hops=0)
+        client = stateful.read_source(initial[:, 40:])
+        inner = stateful.rewrite(packets, client, source=False, hops=0)
         aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
-        return stateful.NatPackets(tunnels.encapsulate(inner, aftr, b4), 6)
+        return tunnels.encapsulate(inner, aftr, b4)
 
     @cached_property
     def parts(self) -> tuple[Part, Part]:
@@ -306,25 +309,23 @@ class DsLiteAftr(stateful.StatefulTechnology):
             customer=p.initiator_ipv4,
             internal=first,
         )
-        routes = {p.b4_network: p.tester_left_ipv6}
+        routes = dict.fromkeys(p.clients, p.tester_left_ipv6)
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
-        return aftr_parts(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
+        return build_aftr(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
+
+    def configuration(self) -> DsLiteAftrConfig:
+        return merge_aftr(*self.parts)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
-        configuration = aftr_config(*self.parts)
-        return chain.chain_intent(self.name, self.parts, self.links, configuration=configuration)
+        whole = self.configuration()
+        return chain.chain_intent(self.name, self.parts, self.links, configuration=whole)
+
+    def audit_params(self) -> Mapping[str, Any]:
+        return {}
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        nat = Nat(
-            first_hosts(p.b4_ipv6, p.initiator_count),
-            first_hosts(p.responder_ipv4, p.responder_count),
-            p.pool,
-            customer=p.initiator_ipv4,
-            aftr=p.aftr_ipv6.ip,
-            **p.audit_limits,
-        )
         tunnel = TunnelEnd(
             side="left",
             local=p.aftr_ipv6.ip,
@@ -334,7 +335,4 @@ class DsLiteAftr(stateful.StatefulTechnology):
             host=(p.responder_ipv4, 5),
             copies_dscp=True,
         )
-        return nat, tunnel
-
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return self.params.audit_variants()
+        return self.describe_nat(customer=p.initiator_ipv4, aftr=p.aftr_ipv6.ip), tunnel

@@ -3,14 +3,15 @@
 A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields
 and the rest from a list. A list may serve several fields, and lengths of lists are coprime to each
 other; the bits have a power of two as their period. So the frame number modulo each period gives
-every combination once (Chinese remainder theorem), and frame j holds combination j whatever the
-number of cores. Lists and bits are in pseudorandom order.
+every combination once (Chinese remainder theorem), and frame j holds combination j for any number
+of cores. Lists and bits are in pseudorandom order.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -55,15 +56,29 @@ class TupleField:
         """Low bits that differ between the values."""
         return (self.first ^ self.first + self.count - 1).bit_length()
 
+    @property
+    def common_bits(self) -> int:
+        """Low bits that the variable over the bits of all fields enumerates."""
+        return min(_count_zeros(self.count), _count_zeros(self.first) if self.first else 64)
+
+    @property
+    def listed_count(self) -> int:
+        """Number of values above the common bits."""
+        return self.count >> self.common_bits
+
+    @property
+    def even_bits(self) -> int:
+        """Power of two that divides the number of listed values."""
+        return _count_zeros(self.listed_count)
+
+
+def _count_zeros(value: int) -> int:
+    return (value & -value).bit_length() - 1
+
 
 @dataclass
 class FourTuples:
-    """Variables that take all combinations of fields together.
-
-    Attributes:
-        variables: in the order in which they are drawn.
-        bits: of each field.
-    """
+    """Variables that take all combinations of fields together, and their bits in each field."""
 
     variables: list[Variable] = field(default_factory=list)
     bits: dict[str, list[VariableBits]] = field(default_factory=dict)
@@ -89,18 +104,13 @@ class FourTuples:
         return tuple(layers)
 
 
-def last_address(
+def find_last_address(
     name: str, first: IPv4Address | IPv6Address, count: int
 ) -> IPv4Address | IPv6Address:
-    """Return the last of consecutive addresses.
-
-    Args:
-        name: of the range, in the message.
-        first: address.
-        count: of addresses.
+    """Return the last of consecutive addresses; ``name`` is that of the range in messages.
 
     Raises:
-        UsageError: more than the last 32 bits differ, or there is no such address.
+        UsageError: more than the last 32 bits differ, or the addresses end before.
     """
     room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
     if count > room:
@@ -114,44 +124,47 @@ def last_address(
     return first + (count - 1)
 
 
-def consecutive(name: str, path: str, first: IPv4Address | IPv6Address, count: int) -> TupleField:
-    """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary.
-
-    Raises:
-        UsageError: the addresses do not lie within these bits.
-    """
-    last_address(name, first, count)
-    low = int(first) & 0xFFFFFFFF
+def describe_addresses(
+    name: str, path: str, first: IPv4Address | IPv6Address, count: int
+) -> TupleField:
+    """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary."""
+    find_last_address(name, first, count)
+    low = int(first) & (1 << LOW_BITS) - 1
     return TupleField(name, path, first.max_prefixlen - 1, low, count, str(first))
 
 
-def combinations(fields: Sequence[TupleField]) -> int:
+def count_combinations(fields: Sequence[TupleField]) -> int:
     """Count the combinations, exactly however many there are."""
     return math.prod(f.count for f in fields)
 
 
-def shuffled_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
+def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     """Return all combinations in pseudorandom order.
 
     Raises:
         UsageError: a list would be too long for TRex.
     """
-    splits = [_Split.of(f) for f in fields if f.count > 1]
-    bits = sum(s.even + s.low for s in splits)
-    tuples = FourTuples()
-    _add_bits(tuples, [s for s in splits if s.low], sum(s.even for s in splits), seed)
-    for number, group in enumerate(_groups([s for s in splits if s.rest > 1])):
-        _add_list(tuples, group, bits, f"{seed}/{number}")
+    fields, tuples = [f for f in fields if f.count > 1], FourTuples()
+    even, common = (sum(getattr(f, name) for f in fields) for name in ("even_bits", "common_bits"))
+    if common:
+        if common + even > LISTED_BITS:
+            bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=even, order=2)
+        else:
+            values = _shuffle_bits(common, even, seed)
+            bits = Variable("tuple_bits", common, Kind.LIST, values=values)
+        _spread(tuples, bits, [(f, f.common_bits) for f in fields if f.common_bits])
+    for number, group in enumerate(_group_fields([f for f in fields if f.listed_count > 1])):
+        _add_list(tuples, group, even + common, f"{seed}/{number}")
     return tuples
 
 
-def linear_tuples(fields: Sequence[TupleField], down: bool) -> FourTuples:
+def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
     """Return all combinations in order, the first field's values changing slowest.
 
     Raises:
         UsageError: a counter of TRex cannot carry from field to field.
     """
-    varying = [f for f in fields if f.count > 1]
+    varying, tuples = [f for f in fields if f.count > 1], FourTuples()
     for f in varying[1:]:
         if f.count & (f.count - 1) or f.first % f.count:
             raise UsageError(
@@ -160,84 +173,47 @@ def linear_tuples(fields: Sequence[TupleField], down: bool) -> FourTuples:
                 "enumerate in pseudorandom order (3), or choose such a range",
                 code="beyond-trex",
             )
-    tuples = FourTuples()
-    if not varying:
-        return tuples
-    top, below = varying[0], sum(f.bits for f in varying[1:])
-    base = top.first % (1 << top.bits) << below
-    kind, high = Kind.DEC if down else Kind.INC, base + (top.count << below) - 1
-    variable = Variable("tuple", top.bits + below, kind, low=base, high=high)
-    tuples.variables.append(variable)
-    end = 0
-    for f in varying:
-        end += f.bits
-        tuples.copy(f, variable, 0, f.bits, end)
+    if varying:
+        top, below = varying[0], sum(f.bits for f in varying[1:])
+        base = top.first % (1 << top.bits) << below
+        kind, high = Kind.DEC if down else Kind.INC, base + (top.count << below) - 1
+        counter = Variable("tuple", top.bits + below, kind, low=base, high=high)
+        _spread(tuples, counter, [(f, f.bits) for f in varying])
     return tuples
 
 
-@dataclass(frozen=True)
-class _Split:
-    """A field cut into ``low`` bits of the common variable and the ``rest``, ``2^even * odd``."""
-
-    field: TupleField
-    low: int
-    rest: int
-
-    @classmethod
-    def of(cls, field: TupleField) -> _Split:
-        low = min(_zeros(field.count), _zeros(field.first) if field.first else 64)
-        return cls(field, low, field.count >> low)
-
-    @property
-    def even(self) -> int:
-        return _zeros(self.rest)
-
-    @property
-    def odd(self) -> int:
-        return self.rest >> self.even
-
-
-def _zeros(value: int) -> int:
-    return (value & -value).bit_length() - 1
-
-
-def _add_bits(tuples: FourTuples, splits: Sequence[_Split], even: int, seed: int) -> None:
-    """Enumerate the low bits of all fields; ``even`` further bits select a place in the even list."""
-    width = sum(s.low for s in splits)
-    if not width:
-        return
-    if width + even > LISTED_BITS:
-        variable = Variable("tuple_bits", width, Kind.PERMUTATION, apart=even, order=2)
-    else:
-        variable = Variable("tuple_bits", width, Kind.LIST, values=_shuffled(width, even, seed))
+def _spread(
+    tuples: FourTuples, variable: Variable, widths: Sequence[tuple[TupleField, int]]
+) -> None:
+    """Copy successive bits of a variable to the lowest bits of fields."""
     tuples.variables.append(variable)
     end = 0
-    for s in splits:
-        end += s.low
-        tuples.copy(s.field, variable, 0, s.low, end)
+    for to, width in widths:
+        end += width
+        tuples.copy(to, variable, 0, width, end)
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
-def _shuffled(width: int, even: int, seed: int) -> tuple[int, ...]:
+def _shuffle_bits(width: int, even: int, seed: int) -> array[int]:
     chance = random.Random(f"{seed}/bits")  # noqa: S311
     orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
-    return tuple(orders[j % (1 << even)][j >> even] for j in range(1 << width + even))
+    return array("q", (order[j] for j in range(1 << width) for order in orders))
 
 
-def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
+def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
     """Group fields whose lists must be one: those with a common factor, and all with an even one."""
-    groups: list[list[_Split]] = []
-    for s in splits:
+    groups: list[list[TupleField]] = []
+    for f in fields:
         related = [
-            g for g in groups if any(math.gcd(s.odd, o.odd) > 1 or (s.even and o.even) for o in g)
+            g for g in groups if any(math.gcd(f.listed_count, o.listed_count) > 1 for o in g)
         ]
-        merged = [s, *(o for g in related for o in g)]
+        merged = [f, *(o for g in related for o in g)]
         groups = [g for g in groups if g not in related] + [merged]
     return groups
 
 
 @lru_cache(maxsize=8)  # every frame size and both phases use the same order
-def _rows(
+def _order_rows(
     counts: tuple[int, ...], even: int, doublings: int, seed: str
 ) -> tuple[NDArray[np.int64], ...]:
     """Return the place of each field's value in its list, for each combination."""
@@ -254,15 +230,15 @@ def _rows(
     return positions
 
 
-def _add_list(tuples: FourTuples, group: Sequence[_Split], bits: int, seed: str) -> None:
+def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: str) -> None:
     """List the values of a group.
 
     If ``bits`` of the frame number follow from the rest, the values are repeated as often as they fit,
     each time in another order. Otherwise a few values would only rotate.
     """
-    length = math.prod(s.rest for s in group)
+    length = math.prod(f.listed_count for f in group)
     if length > MAX_LIST:
-        names = " and ".join(f"{s.field.count} values of {s.field.name}" for s in group)
+        names = " and ".join(f"{f.count} values of {f.name}" for f in group)
         raise UsageError(
             f"{names} cannot be enumerated together: a list of {length} entries is longer than "
             f"the {MAX_LIST} of TRex",
@@ -270,14 +246,14 @@ def _add_list(tuples: FourTuples, group: Sequence[_Split], bits: int, seed: str)
             "common divisor",
             code="beyond-trex",
         )
-    even = sum(s.even for s in group)
+    even = sum(f.even_bits for f in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
-    rows = _rows(tuple(s.rest for s in group), even, doublings, seed)
-    for places, s in zip(rows, group, strict=True):
-        first = s.field.first >> s.low
-        width = (first ^ (first + s.rest - 1)).bit_length()
-        values = tuple((first + places & (1 << width) - 1).tolist())
-        variable = Variable(f"tuple_{s.field.name}", width, Kind.LIST, values=values, order=order)
+    rows = _order_rows(tuple(f.listed_count for f in group), even, doublings, seed)
+    for places, f in zip(rows, group, strict=True):
+        first = f.first >> f.common_bits
+        width = (first ^ (first + f.listed_count - 1)).bit_length()
+        values = array("q", (first + places & (1 << width) - 1).tobytes())
+        variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
         tuples.variables.append(variable)
-        tuples.copy(s.field, variable, s.low, width, width)
+        tuples.copy(f, variable, f.common_bits, width, width)

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Annotated
 
+from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
 from v6t.intent.device import Link
@@ -22,7 +24,13 @@ IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
 """Smallest IPv6 test frame: UDP with room for the tester's trailer."""
 LOWEST_IPV6_MTU = 1280
 """Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
-NEAR = 128
+LowestIpv6Mtu = Annotated[
+    int,
+    Field(
+        ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)"
+    ),
+]
+MIX_SIZE_CHANGE = 128
 """A size of a mix that cannot exist is changed by fewer octets than this."""
 
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
@@ -75,34 +83,31 @@ def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
 
 def _check_udp_fits(size: int, smallest: int, version: int) -> None:
     if size < smallest:
-        raise UsageError(
+        problem = (
             f"an IPv{version} test frame of {size} octets is too short for UDP and the tester's "
-            f"trailer of {TRAILER_OCTETS} octets",
-            f"choose {smallest} octets or more, FCS included",
-            code="frame-too-small",
+            f"trailer of {TRAILER_OCTETS} octets"
         )
+        hint = f"choose {smallest} octets or more, FCS included"
+        raise UsageError(problem, hint, code="frame-too-small")
 
 
 def check_mtu(size: int, link: Link, version: str) -> None:
     """Refuse a frame (FCS and tag included) that is longer than its link carries."""
     largest = link.mtu + ETHERNET_OCTETS + tag_octets(link) + FCS_OCTETS
     if size > largest:
-        raise UsageError(
+        problem = (
             f"an {version} frame of {size} octets does not fit a link with an MTU of "
-            f"{link.mtu}: {largest} octets at most, FCS included",
-            "choose a smaller frame size or raise the link's mtu in the testbed file",
-            code="frame-too-long",
+            f"{link.mtu}: {largest} octets at most, FCS included"
         )
+        hint = "choose a smaller frame size or raise the link's mtu in the testbed file"
+        raise UsageError(problem, hint, code="frame-too-long")
 
 
-def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
+def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
     """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4).
 
-    Args:
-        df: whether they have Don't Fragment set.
-        ipv6_frame: size of the translated frame, FCS and tag included.
-        link: that carries it.
-        lowest_ipv6_mtu: of the translator.
+    ``df`` says whether they have Don't Fragment set, ``ipv6_frame`` is the size of the translated frame on
+    ``link``, FCS and tag included.
     """
     around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
@@ -117,19 +122,16 @@ def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> 
 
 
 def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
-    """Return the pairs of a mix; a size that cannot exist becomes the nearest one that can.
+    """Return the pairs of a listed mix; a size that cannot exist becomes the nearest one that can.
 
     The 64 octets of an Internet mix become an IPv6 frame of 84 or 104 octets, as in RFC 8219, section 5.1.1,
-    and 1518 octets of IPv6 in IPv4 become fewer. Sizes that become the same are one.
-
-    Args:
-        text: as listed.
-        pair: returns the technology's sizes for a listed one.
+    and 1518 octets of IPv6 in IPv4 become fewer. Sizes that become the same are one. ``pair`` returns the
+    technology's sizes for a listed one.
     """
     counts: Counter[FramePair] = Counter()
-    for size, count in mixes.parts(text):
-        larger, smaller = range(size, size + NEAR), range(size - 1, size - NEAR, -1)
-        for octets in (*larger, *smaller):
+    for size, count in mixes.parse_mix(text):
+        change = MIX_SIZE_CHANGE
+        for octets in (*range(size, size + change), *range(size - 1, size - change, -1)):
             with suppress(UsageError):
                 counts[pair(octets)] += count
                 break
@@ -155,10 +157,9 @@ def mixed_traffic(
     classes = []
     for (traffic, count), total in zip(parts, totals, strict=True):
         for c in traffic.classes:
-            shared = connections and c.role is Role.FOREGROUND
-            name, weight = f"{c.name}-{c.frame_size}", c.weight * count * whole // total
-            draws = c.name if shared else c.draws
-            classes.append(replace(c, name=name, weight=weight, draws=draws))
+            draws = c.name if connections and c.role is Role.FOREGROUND else c.draws
+            weight = c.weight * count * whole // total
+            classes.append(replace(c, name=f"{c.name}-{c.frame_size}", weight=weight, draws=draws))
     common = math.gcd(*(c.weight for c in classes)) or 1
     classes = [replace(c, weight=c.weight // common) for c in classes]
     return replace(parts[0][0], classes=tuple(classes))

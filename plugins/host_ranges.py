@@ -1,7 +1,7 @@
 """Hosts of a translator's test traffic: ranges of IPv4 addresses, and their IPv6 addresses.
 
 A range within one mapping is a variable whose bits are those of the addresses. A range of several mappings is
-a list of IPv4 addresses, beside lists of the words of their IPv6 addresses.
+a list of IPv4 addresses with lists of the words of their IPv6 addresses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HostRange(PluginParams):
     )
 
     @model_validator(mode="after")
-    def _ordered(self) -> HostRange:
+    def _check_order(self) -> HostRange:
         if self.last is not None and self.last < self.first:
             raise InvalidValue(
                 f"the last host {self.last} comes before the first {self.first}", code="conflict"
@@ -52,26 +52,24 @@ class HostRange(PluginParams):
         return self
 
     @property
-    def top(self) -> IPv4Address:
+    def last_host(self) -> IPv4Address:
         """The last host."""
         return self.first if self.policy == "fixed" or self.last is None else self.last
 
     @property
     def count(self) -> int:
         """Number of hosts."""
-        return int(self.top) - int(self.first) + 1
+        return int(self.last_host) - int(self.first) + 1
 
     def networks(self) -> list[IPv4Network]:
         """Return the networks that hold exactly these hosts."""
-        return list(summarize_address_range(self.first, self.top))
+        return list(summarize_address_range(self.first, self.last_host))
 
 
 class Host(NamedTuple):
-    """One end of the test traffic.
+    """One end of the test traffic: both addresses in the template frame, and address fields by IP version.
 
-    Attributes:
-        ipv4, ipv6: both addresses of the host in the template frame.
-        values: address fields by IP version; an address, or an expression if it varies.
+    A field is an address, or an expression if it varies.
     """
 
     ipv4: IPv4Address
@@ -82,16 +80,10 @@ class Host(NamedTuple):
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
     """Describe how a range of hosts varies in IPv4 and IPv6 headers.
 
-    Args:
-        name: of the variables.
-        hosts: the range and the order.
-        mappings: of the translator.
-        seed: of a shuffled list.
-
     Raises:
         UsageError: a host is not mapped there and back, or the range is too large to list.
     """
-    first, last = hosts.first, hosts.top
+    first, last = hosts.first, hosts.last_host
     mapping = mappings.uniform(first, last)
     if mapping is None and first != last:
         return _list_hosts(name, hosts, mappings, seed)
@@ -115,7 +107,7 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
 
 
 def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
-    span = f"{hosts.first} to {hosts.top}"
+    span = f"{hosts.first} to {hosts.last_host}"
     if hosts.count > MAX_RANGE:
         raise UsageError(
             f"{span} are {hosts.count} addresses of several mappings, at most {MAX_RANGE} are "
@@ -123,7 +115,7 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
             "choose a range within one mapping, or a shorter one",
             code="not-enough-addresses",
         )
-    numbers = np.arange(int(hosts.first), int(hosts.top) + 1, dtype=np.uint64)
+    numbers = np.arange(int(hosts.first), int(hosts.last_host) + 1, dtype=np.uint64)
     table, octets = MappingsArray(mappings), to_octets(numbers, 4)
     ipv6, mapped = table.to_ipv6(octets)
     back, mapped_back = table.to_ipv4(ipv6)
@@ -164,31 +156,31 @@ def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[
     other side, ``far``: packets for that host would be sent back.
     """
     networks: list[IPv6Network] = []
-    others = [_cover(*run) for run in _runs(far, mappings)]
-    for mapping, first, last in _runs(hosts, mappings):
+    others = [_find_cover(*run) for run in _split_range(far, mappings)]
+    for mapping, first, last in _split_range(hosts, mappings):
         bits = (int(first) ^ int(last)).bit_length()
-        cover = _cover(mapping, first, last)
+        cover = _find_cover(mapping, first, last)
         small = 1 << bits <= MAX_COVER * (int(last) - int(first) + 1)
         if small and not any(map(cover.overlaps, others)):
             networks.append(cover)
         else:
             pieces = summarize_address_range(first, last)
-            networks += [_cover(mapping, net[0], net[-1]) for net in pieces]
+            networks += [_find_cover(mapping, net[0], net[-1]) for net in pieces]
     return networks
 
 
-def _cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6Network:
+def _find_cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6Network:
     """Return the smallest IPv6 network with two mapped addresses."""
     low, high = int(mapping.to_ipv6(first)), int(mapping.to_ipv6(last))
     bits = (low ^ high).bit_length()
     return IPv6Network((low >> bits << bits, 128 - bits))
 
 
-def _runs(
+def _split_range(
     hosts: HostRange, mappings: Mappings
 ) -> Iterator[tuple[Mapping, IPv4Address, IPv4Address]]:
     """Yield the mappings that a range meets, each with consecutive hosts that it maps."""
-    first, end, eams = int(hosts.first), int(hosts.top) + 1, mappings.eams
+    first, end, eams = int(hosts.first), int(hosts.last_host) + 1, mappings.eams
     edges = {int(e.ipv4[0]) for e in eams} | {int(e.ipv4[-1]) + 1 for e in eams}
     starts = np.array([first, *sorted(edge for edge in edges if first < edge < end)])
     rows = LongestMatch([e.ipv4 for e in eams]).find(to_octets(starts, 4))

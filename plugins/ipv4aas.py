@@ -6,7 +6,7 @@ the link between the devices, so the medium's rate is that link's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import (
@@ -45,8 +45,8 @@ from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, Ports, networks
-from v6t.plugins.translation import DF_FROM
+from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Endpoints, Ports
+from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
@@ -63,19 +63,13 @@ DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
 
 
-def _mac(default: str, device: str) -> Any:
+def _declare_mac(default: str, device: str) -> Any:
     description = f"the {device}'s MAC address on the middle link"
     return Field(default, pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$", description=description)
 
 
 class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     """Parameters of ``ipv4aas``."""
-
-    ranges: ClassVar[Mapping[str, str]] = {
-        "initiator_ipv4": "initiator_count",
-        "responder_ipv4": "responder_count",
-        "public_ipv4": "public_count",
-    }
 
     variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
         "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
@@ -93,9 +87,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
-    public_ports: Ports = Field(
-        Ports(min=LOWEST_PORT, max=65535), description="public ports of a stateful PE"
-    )
+    public_ports: Ports = Field(ALL_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
     clat_ipv6: str = Field(
         "2001:2:0:2::/96", description="464xlat: prefix that stands for the customer's IPv4"
@@ -123,8 +115,8 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     pe_middle_ipv6: IPv6Interface = address(
         "2001:db8:6::1/64", "the PE's address on the middle link; also its tunnel's"
     )
-    ce_mac: str = _mac("02:00:00:00:03:01", CE)
-    pe_mac: str = _mac("02:00:00:00:03:02", PE)
+    ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
+    pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
     dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
@@ -133,11 +125,10 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def embedded_addresses(self) -> Embedded:
-        last = self.responder_ipv4 + (self.responder_count - 1)
-        name = {"464xlat": "prefix", "map-t": "dmr"}.get(self.variant)
-        if name is None:
-            return {}
-        return {name: (network6(getattr(self, name), name), (self.responder_ipv4, last))}
+        names = {"464xlat": "prefix", "map-t": "dmr"}
+        ends = (self.responder, self.last_responder)
+        named = ((n, getattr(self, n)) for v, n in names.items() if v == self.variant)
+        return {name: (network6(prefix, name), ends) for name, prefix in named}
 
     @property
     def ce_stateful(self) -> bool:
@@ -146,10 +137,10 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def public(self) -> stateful.PublicPool:
-        first = self.public_ipv4 or IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
         if not self.ce_stateful:
+            first = self.public_ipv4 or IPv4Address("198.19.0.1")
             return stateful.PublicPool(first, self.public_count, self.public_ports)
-        low, high = self.port_set.ranges[0]
+        first, (low, high) = self.public_ipv4 or IPv4Address("192.0.2.35"), self.port_set.ranges[0]
         return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
@@ -161,10 +152,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.responder_ipv4
 
     @property
-    def only_psid(self) -> int:
-        return self.psid
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant != "lw4o6":
@@ -173,45 +160,43 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return PortSet(self.psid_offset, bits, self.psid)
 
     @property
-    def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        """The checked prefixes of PLAT and CLAT."""
-        plat = check_prefix(network6(self.prefix, "prefix"))
-        return plat, network6(self.clat_ipv6, "clat_ipv6")
-
-    @property
     def used_ports(self) -> float:
         """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
         return self.endpoints / self.public.ports.count if self.ce_stateful else 0.0
 
-    @model_validator(mode="after")
-    def _possible(self) -> Ipv4aasParams:
-        reason = "background between two IPv4 networks cannot be distinguished from the foreground"
-        chain.refuse_background(self, reason)
-        if self.variant == "464xlat":
-            self._check_prefixes()
-        if self.ce_stateful:
-            self._check_ports()
-        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
-        return self
-
-    def _check_prefixes(self) -> None:
-        plat, clat = self.translation_prefixes
-        for name, net in (("prefix", plat), ("clat_ipv6", clat)):
+    @cached_property
+    def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
+        """The checked prefixes of PLAT and CLAT."""
+        networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
+        check_prefix(networks[0])
+        for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
             if net.prefixlen != WIDEST:
                 raise UsageError(
                     f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
                     f"use a /{WIDEST}",
                     code="not-a-prefix",
                 )
-        if plat == clat:
+        if networks[0] == networks[1]:
             raise UsageError(
                 "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
             )
+        return networks
+
+    @model_validator(mode="after")
+    def _check_variant(self) -> Ipv4aasParams:
+        reason = "background between two IPv4 networks cannot be distinguished from the foreground"
+        self.refuse_background(reason)
+        if self.variant == "464xlat":
+            _ = self.translation_prefixes  # raises errors
+        if self.ce_stateful:
+            self._check_ports()
+        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
+        return self
 
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if rule.prefix_ce:
+            if rule.assigns_prefixes:
                 raise UsageError(
                     f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
                     f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
@@ -245,18 +230,13 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @property
     def middle(self) -> tuple[Link, Link]:
         """The middle link as the CE and as the PE sees it."""
-        return chain.between(self.ce_mac, self.pe_mac, self.middle_mtu)
-
-    @property
-    def servers(self) -> list[IPv4Network]:
-        """Networks that hold exactly the Responder's addresses."""
-        return networks(self.responder_ipv4, self.responder_count)
+        return chain.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts from left to right."""
-    variants = {"464xlat": _464xlat, "ds-lite": _ds_lite, "lw4o6": _lw4o6}
-    return variants.get(p.variant, _map)(p, links)
+    variants = {"464xlat": _464xlat_parts, "ds-lite": _ds_lite_parts, "lw4o6": _lw4o6_parts}
+    return variants.get(p.variant, _map_parts)(p, links)
 
 
 def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
@@ -265,43 +245,44 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
         return ()
     _, softwire, nat = parts
     both = Links(p.middle[1], links.right)
-    config, left, right = dslite.aftr_config(softwire, nat), softwire.intent.left, nat.intent.right
+    config, left, right = dslite.merge_aftr(softwire, nat), softwire.intent.left, nat.intent.right
     intent = DeviceIntent("dslite-aftr", config, both, left, right)
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
-def _pool(p: Ipv4aasParams) -> dict[str, Any]:
+def _pool_params(p: Ipv4aasParams) -> dict[str, Any]:
     """Return the public addresses and ports as parameters of a NAT."""
     pool = p.public
     return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
 
-def _stateless_part(
+def _build_stateless(
     p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
     """Return a stateless CE or PE, whose left is the middle link; ``fields`` are further parameters of it."""
-    model = technology.params_model
+    model, is_ce = technology.params_model, name == "ce"
     own, peer = p.ce_middle_ipv6, p.pe_middle_ipv6
-    if name != "ce":
-        own, peer = peer, own
+    if not is_ce:
+        own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
     plugin = technology(chain.part_params(model, p, **ends, **fields), links)
-    names = {name: name for name in chain.shared_names(model, p)}
-    return Part(
-        name, CE if name == "ce" else PE, plugin.dut_intent(), reference=plugin, params=names
-    )
+    intent = plugin.dut_intent()
+    if not is_ce:
+        intent = replace(intent, right=describe_link(p, links, "right", p.servers))
+    names = {name: name for name in model.model_fields if name in type(p).model_fields}
+    return Part(name, CE if is_ce else PE, intent, reference=plugin, params=names)
 
 
-def _stateful_ce(
+def _build_stateful_ce(
     p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
 ) -> tuple[Part, Part]:
     """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
-    near, (here, inner) = p.middle[0], chain.between(*chain.INNER_MACS, links.left.mtu)
+    near, (here, inner) = p.middle[0], chain.describe_cable(*chain.INNER_MACS, links.left.mtu)
     left, right = chain.INNER_LEFT, chain.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
-    napt = dslite.nat44_intent(p, Links(links.left, here), **_pool(p), **ends)
+    napt = dslite.describe_nat44(p, Links(links.left, here), **_pool_params(p), **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
-    part = _stateless_part(p, Links(near, inner), technology, "ce", **ends, **fields)
+    part = _build_stateless(p, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
     intent = replace(
         single,
@@ -316,54 +297,46 @@ def _stateful_ce(
     )
 
 
-def _stateless_pe(
-    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
-) -> Part:
-    part = _stateless_part(p, Links(p.middle[1], links.right), technology, name, **fields)
-    right = describe_link(p, links, "right", p.servers)
-    return replace(part, intent=replace(part.intent, right=right))
-
-
-def _map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
     own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
-        br = _stateless_pe(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
-        return *_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
-    br = _stateless_pe(p, links, mapt_br.MapTBorderRelay, "br", **relay)
-    napt, ce = _stateful_ce(p, links, map_ce.MapTCe, **own)
-    # the servers behind the DMR, rather than all of it: a translator may take that for itself
+        br = _build_stateless(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
+        return *_build_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
+    br = _build_stateless(p, links, mapt_br.MapTBorderRelay, "br", **relay)
+    napt, ce = _build_stateful_ce(p, links, map_ce.MapTCe, **own)
+    # the servers behind the DMR, rather than all of it: a translator may use that itself
     dmr = network6(p.dmr, "dmr")
     routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
     intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
     return napt, replace(ce, intent=intent, to_ipv4="reverse"), replace(br, to_ipv4="forward")
 
 
-def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
     table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
-    aftr = _stateless_pe(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+    aftr = _build_stateless(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.table().softwire(p.psid).b4
     own = {"b4_address": b4, "ipv4_address": p.public.first}
-    return *_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
+    return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
-def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
     middle_ce, middle_pe = _describe_middle(p)
-    customers = describe_link(p, links, "left", networks(customer, p.initiator_count))
+    customers = describe_link(p, links, "left", p.clients)
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
     reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
     tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
-    pe = dslite.aftr_parts(PE, tunnels, middle_pe, outer, p, p.servers, **_pool(p))
+    pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pool_params(p))
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
@@ -374,14 +347,13 @@ def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
-def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _464xlat_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     plat, clat = p.translation_prefixes
     first = int(p.initiator_ipv4)
     bits = (first ^ first + p.initiator_count - 1).bit_length()
     inside = IPv4Network((first >> bits << bits, 32 - bits))
-    clients = embed_network(clat, inside)
-    mtu = frame_sizes.LOWEST_IPV6_MTU
+    clients, mtu = embed_network(clat, inside), frame_sizes.LOWEST_IPV6_MTU
     eam = ((inside, clients),)
     config = ClatConfig(eam=eam, prefix=plat, ipv6_side="right", lowest_ipv6_mtu=mtu)
     to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
@@ -390,17 +362,15 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
-    params = chain.part_params(Nat64Params, p, **_pool(p), **ends, initiator_ipv6=client)
+    params = chain.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
-    plat_part = Part("plat", PE, pe, "tayga-nftables", chain.TAYGA, stateful=True)
-    ce_params, pe_params = {"plat_prefix": "prefix"}, {"prefix": "prefix"}
-    return (
-        Part("clat", CE, ce, "tayga", chain.TAYGA, to_ipv4="reverse", params=ce_params),
-        replace(plat_part, to_ipv4="forward", params=pe_params),
-    )
+    hints: dict[str, Any] = {"options": chain.TAYGA, "params": {"prefix": "prefix"}}
+    plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
+    hints["params"] = {"plat_prefix": "prefix"}
+    return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
 
 
-def _intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
+def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
     parts = list_parts(params, links)
     return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
 
@@ -422,13 +392,12 @@ class Ipv4aas(stateful.StatefulTechnology):
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
 
-    def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
-        """Create an :class:`Ipv4aasTunnelled` for variants that encapsulate."""
-        tunnels = params is not None and params.variant in TUNNELLED
-        return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
-
     def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
         super().__init__(params, links)
+        self.tunnels = self.params.variant in TUNNELLED
+        if self.tunnels:
+            sizes = frame_sizes.TUNNEL_SIZES
+            vars(self).update(overhead=40, rfc_frame_sizes=sizes, default_frame_sizes=sizes[:1])
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
@@ -439,14 +408,16 @@ class Ipv4aas(stateful.StatefulTechnology):
         for name, value in given.items():
             if name in common or value == type(p).model_fields[name].get_default():
                 continue
-            own = own or _intents(p, self.links)
+            own = own or _list_intents(p, self.links)
             rest = {n: v for n, v in given.items() if n != name}
             changed = [rest]
             if isinstance(value, (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
                 changed.append({**rest, name: value + 1})
             try:
-                alike = all(_intents(type(p)(**params), self.links) == own for params in changed)
+                alike = all(
+                    _list_intents(type(p)(**params), self.links) == own for params in changed
+                )
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
@@ -471,8 +442,8 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """Both devices translate."""
-        return HeaderPolicy(retranslated=True)
+        """Headers change twice unless packets cross the middle link within IPv6."""
+        return HeaderPolicy(retranslated=not self.tunnels)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -509,41 +480,19 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
-        frame_sizes.check_whole(p.df, sizes.ipv6, p.middle[0], lowest)
+        if not self.tunnels:
+            frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def translate(
-        self, direction: Direction, packets: U8, initial: U8, learned: U8
-    ) -> stateful.NatPackets:
-        packets = self._cross_middle(packets)
-        out = stateful.rewrite_endpoint(direction, packets, initial, learned, hops=_DEVICES)
-        return stateful.NatPackets(out, 4)
-
-    def _cross_middle(self, packets: U8) -> U8:
-        """Change what translation to IPv6 and back loses: identification and DF (RFC 7915, section 5.1)."""
-        out = packets.copy()
-        header = view(out, IPV4)
-        header["id"] = 0
-        header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= DF_FROM else 0
-        return out
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
+        if not self.tunnels:
+            packets = packets.copy()
+            header = view(packets, IPV4)
+            header["id"] = 0
+            header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= MIN_DF_OCTETS else 0
+        return super().rewrite(packets, endpoint, source=source)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe both devices, part by part."""
         alternatives = list_alternatives(self.params, self.parts, self.links)
         return chain.chain_intent(self.name, self.parts, self.links, alternatives)
-
-
-class Ipv4aasTunnelled(Ipv4aas):
-    """Variants whose packets cross the middle link within IPv6: nothing is fragmented or changed."""
-
-    overhead = 40
-    rfc_frame_sizes = frame_sizes.TUNNEL_SIZES
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        return HeaderPolicy()
-
-    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
-        pass
-
-    def _cross_middle(self, packets: U8) -> U8:
-        return packets

@@ -11,20 +11,27 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.address_layouts import SOFTWIRE, GeneratedSoftwires
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import PROTOCOL_IPIP
+from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
-from v6t.plugins.customers import ALL, CustomerFlow, Relay, TunnelRelayParams, read_all, view_tunnel
+from v6t.plugins.customers import (
+    ALL,
+    CustomerCount,
+    CustomerFlow,
+    Relay,
+    TunnelRelayParams,
+    make_tunnel_view,
+)
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.params import address
@@ -35,14 +42,14 @@ from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, list_ipv6_addresses
 
-GENERATED_TABLE = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
+GENERATED_TABLE_SETTINGS = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
 """Settings of the table that v6t generates where no file is given."""
-_MOST_ROUTES = 256
-"""Above that, one prefix that holds all lwB4s stands for theirs."""
+_MAX_ROUTES = 256
+"""Most routes to lwB4s; more are replaced by one route to a prefix that holds them all."""
 _MAX_GROUPS = 56
-"""Classes of foreground; a direction has 64 streams."""
-_ROWS_EXAMINED = 256
-"""Rows in which audits look for customers."""
+"""Most classes of foreground; a direction has 64 streams."""
+_MAX_EXAMINED_ROWS = 256
+"""Most rows in which audits look for customers."""
 
 
 class LwAftrDrop(DropReason):
@@ -71,7 +78,7 @@ class LwAftrParams(TunnelRelayParams):
     binding_table: Path | None = Field(
         None, description="file with the rows, instead of a generated table"
     )
-    simulated: Annotated[int, BeforeValidator(read_all)] = Field(
+    simulated: CustomerCount = Field(
         ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
     )
     br_address: IPv6Address = address(
@@ -93,18 +100,16 @@ class LwAftrParams(TunnelRelayParams):
 
     @property
     def customers(self) -> list[str]:
-        """IPv6 prefixes that hold the lwB4s."""
         if self.binding_table is None:
             return [str(self.generated.b4_prefix)]
-        high = sorted({int.from_bytes(b4[:8].tobytes(), "big") for b4 in self.table().b4})
-        if len(high) > _MOST_ROUTES:
+        high = np.unique(to_numbers(self.table().b4[:, :8])).tolist()
+        if len(high) > _MAX_ROUTES:
             length = 64 - (high[0] ^ high[-1]).bit_length()
-            return [str(IPv6Network((high[0] >> 64 - length << 128 - length, length)))]
+            return [str(IPv6Network((high[0] << 64, length), strict=False))]
         return [str(IPv6Network((number << 64, 64))) for number in high]
 
     @property
     def br_addresses(self) -> list[str]:
-        """All addresses of the lwAFTR, the parameter's first."""
         own = str(self.br_address)
         if self.binding_table is None:
             return [own]
@@ -112,18 +117,16 @@ class LwAftrParams(TunnelRelayParams):
         return [own, *sorted(others - {own})]
 
     @model_validator(mode="after")
-    def _possible(self) -> LwAftrParams:
+    def _check_table(self) -> LwAftrParams:
         if self.binding_table is None:
             self._check_generated()
             rows, bound = self.softwires, self.server_ipv4 in self.generated.ipv4_pool
         else:
-            unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE))
+            unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE_SETTINGS))
             if unused:
-                raise UsageError(
-                    f"binding_table names a file with all rows, so {unused} cannot be set",
-                    f"delete {unused}, or delete binding_table to generate a table",
-                    code="setting-without-effect",
-                )
+                problem = f"binding_table names a file with all rows, so {unused} cannot be set"
+                hint = f"delete {unused}, or delete binding_table to generate a table"
+                raise UsageError(problem, hint, code="setting-without-effect")
             table = self.table()
             rows, bound = len(table), int(self.server_ipv4) in table.ipv4
             if (self.simulated or rows) > MAX_LIST:
@@ -134,26 +137,18 @@ class LwAftrParams(TunnelRelayParams):
                     code="not-enough-addresses",
                 )
         if self.simulated > rows:
-            raise UsageError(
-                f"{self.simulated} simulated softwires are more than the table's {rows} rows",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.simulated} simulated softwires are more than the table's {rows} rows"
+            raise UsageError(problem, code="not-enough-addresses")
         if bound:
-            raise UsageError(
-                "server_ipv4 is an address of the binding table, and hairpinning is off",
-                "choose one outside",
-                code="address-conflict",
-            )
+            problem = "server_ipv4 is an address of the binding table, and hairpinning is off"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
         return self
 
     def _check_generated(self) -> None:
         PortSet(self.psid_offset, self.psid_len, 0)  # raises errors
         if self.psid_len == 16 and not self.psid_offset:
-            raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0",
-                "shorten the PSID",
-                code="not-enough-addresses",
-            )
+            problem = "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0"
+            raise UsageError(problem, "shorten the PSID", code="not-enough-addresses")
         table, needed = self.generated, (self.softwires - 1 >> self.psid_len) + 1
         if needed > table.ipv4_pool.num_addresses:
             raise UsageError(
@@ -163,11 +158,9 @@ class LwAftrParams(TunnelRelayParams):
                 code="not-enough-addresses",
             )
         if table.b4_prefix.prefixlen + table.index_bits > 64:
-            raise UsageError(
-                f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s",
-                f"use a prefix of at most /{64 - table.index_bits}",
-                code="not-enough-addresses",
-            )
+            problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
+            hint = f"use a prefix of at most /{64 - table.index_bits}"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         if self.br_address in table.b4_prefix:
             raise UsageError(
                 "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
@@ -191,12 +184,12 @@ class LightweightAftr(TunnelDevice, Relay):
     def _table(self) -> BindingTable:
         return self.params.table()
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         if self.params.binding_table is None:
-            return [_generated_flow(self.params, direction, seed)]
-        return list(_listed_flows(self.params, self._table, direction, seed))
+            return [_simulate_generated(self.params, direction, seed)]
+        return list(_simulate_listed(self.params, self._table, direction, seed))
 
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Change what a lwAFTR must check of forward frames."""
@@ -217,16 +210,14 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def _has_one_softwire_each(self) -> bool:
         """Return whether no lwB4 has a second softwire, whose ports would be right after all."""
-        if self.params.binding_table is None:
-            return True
-        b4 = _join_octets(self._table.b4)
+        b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
         return len(np.unique(b4)) == len(b4)
 
     @cached_property
     def _relay_addresses(self) -> np.ndarray:
         return np.unique(_join_octets(self._table.br))
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
         return own
 
@@ -238,7 +229,7 @@ class LightweightAftr(TunnelDevice, Relay):
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
         """Check that addresses and port are those of a softwire (RFC 7596, section 6.2)."""
         table = self._table
-        row = table.find(inner["src"].astype(np.uint64), udp["sport"].astype(np.uint64))
+        row = table.find(inner["src"], udp["sport"])
         right = (table.b4[row] == outer["src_octets"]).all(axis=1)
         right &= (table.br[row] == outer["dst_octets"]).all(axis=1)
         return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
@@ -246,44 +237,40 @@ class LightweightAftr(TunnelDevice, Relay):
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         """Choose the softwire of the IPv4 destination and port; hairpinning is off."""
         table = self._table
-        row = table.find(header["dst"].astype(np.uint64), udp["dport"].astype(np.uint64))
+        row = table.find(header["dst"], udp["dport"])
         softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
         return softwires, lambda rows: (table.br[row[rows]], table.b4[row[rows]])
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
-        p = self.params
-        table: GeneratedTable | TableFile = GeneratedTable(
-            softwires=p.softwires,
-            ipv4_pool=p.generated.ipv4_pool,
-            b4_prefix=p.generated.b4_prefix,
-            psid_len=p.psid_len,
-            psid_offset=p.psid_offset,
+        p, table = (
+            self.params,
+            {name: getattr(self.params, name) for name in GENERATED_TABLE_SETTINGS},
         )
         if p.binding_table is not None:
-            table = TableFile(file=str(p.binding_table))
-        return LwAftrConfig(table=table, br_address=p.br_address)
+            return LwAftrConfig(table=TableFile(file=str(p.binding_table)), br_address=p.br_address)
+        return LwAftrConfig(table=GeneratedTable(**table), br_address=p.br_address)
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
-        rows = [self._table.softwire(n) for n in range(min(len(self._table), _ROWS_EXAMINED))]
+        rows = [self._table.softwire(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
         chosen = rows[min(1, len(rows) - 1)]
-        customer = _customer(chosen)
         # further rows of the same lwB4 and other addresses of the lwAFTR are left out
-        others = [_customer(r) for r in rows if r.aftr == chosen.aftr and r.b4 != chosen.b4]
-        sharing = [c for c in others if c.ipv4 == chosen.ipv4]
-        sibling = next((c for c in sharing if c.ports.psid > chosen.psid), None)
+        others = [row for row in rows if row.aftr == chosen.aftr and row.b4 != chosen.b4]
+        sharing = [row for row in others if row.ipv4 == chosen.ipv4]
+        sharing.sort(key=lambda row: row.psid < chosen.psid)
+        apart = (row for row in others if row.ipv4 != chosen.ipv4)
         relay = audit_views.SharedAddressRelay(
             self.kind,
             chosen.aftr,
             frozenset(map(IPv6Address, self.params.br_addresses)),
             self.params.server_ipv4,
-            customer,
-            sibling or next(iter(sharing), None),
-            next((c for c in others if c.ipv4 != chosen.ipv4), None),
+            _make_customer(chosen),
+            next(map(_make_customer, sharing), None),
+            next(map(_make_customer, apart), None),
             self._table.find_b4,
             softwires=self._table.list_softwires,
         )
-        return relay, view_tunnel(relay)
+        return relay, make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         """Return every PSID offset, with a PSID that leaves room for it."""
@@ -296,7 +283,7 @@ class LightweightAftr(TunnelDevice, Relay):
         return variants
 
 
-def _customer(row: audit_views.Softwire) -> audit_views.Customer:
+def _make_customer(row: audit_views.Softwire) -> audit_views.Customer:
     ports = PortSet(row.psid_offset, row.psid_len, row.psid)
     return audit_views.Customer(row.b4, row.ipv4, ports)
 
@@ -306,12 +293,12 @@ def _join_octets(addresses: U8) -> np.ndarray:
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
-def _generated_flow(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
+def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
     table, width = params.generated, params.generated.index_bits
     count = params.simulated or params.softwires
     number = None
     if width and count <= MAX_LIST:
-        rows = _sample(params.softwires, count, direction, seed)
+        rows = _sample_rows(params.softwires, count, direction, seed)
         number = Variable(SOFTWIRE, width, Kind.LIST, values=tuple(rows))
     elif width:
         number = Variable(SOFTWIRE, width, Kind.PERMUTATION, low=0, high=count - 1)
@@ -326,22 +313,21 @@ def _generated_flow(params: LwAftrParams, direction: Direction, seed: int) -> Cu
     )
 
 
-def _listed_flows(
+def _simulate_listed(
     params: LwAftrParams, table: BindingTable, direction: Direction, seed: int
 ) -> Iterator[CustomerFlow]:
     """Yield the simulated rows in groups of one port sharing and one lwAFTR address."""
-    rows = _sample(len(table), params.simulated or len(table), direction, seed)
+    rows = _sample_rows(len(table), params.simulated or len(table), direction, seed)
     groups: dict[tuple[int, int, bytes], list[int]] = {}
     for row in rows:
         sharing = (int(table.psid_offset[row]), int(table.psid_len[row]), table.br[row].tobytes())
         groups.setdefault(sharing, []).append(row)
     if len(groups) > _MAX_GROUPS:
-        raise UsageError(
+        problem = (
             f"the simulated softwires have {len(groups)} different port sharings or lwAFTR "
-            f"addresses, at most {_MAX_GROUPS} make a class of traffic each",
-            "simulate fewer, or unify the table",
-            code="beyond-trex",
+            f"addresses, at most {_MAX_GROUPS} make a class of traffic each"
         )
+        raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)
         ipv4 = Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())
@@ -359,7 +345,7 @@ def _listed_flows(
         )
 
 
-def _sample(rows: int, count: int, direction: Direction, seed: int) -> list[int]:
+def _sample_rows(rows: int, count: int, direction: Direction, seed: int) -> list[int]:
     """Draw rows without repetition; both directions have the same ones, in different order."""
     chosen = random.Random(f"{seed}/softwires").sample(range(rows), count)  # noqa: S311
     random.Random(f"{seed}/{direction}/softwires").shuffle(chosen)  # noqa: S311

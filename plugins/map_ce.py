@@ -18,26 +18,24 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
-from v6t.intent.device import LinkIntent
 from v6t.intent.families import CustomerConfig, LwB4Config, MapECeConfig, MapTCeConfig
 from v6t.packets.address_layouts import HOST
 from v6t.packets.arrays import Mask
 from v6t.packets.direction import Direction
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views, map_rules
-from v6t.plugins.audit_views import AuditView, Customer, TunnelEnd
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.customers import CustomerFlow, CustomerTechnology
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
-from v6t.plugins.map_domains import RuleParams, rule_config
+from v6t.plugins.map_domains import RuleParams, make_rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
-from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts
+from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Expression, Layer, TrafficClass, Variable
@@ -53,6 +51,20 @@ class CustomerDrop(DropReason):
     WRONG_RELAY = "does not come from the relay"
     TOO_BIG = "too big, or to be fragmented"
     UNMARKED = UNMARKABLE
+
+
+class CustomerAddresses(NamedTuple):
+    """A customer's addresses and ports.
+
+    Attributes:
+        ipv6: tunnel address of the device, or the IPv6 address of the customer's first host.
+        ipv4: the customer's address or prefix.
+        ports: the customer's ports.
+    """
+
+    ipv6: IPv6Address
+    ipv4: IPv4Network
+    ports: PortSet
 
 
 class CustomerParams(Mixture):
@@ -73,12 +85,8 @@ class CustomerParams(Mixture):
     dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
-    fw_dport: Policy = Field(
-        "random", description="forward destination ports, within the customer's port set"
-    )
-    rv_sport: Policy = Field(
-        "random", description="reverse source ports, within the customer's port set"
-    )
+    fw_dport: Policy = customer_policy("forward destination")
+    rv_sport: Policy = customer_policy("reverse source")
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
     negative_percent: int = negative_share(
         "share of frames the device must drop: they are none of the customer's [%]"
@@ -90,28 +98,13 @@ class CustomerParams(Mixture):
         br_address: IPv6Address
 
     @property
-    def local(self) -> IPv6Address:
-        """Tunnel address of the device, or the IPv6 address of the customer's first host."""
-        raise NotImplementedError
-
-    @property
     def relay_address(self) -> IPv6Address:
         """The other end of the tunnel, or the server's address behind the DMR."""
         return self.br_address
 
-    @property
-    def relay_network(self) -> IPv6Address | IPv6Network:
-        """Network or address behind the left link."""
-        return self.relay_address
-
     @cached_property
-    def ipv4(self) -> IPv4Network:
-        """The customer's IPv4 address or prefix."""
-        raise NotImplementedError
-
-    @cached_property
-    def ports(self) -> PortSet:
-        """The customer's ports."""
+    def customer(self) -> CustomerAddresses:
+        """The customer's addresses and ports."""
         raise NotImplementedError
 
     def count_psid_bits(self) -> int:
@@ -121,27 +114,22 @@ class CustomerParams(Mixture):
     @property
     def config_values(self) -> dict[str, Any]:
         """Values for the device's configuration."""
-        ports = self.ports
-        names = ("psid", "psid_len", "psid_offset")
-        return {"ipv4": self.ipv4, **{name: getattr(ports, name) for name in names}}
+        _, ipv4, ports = self.customer
+        shares = {name: getattr(ports, name) for name in ("psid", "psid_len", "psid_offset")}
+        return {"ipv4": ipv4, **shares}
 
     @model_validator(mode="after")
     def _check_customer(self) -> CustomerParams:
         if self.psid_name not in self.model_fields_set:  # the default is for long PSIDs
             psid = min(DEFAULT_PSID, (1 << self.count_psid_bits()) - 1)
             object.__setattr__(self, self.psid_name, psid)
-        if self.ports.psid_len == 16 and not self.ports.psid:
-            raise UsageError(
-                "PSID 0 of 16 bits has only port 0",
-                "choose another PSID",
-                code="not-enough-addresses",
-            )
-        if self.server_ipv4 in self.ipv4:
-            raise UsageError(
-                "server_ipv4 is the customer's own address",
-                "choose one beyond the relay",
-                code="address-conflict",
-            )
+        _, ipv4, ports = self.customer
+        if ports.psid_len == 16 and not ports.psid:
+            problem = "PSID 0 of 16 bits has only port 0"
+            raise UsageError(problem, "choose another PSID", code="not-enough-addresses")
+        if self.server_ipv4 in ipv4:
+            problem = "server_ipv4 is the customer's own address"
+            raise UsageError(problem, "choose one beyond the relay", code="address-conflict")
         return self
 
 
@@ -168,43 +156,27 @@ class MapCeParams(CustomerParams, RuleParams):
         return (self.rule,)
 
     @property
-    def only_psid(self) -> int:
-        return self.ce_psid
-
-    @cached_property
-    def ports(self) -> PortSet:
-        return self.rule.port_set(self.ce_psid)
-
-    @cached_property
-    def local(self) -> IPv6Address:
-        return self.rule.map_address(self.ce_ipv4, self.ce_psid, whole_host=self.whole_host)
+    def config_values(self) -> dict[str, Any]:
+        rule, prefix = make_rule_config(self.rule), self.end_user_prefix
+        return {**super().config_values, "rule": rule, "end_user_prefix": prefix}
 
     @cached_property
     def end_user_prefix(self) -> IPv6Network:
         """The prefix delegated to the CE."""
         return self.rule.end_user_prefix(self.ce_ipv4, self.ce_psid)
 
-    @property
-    def config_values(self) -> dict[str, Any]:
-        rule, prefix = rule_config(self.rule), self.end_user_prefix
-        return {**super().config_values, "rule": rule, "end_user_prefix": prefix}
-
     @cached_property
-    def ipv4(self) -> IPv4Network:
-        rule = self.rule
+    def customer(self) -> CustomerAddresses:
+        rule, ports = self.rule, self.rule.port_set(self.ce_psid)
         if self.ce_ipv4 not in rule.ipv4_prefix:
-            raise UsageError(
-                f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}",
-                code="outside-prefix",
-            )
-        network = IPv4Network((int(self.ce_ipv4), rule.ce_prefix_len), strict=False)
-        if network.network_address != self.ce_ipv4:
-            raise UsageError(
-                f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix",
-                f"write {network.network_address}",
-                code="conflict",
-            )
-        return network
+            problem = f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}"
+            raise UsageError(problem, code="outside-prefix")
+        ipv4 = IPv4Network((int(self.ce_ipv4), rule.ce_prefix_len), strict=False)
+        if ipv4.network_address != self.ce_ipv4:
+            problem = f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix"
+            raise UsageError(problem, f"write {ipv4.network_address}", code="conflict")
+        ipv6 = rule.map_address(self.ce_ipv4, self.ce_psid, whole_host=self.whole_host)
+        return CustomerAddresses(ipv6, ipv4, ports)
 
 
 class MapECeParams(MapCeParams):
@@ -221,19 +193,12 @@ class MapTCeParams(DmrParams, MapCeParams):
     measured: ClassVar[str] = "MAP-T"
     whole_host: ClassVar[bool] = True
 
-    @property
-    def relay_network(self) -> IPv6Network:
-        return self.dmr_prefix
-
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTCeParams:
         self.refuse_overlap(self)
         if self.tester_left_ipv6 in self.dmr_prefix:
-            raise UsageError(
-                "tester_left_ipv6 lies within the DMR prefix",
-                "choose one outside",
-                code="outside-prefix",
-            )
+            problem = "tester_left_ipv6 lies within the DMR prefix"
+            raise UsageError(problem, "choose one outside", code="outside-prefix")
         return self
 
 
@@ -251,20 +216,13 @@ class LwB4Params(CustomerParams):
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
     psid_offset: int = Field(map_rules.DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
 
-    @property
-    def local(self) -> IPv6Address:
-        return self.b4_address
-
     def count_psid_bits(self) -> int:
         return self.psid_len
 
     @cached_property
-    def ipv4(self) -> IPv4Network:
-        return IPv4Network(self.ipv4_address)
-
-    @cached_property
-    def ports(self) -> PortSet:
-        return PortSet(self.psid_offset, self.psid_len, self.psid)
+    def customer(self) -> CustomerAddresses:
+        ports = PortSet(self.psid_offset, self.psid_len, self.psid)
+        return CustomerAddresses(self.b4_address, IPv4Network(self.ipv4_address), ports)
 
 
 class CustomerEdge(CustomerTechnology):
@@ -272,57 +230,64 @@ class CustomerEdge(CustomerTechnology):
 
     sides = ("relay", "customer")
     drops = CustomerDrop
-    customers_send = "reverse"
+    customer_direction = "reverse"
     params: CustomerParams
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        p = self.params
-        bits, base = 32 - p.ipv4.prefixlen, str(p.ipv4.network_address)
-        host = Variable(HOST, bits).at(32 - bits, base) if bits else Expression(base, ())
-        return [CustomerFlow(p.local, host, p.relay_address, p.ports, None, (HOST,))]
+    @property
+    def relay_network(self) -> IPv6Address | IPv6Network:
+        """Network or address behind the left link."""
+        return self.params.relay_address
 
-    def negative_layers(
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        ipv6, ipv4, ports = self.params.customer
+        bits, base = 32 - ipv4.prefixlen, str(ipv4.network_address)
+        host = Variable(HOST, bits).at(32 - bits, base) if bits else Expression(base, ())
+        return [CustomerFlow(ipv6, host, self.params.relay_address, ports, None, (HOST,))]
+
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Return frames of a neighbor: with a port of another set, with another address."""
-        p, changed = self.params, {}
+        (_, ipv4, ports), changed = self.params.customer, {}
         end = "dst" if direction == "forward" else "src"
-        if p.ports.psid_len:
+        if ports.psid_len:
             name = f"{end[0]}port"
             port: Any = good.layer("UDP").fields[name]
-            stray = replace(port, base=port.base ^ 1 << p.ports.low_bits)
+            stray = replace(port, base=port.base ^ 1 << ports.low_bits)
             changed["stray-port"] = good.replace_fields("UDP", **{name: stray})
         if any(layer.name == "IP" for layer in good.layers):
-            neighbor = IPv4Address(int(p.ipv4.network_address) ^ p.ipv4.num_addresses)
+            neighbor = IPv4Address(int(ipv4.network_address) ^ ipv4.num_addresses)
             stray = replace(flow.ipv4, base=str(neighbor))
             changed["stray-address"] = good.replace_fields("IP", **{end: stray})
         return changed
 
-    def check_owner(self, ipv4: Any, port: Any) -> Checks:
-        """Return the drop reasons for addresses and ports that are not the customer's."""
-        own, ports = self.params.ipv4, self.params.ports
-        masked = ipv4 & np.uint32(int(own.netmask))
+    def check_owner(self, addresses: Any, port: Any) -> Checks:
+        """Return the drop reasons for IPv4 addresses and ports that are not the customer's."""
+        _, ipv4, ports = self.params.customer
+        masked = addresses & np.uint32(int(ipv4.netmask))
         return [
-            (CustomerDrop.WRONG_ADDRESS, masked != int(own.network_address)),
-            (CustomerDrop.BAD_PORT, ~ports.have(port)),
+            (CustomerDrop.WRONG_ADDRESS, masked != int(ipv4.network_address)),
+            (CustomerDrop.BAD_PORT, ~ports.select(port)),
         ]
 
     def dut_intent(self) -> DeviceIntent:
-        p, left = self.params, self.links.left
-        routes = {p.relay_network: p.tester_left_ipv6}
-        return DeviceIntent(
-            self.name,
-            self.configuration(),
-            self.links,
-            LinkIntent.describe(left, [p.dut_left_ipv6], [p.tester_left_ipv6], routes),
-            describe_link(p, self.links, "right", [p.ipv4]),
-        )
+        p, links = self.params, self.links
+        near = describe_link(p, links, "left", [self.relay_network])
+        far = describe_link(p, links, "right", [p.customer.ipv4])
+        return DeviceIntent(self.name, self.configuration(), links, near, far)
+
+    def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
+        """Return the audit view of the device; ``fields`` are those of a kind of device."""
+        ipv6, ipv4, ports = self.params.customer
+        server = self.params.server_ipv4
+        return audit_views.CustomerEdge(self.kind, ipv4, ports, server, ipv6, **fields)
 
     @property
     def audited_host(self) -> tuple[IPv4Address, int]:
         """The customer's first host, and a port that it may use."""
-        customer = Customer(self.params.local, self.params.ipv4.network_address, self.params.ports)
-        return customer.ipv4, customer.port if customer.ports.psid_len else 443
+        ipv6, ipv4, ports = self.params.customer
+        customer = audit_views.Customer(ipv6, ipv4.network_address, ports)
+        return customer.ipv4, customer.port if ports.psid_len else 443
 
 
 class TunnelEdge(TunnelDevice, CustomerEdge):
@@ -332,8 +297,8 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
     rfc_frame_sizes = TUNNEL_SIZES
     config_model: ClassVar[type[LwB4Config]] = LwB4Config
 
-    def select_own(self, outer: Any) -> Mask:
-        return match_address(outer["dst_octets"], self.params.local)
+    def select_tunnelled(self, outer: Any) -> Mask:
+        return match_address(outer["dst_octets"], self.params.customer.ipv6)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
         from_relay = match_address(outer["src_octets"], self.params.relay_address)
@@ -342,21 +307,21 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         p = self.params
-        ends = address_octets(p.local), address_octets(p.relay_address)
+        ends = address_octets(p.customer.ipv6), address_octets(p.relay_address)
         return self.check_owner(header["src"], udp["sport"]), lambda _: ends
 
     def configuration(self) -> CustomerConfig:
         p = self.params
-        return self.config_model(
-            **p.config_values, tunnel_local=p.local, tunnel_remote=p.relay_address
-        )
+        ends = {"tunnel_local": p.customer.ipv6, "tunnel_remote": p.relay_address}
+        return self.config_model(**p.config_values, **ends)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
-        p, relay = self.params, self.params.relay_address
-        edge = audit_views.CustomerEdge(self.kind, p.ipv4, p.ports, p.server_ipv4, p.local, relay)
-        server, shared = (p.server_ipv4, 443), p.ports.psid_len > 0
-        tunnel = TunnelEnd("left", p.local, relay, server, server, self.audited_host, shared=shared)
-        return edge, tunnel
+    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+        p, server = self.params, (self.params.server_ipv4, 443)
+        tunnel = audit_views.TunnelEnd(
+            "left", p.customer.ipv6, p.relay_address, server, server, self.audited_host
+        )
+        shared = p.customer.ports.psid_len > 0
+        return self.make_edge_view(relay=p.relay_address), replace(tunnel, shared=shared)
 
 
 class MapECe(TunnelEdge):
@@ -386,8 +351,12 @@ class MapTCe(DmrTranslator, CustomerEdge):
     params_model = MapTCeParams
     params: MapTCeParams
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        (flow,) = super().customer_flows(direction, seed)
+    @property
+    def relay_network(self) -> IPv6Network:
+        return self.params.dmr_prefix
+
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        (flow,) = super().simulate_customers(direction, seed)
         layout = self.params.rule.host_address_layout
         hosts = Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4)
         return [replace(flow, ipv6=hosts)]
@@ -404,31 +373,15 @@ class MapTCe(DmrTranslator, CustomerEdge):
         return self.check_owner(ipv4, port)
 
     def configuration(self) -> CustomerConfig:
-        p = self.params
-        return MapTCeConfig(**p.config_values, dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
+        return MapTCeConfig(**self.params.config_values, **self.params.dmr_values)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
-        p, shared, (host, port) = self.params, self.params.ports.psid_len > 0, self.audited_host
-        edge = audit_views.CustomerEdge(
-            self.kind,
-            p.ipv4,
-            p.ports,
-            p.server_ipv4,
-            p.local,
-            rule=p.rule,
-            psid=p.ce_psid,
-            dmr=p.dmr_prefix,
-            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-        )
-        translator = audit_views.Translator(
-            six_side="left",
-            six=p.relay_address,
-            six4=(p.server_ipv4,),
-            port=port if shared else 40123,
-            four=host,
-            four6=p.local,
-            server_port=port,
-            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+        p, (host, port) = self.params, self.audited_host
+        shared = p.customer.ports.psid_len > 0
+        edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
+        translator = self.make_translator_view(
+            (p.relay_address, p.server_ipv4, port if shared else 40123),
+            (host, p.customer.ipv6, port),
             uses_ports=shared,
             may_reassemble=shared,
         )
@@ -437,9 +390,3 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def audit_params(self) -> dict[str, Any]:
         """Return the length of the EA bits with which the CE does not share its address."""
         return {"ea_len": self.params.rule.suffix_len}
-
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return {
-            audit_views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **audit_views.prefix_variants("dmr"),
-        }

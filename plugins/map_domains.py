@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address
-from typing import Annotated, Any, ClassVar
+from functools import cached_property, lru_cache
+from ipaddress import IPv4Network, IPv6Address
+from typing import Any, ClassVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import MapRuleConfig
 from v6t.packets.address_layouts import EA, HOST, IidFormat
@@ -21,19 +21,22 @@ from v6t.packets.direction import Direction
 from v6t.plugins import audit_views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay
 from v6t.plugins.base import PluginParams
-from v6t.plugins.customers import ALL, CustomerFlow, Relay, RelayParams, read_all
+from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow, Relay, RelayParams
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-LISTED_CES = 65535
+MAX_LISTED_CES = 65535
 """Most CEs that fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
-_NESTED_BITS, _PREFIX_BITS = 4, 2
+_NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2
 """IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
 
 
 class RuleParams(PluginParams):
     """One mapping rule."""
+
+    psid_name: ClassVar[str] = "psid"
+    """Parameter with the PSID of the only CE that a rule without EA bits has."""
 
     rule_ipv6: str = Field("2001:db8:ce::/51", description="rule IPv6 prefix (BMR and FMR)")
     rule_ipv4: str = Field("192.0.2.0/24", description="rule IPv4 prefix")
@@ -47,41 +50,26 @@ class RuleParams(PluginParams):
     @cached_property
     def rule(self) -> MapRule:
         """The checked rule."""
-        return self.make_rule(self.only_psid)
+        return self.make_rule(getattr(self, self.psid_name))
 
     def make_rule(self, psid: int | None) -> MapRule:
         """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
-        return rule_from_text(
-            self.rule_ipv6,
-            self.rule_ipv4,
-            self.ea_len,
-            self.psid_offset,
-            psid_len=self.psid_len,
-            iid_format=self.iid_format,
-            psid=psid,
-        )
-
-    @property
-    def only_psid(self) -> int:
-        """PSID of the one CE that a rule without EA bits has."""
-        return 0
+        given = self.rule_ipv6, self.rule_ipv4, self.ea_len, self.psid_offset
+        more: Any = {"psid_len": self.psid_len, "iid_format": self.iid_format, "psid": psid}
+        return rule_from_text(*given, **more)
 
 
 class Domain(RuleParams):
     """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
-    ces: Annotated[int, BeforeValidator(read_all)] = Field(
+    ces: CustomerCount = Field(
         1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
     )
     exclude_network_broadcast: bool = Field(
         False, description="leave out CEs whose IPv4 suffix is all zeros or all ones"
     )
     share: int = Field(1, ge=1, description="share of the foreground traffic among the domains")
-
-    @property
-    def only_psid(self) -> int:
-        return self.psid
 
     @property
     def ea_bounds(self) -> tuple[int, int]:
@@ -91,24 +79,20 @@ class Domain(RuleParams):
         return edge, rule.ce_count - 1 - edge
 
     @model_validator(mode="after")
-    def _possible(self) -> Domain:
+    def _check_ces(self) -> Domain:
         rule = self.rule  # raises UsageError with what to change
         hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
         low, high = self.ea_bounds
         room = high - low + 1
         if room < 1:
-            raise UsageError(
-                "the rule contains no CEs except the network and broadcast address",
-                code="not-enough-addresses",
-            )
+            problem = "the rule contains no CEs except the network and broadcast address"
+            raise UsageError(problem, code="not-enough-addresses")
         if self.ces > room and "ces" not in self.model_fields_set:
             object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
         if self.ces > room:
-            raise UsageError(
-                f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits",
-                f"set ces to at most {room}, or to all",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits"
+            hint = f"set ces to at most {room}, or to all"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         if self.psid and rule.ea_len:
             raise UsageError(
                 f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
@@ -118,11 +102,9 @@ class Domain(RuleParams):
         rule.port_set(self.psid)
         one_port_each = rule.psid_len == 16 and not rule.psid_offset
         if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
-            raise UsageError(
-                "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0",
-                "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out",
-                code="not-enough-addresses",
-            )
+            problem = "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0"
+            hint = "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
 
@@ -137,15 +119,12 @@ class MapParams(RelayParams, Domain):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
         if any(self.server_ipv4 in rule.ipv4_prefix for rule in self.rules):
-            raise UsageError(
-                "server_ipv4 lies within a rule IPv4 prefix",
-                "choose one outside",
-                code="address-conflict",
-            )
+            problem = "server_ipv4 lies within a rule IPv4 prefix"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
         for domain in self.all_domains:
             low, high = domain.ea_bounds
             room = sum(map(len, self.find_served_ea(domain, low)))
-            most, lost = min(room, LISTED_CES), high - low + 1 - room
+            most, lost = min(room, MAX_LISTED_CES), high - low + 1 - room
             if lost and not 0 < domain.ces <= most:
                 fewer = f"set the domain's ces to at most {most}, or " if room else ""
                 raise UsageError(
@@ -172,12 +151,11 @@ class MapParams(RelayParams, Domain):
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
-                raise UsageError(
+                problem = (
                     f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
-                    "not tell their CEs apart",
-                    "give each domain a PSID of its own",
-                    code="conflict",
+                    "not tell their CEs apart"
                 )
+                raise UsageError(problem, "give each domain a PSID of its own", code="conflict")
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
@@ -197,7 +175,6 @@ class MapParams(RelayParams, Domain):
 
     @property
     def customers(self) -> list[str]:
-        """IPv6 prefixes that hold the CEs."""
         return [str(rule.ipv6_prefix) for rule in self.rules]
 
 
@@ -214,36 +191,35 @@ class MapRelay(Relay):
         """The rules of all domains."""
         return RuleTable(self.params.rules)
 
-    def customer_flows(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        return [self._ce_flow(domain, direction, seed) for domain in self.params.all_domains]
+    def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
+        return [
+            self._simulate_domain(domain, direction, seed) for domain in self.params.all_domains
+        ]
 
-    def _ce_flow(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
+    def _simulate_domain(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
         address, psid = rule.decode_ea(domain.ea_bounds[0])
-        ea = _ea_variable(self.params, domain, direction, seed)
+        ea = _make_ea_variable(self.params, domain, direction, seed)
         host = Variable(HOST, rule.host_bits) if rule.host_bits else None
         ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
         psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
         layout = rule.host_address_layout if self.whole_host else rule.address_layout
         ce = str(rule.map_address(address, psid))
-        return CustomerFlow(
+        ipv6, relay = (
             Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids),
-            ipv4,
             self.params.relay_address,
-            rule.port_set(psid),
-            psids if ea else None,
-            (EA, HOST),
-            domain.share,
         )
+        ports, varying = rule.port_set(psid), psids if ea else None
+        return CustomerFlow(ipv6, ipv4, relay, ports, varying, (EA, HOST), domain.share)
 
-    def negative_layers(
+    def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Change what a relay must check of forward frames (RFC 7597, section 8.1)."""
         if direction == "reverse":
             return {}
         p, rule = self.params, self.params.rule
-        outside = replace(flow.ipv6, base=str(_outside(p, IPv6Address(str(flow.ipv6.base)))))
+        outside = replace(flow.ipv6, base=str(_spoof_prefix(p, IPv6Address(str(flow.ipv6.base)))))
         changed = {"spoof-prefix": good.replace_fields("IPv6", src=outside)}
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
@@ -255,20 +231,22 @@ class MapRelay(Relay):
             changed["spoof-port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
         return changed
 
-    def rule_configs(self) -> tuple[MapRuleConfig, ...]:
+    def make_rule_configs(self) -> tuple[MapRuleConfig, ...]:
         """Return the rules of all domains for a device intent."""
-        return tuple(map(rule_config, self.params.rules))
+        return tuple(map(make_rule_config, self.params.rules))
 
-    def relay_view(self, **translation: Any) -> SharedAddressRelay:
+    def make_relay_view(self, **translation: Any) -> SharedAddressRelay:
         """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
         p, relay = self.params, self.params.relay_address
+        tunnels = frozenset() if translation else frozenset({relay})
+        owner = RuleTable(p.rules).find_ce
         return SharedAddressRelay(
             self.kind,
             relay,
-            frozenset() if translation else frozenset({relay}),
+            tunnels,
             p.server_ipv4,
-            *_customers(p),
-            partial(owner, p.rules),
+            *_choose_customers(p),
+            owner,
             p.rules,
             **translation,
         )
@@ -283,16 +261,16 @@ class MapRelay(Relay):
         for offset, name in enumerate(audit_views.PSID_OFFSETS if room > 0 else ()):
             length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
             variants[name] = {"psid_offset": offset, "ea_len": suffix + length, "ces": 2}
-        if rule.shared and suffix > _NESTED_BITS and n:
-            nested = {"ces": 2, "domains": [_nested_rule(rule)]}
+        if rule.shared and suffix > _NESTED_SUFFIX_BITS and n:
+            nested = {"ces": 2, "domains": [_make_nested_rule(rule)]}
             variants[audit_views.NESTED_RULE] = nested
-        if _PREFIX_BITS < suffix <= 64 + _PREFIX_BITS - n:
-            prefixes = {"ea_len": suffix - _PREFIX_BITS, "ces": 2}
+        if _CE_PREFIX_BITS < suffix <= 64 + _CE_PREFIX_BITS - n:
+            prefixes = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
             variants[audit_views.PREFIX_CUSTOMERS] = prefixes
         return variants
 
 
-def _ea_variable(
+def _make_ea_variable(
     params: MapParams, domain: Domain, direction: Direction, seed: int
 ) -> Variable | None:
     """Return the EA bits of the simulated CEs; both directions have the same CEs."""
@@ -306,11 +284,11 @@ def _ea_variable(
         return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
     served = params.find_served_ea(domain, low)
     count = min(domain.ces, sum(map(len, served)))
-    if count <= LISTED_CES:
-        name = domain.rule_ipv6
-        values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
-        return Variable(EA, rule.ea_len, Kind.LIST, values=values)
-    return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
+    if count > MAX_LISTED_CES:
+        return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
+    name = domain.rule_ipv6
+    values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
+    return Variable(EA, rule.ea_len, Kind.LIST, values=values)
 
 
 @lru_cache(maxsize=32)  # every frame size has the same
@@ -333,52 +311,38 @@ def value_at(ranges: Iterable[range], place: int) -> int:
     raise IndexError(place)
 
 
-def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
+def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
     """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
         if not any(flipped in rule.ipv6_prefix for rule in params.rules):
             return flipped
-    raise UsageError(
-        "no address lies outside all rules, so none can be spoofed",
-        "set negative_percent to 0",
-        code="not-enough-addresses",
-    )
+    problem = "no address lies outside all rules, so none can be spoofed"
+    raise UsageError(problem, "set negative_percent to 0", code="not-enough-addresses")
 
 
-def rule_config(rule: MapRule) -> MapRuleConfig:
+def make_rule_config(rule: MapRule) -> MapRuleConfig:
     """Convert a rule for a device intent."""
     values = {name: getattr(rule, name) for name in MapRuleConfig.model_fields}
     return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
-def owner(rules: Sequence[MapRule], ipv4: IPv4Address, port: int) -> IPv6Address | None:
-    """Return the CE that has an address and port, by the rule with the longest IPv4 prefix."""
-    matches = [rule for rule in rules if ipv4 in rule.ipv4_prefix]
-    longest = max((rule.ipv4_prefix.prefixlen for rule in matches), default=0)
-    for rule in matches:
-        psid = rule.find_psid(port)
-        if rule.ipv4_prefix.prefixlen == longest and psid is not None:
-            return rule.map_address(ipv4, psid)
-    return None
-
-
-def _nested_rule(rule: MapRule) -> dict[str, Any]:
+def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
     """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
-    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_BITS))[-1]
+    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS))[-1]
     width = 1 << 128 - rule.ipv6_prefix.prefixlen
     adjacent = rule.ipv6_prefix.network_address + width
     return {
         "rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}",
         "rule_ipv4": str(pool),
-        "ea_len": _NESTED_BITS + rule.psid_len,
+        "ea_len": _NESTED_SUFFIX_BITS + rule.psid_len,
         "psid_offset": 4 if rule.psid_offset != 4 else 6,
         "ces": 2,
     }
 
 
-def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
-    """Return a customer, one that shares its address, and one with another address.
+def _choose_customers(params: MapParams) -> Sequence[Any]:
+    """Return a customer, one that shares its address, and one with another address, or None for these.
 
     The first is neither the first nor the last of its rule, if possible, so that the ports next to its own
     belong to other customers. No other domain serves their addresses.
@@ -387,19 +351,18 @@ def _customers(params: MapParams) -> tuple[Customer, Customer | None, Customer |
     ratio = rule.sharing_ratio if rule.ea_len else 1
     served = params.find_served_ea(params, 0)
 
-    def find_customer(*values: int) -> Customer | None:
-        """Return the first of these CEs that is served."""
-        ea = next((ea for ea in values if any(ea in some for some in served)), None)
-        return None if ea is None else make_customer(ea)
-
-    def make_customer(ea: int) -> Customer:
-        ipv4, psid = rule.decode_ea(ea)
-        return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+    def is_served(ea: int) -> bool:
+        return any(ea in some for some in served)
 
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
-    chosen = next((ea for ea in candidates if any(ea in some for some in served)), preferred)
+    chosen = next(filter(is_served, candidates), preferred)
     number, psid = divmod(chosen, ratio)
     shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
-    others = find_customer(*shared), find_customer(chosen + ratio, chosen - ratio)
-    return make_customer(chosen), *others
+    others = shared, (chosen + ratio, chosen - ratio)
+    customers: list[Customer | None] = []
+    for ea in (chosen, *(next(filter(is_served, values), None) for values in others)):
+        ipv4, psid = rule.decode_ea(ea or 0)
+        customer = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+        customers.append(None if ea is None else customer)
+    return customers

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from v6t.base.errors import UsageError
@@ -52,47 +52,31 @@ class MapRule:
         derived = max(0, o - p)
         given, k = self.psid_len, derived if self.psid_len == -1 else self.psid_len
         object.__setattr__(self, "psid_len", k)
-        problems = (
-            (
-                not 0 <= o <= MAX_EA_LEN,
-                f"ea_len {o} is outside 0..{MAX_EA_LEN}",
-                "",
-                "out-of-range",
-            ),
-            (
-                n + o > 64,
-                f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n} plus {o} EA bits",
-                f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}",
-                "out-of-range",
-            ),
-            (
-                o and k != derived,
-                f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix",
-                f"leave psid_len out or set it to {derived}",
-                "conflict",
-            ),
-            (
-                not o and k and r != 32,
-                f"psid_len {given} with no EA bits needs a rule for one IPv4 address, not /{r}",
-                "use an IPv4 prefix of /32 or set ea_len",
-                "conflict",
-            ),
-            (
-                not 0 <= k <= 16,
-                f"{o} EA bits leave a PSID of {k} bits, at most 16 fit a port",
-                f"shorten ea_len to {p + 16} or lengthen the IPv4 prefix",
-                "out-of-range",
-            ),
-            (
-                o and self.psid is not None,
-                f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID",
-                "",
-                "setting-without-effect",
-            ),
-        )
-        for is_wrong, problem, hint, code in problems:
-            if is_wrong:
-                raise UsageError(problem, hint, code=code)
+        problem = hint = ""
+        code = "out-of-range"
+        if not 0 <= o <= MAX_EA_LEN:
+            problem = f"ea_len {o} is outside 0..{MAX_EA_LEN}"
+        elif n + o > 64:
+            problem = (
+                f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n} plus {o} EA bits"
+            )
+            hint = f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}"
+        elif o and k != derived:
+            problem = f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix"
+            hint, code = f"leave psid_len out or set it to {derived}", "conflict"
+        elif not o and k and r != 32:
+            problem = (
+                f"psid_len {given} with no EA bits needs a rule for one IPv4 address, not /{r}"
+            )
+            hint, code = "use an IPv4 prefix of /32 or set ea_len", "conflict"
+        elif not 0 <= k <= 16:
+            problem = f"{o} EA bits leave a PSID of {k} bits, at most 16 fit a port"
+            hint = f"shorten ea_len to {p + 16} or lengthen the IPv4 prefix"
+        elif o and self.psid is not None:
+            problem = f"psid {self.psid} is set for a rule with {o} EA bits, which hold the PSID"
+            code = "setting-without-effect"
+        if problem:
+            raise UsageError(problem, hint, code=code)
         _ = self.ports if self.psid is None else self.port_set(self.psid)  # raises errors
 
     @property
@@ -116,7 +100,7 @@ class MapRule:
         return self.psid_len > 0
 
     @property
-    def prefix_ce(self) -> bool:
+    def assigns_prefixes(self) -> bool:
         """Whether each CE gets an IPv4 prefix instead of (a share of) one address."""
         return self.host_bits > 0
 
@@ -156,11 +140,11 @@ class MapRule:
 
     def find_psid(self, port: int) -> int | None:
         """Find the PSID that has a port, or None for a port that no CE of the rule has."""
-        psid = self.ports.find_psid(port)
-        return psid if self.psid in (None, psid) else None
+        psid, owned = self.find_psids(port)
+        return psid if owned else None
 
-    def find_psids(self, ports: U64) -> tuple[U64, Mask]:
-        """Find the PSID of each port, and whether a CE of the rule has the port."""
+    def find_psids(self, ports: Any) -> tuple[Any, Any]:
+        """Find the PSID of a port or of an array of ports, and whether a CE of the rule has the port."""
         psids, owned = self.ports.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
@@ -184,13 +168,9 @@ class MapRule:
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the CE's MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
+        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0; ``psid`` is 0 without sharing.
 
-        Args:
-            ipv4: the CE's IPv4 address or one of its prefix.
-            psid: 0 where addresses are not shared.
-            whole_host: the interface identifier holds the complete address, also of a CE with an
-                IPv4 prefix (MAP-T, erratum 5225 of RFC 7599).
+        With ``whole_host`` it holds the complete address of a CE's host (MAP-T, erratum 5225 of RFC 7599).
         """
         self._check_ipv4(ipv4)
         layout = self.host_address_layout if whole_host else self.address_layout
@@ -206,10 +186,8 @@ class MapRule:
 
     def _check_ipv4(self, ipv4: IPv4Address) -> None:
         if ipv4 not in self.ipv4_prefix:
-            raise UsageError(
-                f"{ipv4} is outside the rule's IPv4 prefix {self.ipv4_prefix}",
-                code="outside-prefix",
-            )
+            problem = f"{ipv4} is outside the rule's IPv4 prefix {self.ipv4_prefix}"
+            raise UsageError(problem, code="outside-prefix")
 
 
 def rule_from_text(
@@ -225,15 +203,10 @@ def rule_from_text(
     """Make a rule from what a user writes; a ``psid`` for a rule with EA bits is ignored."""
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
-    return MapRule(
-        network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6"),
-        network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
-        ea_len,
-        psid_offset,
-        -1 if psid_len is None else psid_len,
-        iid_format,
-        psid if psid_len and not ea_len else None,
-    )
+    ipv6 = network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
+    ipv4 = network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4")
+    length, only = -1 if psid_len is None else psid_len, psid if psid_len and not ea_len else None
+    return MapRule(ipv6, ipv4, ea_len, psid_offset, length, iid_format, only)
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
@@ -257,12 +230,10 @@ def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule])
             beyond = int(inner.network_address) << rule.ea_len
             first = beyond >> outer.max_prefixlen - outer.prefixlen & rule.ce_count - 1
             end = first + (1 << max(0, rule.ea_len - more))
-            parts = (
-                part
-                for r in free
-                for part in (range(r.start, min(r.stop, first)), range(max(r.start, end), r.stop))
+            halves = (
+                (range(r.start, min(r.stop, first)), range(max(r.start, end), r.stop)) for r in free
             )
-            free = [part for part in parts if part]
+            free = [half for both in halves for half in both if half]
     return free
 
 
@@ -291,7 +262,7 @@ class RuleTable:
     """
 
     def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
-        """Sort the rules; see :func:`v6t.packets.address_layouts.map_address_layout` for ``whole_host``."""
+        """Sort the rules; see :meth:`MapRule.map_address` for ``whole_host``."""
         layouts = [(r, r.host_address_layout if whole_host else r.address_layout) for r in rules]
         # later matches replace those of shorter prefixes
         self._by_ipv6 = sorted(layouts, key=lambda each: each[0].ipv6_prefix.prefixlen)
@@ -314,13 +285,12 @@ class RuleTable:
             agrees &= right_low == low
             if rule.psid is not None:
                 agrees &= claimed[PSID] == rule.psid
-            owner, in_port_set = rule.find_psids(port)
-            owned = in_port_set & (owner == claimed[PSID])
+            psids, in_port_set = rule.find_psids(port)
+            in_port_set &= psids == claimed[PSID]
             netmask = np.uint64((1 << 32) - (1 << rule.host_bits))
+            found = inside, agrees, in_port_set, claimed[IPV4], netmask
             rows = inside.all() or inside
-            for column, values in zip(
-                sources, (inside, agrees, owned, claimed[IPV4], netmask), strict=True
-            ):
+            for column, values in zip(sources, found, strict=True):
                 np.copyto(column, values, where=rows)
         return sources
 
@@ -345,6 +315,11 @@ class RuleTable:
             known |= inside
         ipv6 = np.concatenate([to_octets(half, 8) for half in halves], axis=1)
         return MapDestinations(ipv6, known, owned)
+
+    def find_ce(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
+        """Return the MAP address of the CE that has an IPv4 address and a port, or None."""
+        ce = self.find_destinations(np.array([int(ipv4)]), np.array([port]))
+        return IPv6Address(ce.ipv6.tobytes()) if ce.owned[0] else None
 
 
 def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:

@@ -12,7 +12,7 @@ from v6t.intent.families import MapERelayConfig
 from v6t.packets.arrays import Mask
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import AuditView
-from v6t.plugins.customers import TunnelRelayParams, view_tunnel
+from v6t.plugins.customers import TunnelRelayParams, make_tunnel_view
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import MapParams, MapRelay
 from v6t.plugins.params import address
@@ -45,11 +45,8 @@ class MapEParams(TunnelRelayParams, MapParams):
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
         if any(self.br_address in rule.ipv6_prefix for rule in self.rules):
-            raise UsageError(
-                "br_address lies within a rule IPv6 prefix",
-                "choose one outside",
-                code="address-conflict",
-            )
+            problem = "br_address lies within a rule IPv6 prefix"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
         return self
 
 
@@ -65,7 +62,7 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
     rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         return match_address(outer["dst_octets"], self.params.br_address)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
@@ -85,8 +82,8 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
         return checks, lambda rows: (address_octets(self.params.br_address), ce.ipv6[rows])
 
     def configuration(self) -> MapERelayConfig:
-        return MapERelayConfig(rules=self.rule_configs(), br_address=self.params.br_address)
+        return MapERelayConfig(rules=self.make_rule_configs(), br_address=self.params.br_address)
 
     def audit_views(self) -> tuple[AuditView, ...]:
-        relay = self.relay_view()
-        return relay, view_tunnel(relay)
+        relay = self.make_relay_view()
+        return relay, make_tunnel_view(relay)

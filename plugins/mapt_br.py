@@ -20,7 +20,7 @@ from v6t.plugins.address_mappings import check_prefix, embed
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.customers import CustomerTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import address
@@ -30,7 +30,7 @@ from v6t.profiles.model import FramePair, Traffic
 
 
 class DmrParams(PluginParams):
-    """What the relay and the CE of a MAP-T domain know of addresses beyond it."""
+    """Default mapping rule of the relay and the CEs of a MAP-T domain."""
 
     if TYPE_CHECKING:
         server_ipv4: IPv4Address
@@ -39,11 +39,7 @@ class DmrParams(PluginParams):
         "2001:db8:ffff::/64",
         description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
     )
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
+    lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
 
     @cached_property
     def dmr_prefix(self) -> IPv6Network:
@@ -58,6 +54,11 @@ class DmrParams(PluginParams):
     @property
     def embedded_addresses(self) -> Embedded:
         return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
+
+    @property
+    def dmr_values(self) -> dict[str, Any]:
+        """Values for the device's configuration and for audit views."""
+        return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
     def refuse_overlap(self, domain: RuleParams) -> None:
         """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix and the DMR prefix overlap."""
@@ -93,7 +94,7 @@ class DmrTranslator(CustomerTechnology):
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":
             p = self.params
-            check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
+            check_unfragmented(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
         return super().traffic(direction, sizes, seed)
 
     @cached_property
@@ -109,59 +110,74 @@ class DmrTranslator(CustomerTechnology):
     def _dmr(self) -> translation.Rfc6052Array:
         return translation.Rfc6052Array(self.params.dmr_prefix)
 
+    def _name_fields(self, direction: Direction) -> tuple[str, str, str]:
+        """Return the fields with the customer's address, the server's address and the customer's port."""
+        from_customer = direction == self.customer_direction
+        return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
+
     def forward(self, packets: U8) -> Answer:
         """Translate packets to IPv4 whose other address is behind the DMR."""
-        header, from_customer = view(packets, IPV6), self.customers_send == "forward"
-        customer, server = ("src", "dst") if from_customer else ("dst", "src")
+        customer, server, port_field = self._name_fields("forward")
+        header = view(packets, IPV6)
         host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
         native = ~self.select_translated(header, behind_dmr)
         if packets.shape[1] < 48:
             return Answer(DROP_ALL.drops, native=native)
-        port = view(packets, UDP, 40)["sport" if from_customer else "dport"]
+        port = view(packets, UDP, 40)[port_field]
         ce = self.rules.find_sources(header[f"{customer}_high"], header[f"{customer}_low"], port)
 
         def build(rows: Mask) -> U8:
-            ends = to_octets(ce.ipv4[rows], 4), host[rows]
-            return translation.six_to_four(packets[rows], *(ends if from_customer else ends[::-1]))
+            ends = {customer: to_octets(ce.ipv4, 4), server: host}
+            columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
+            return translation.six_to_four(*columns)
 
-        return Answer(
-            [
-                (NOT_FORWARDED, ~translation.plain_ipv6(packets)),
-                *self.check_sender(ce, port),
-                (EXHAUSTED, header["hlim"] <= 1),
-                (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
-            ],
-            build,
-            version=4,
-            native=native,
-        )
+        checks = [
+            (NOT_FORWARDED, ~translation.is_plain_ipv6(packets)),
+            *self.check_sender(ce, port),
+            (EXHAUSTED, header["hlim"] <= 1),
+            (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
+        ]
+        return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
         """Translate packets to IPv6, with the MAP address of the customer's address and port."""
-        plain = translation.plain_ipv4(packets)
+        plain = translation.is_plain_ipv4(packets)
         if not plain.any():
             return DROP_ALL
-        header, to_customer = view(packets, IPV4), self.customers_send == "forward"
-        customer, server = ("dst", "src") if to_customer else ("src", "dst")
-        port = view(packets, UDP, 20)["dport" if to_customer else "sport"]
+        customer, server, port_field = self._name_fields("reverse")
+        header, port = view(packets, IPV4), view(packets, UDP, 20)[port_field]
         ce = self.rules.find_destinations(header[customer], port)
         df = header["flags_frag"] & DONT_FRAGMENT != 0
         mtu = np.where(df, self.links.left.mtu, self.params.lowest_ipv6_mtu)
 
         def build(rows: Mask) -> U8:
-            host, _ = self._dmr.to_ipv6(header[f"{server}_octets"][rows])
-            ends = host, ce.ipv6[rows]
-            return translation.four_to_six(packets[rows], *(ends if to_customer else ends[::-1]))
+            host, _ = self._dmr.to_ipv6(header[f"{server}_octets"])
+            ends = {customer: ce.ipv6, server: host}
+            columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
+            return translation.four_to_six(*columns)
 
-        return Answer(
-            [
-                (NOT_FORWARDED, ~plain),
-                *self.check_receiver(ce, header[customer], port),
-                (EXHAUSTED, header["ttl"] <= 1),
-                (self.drops["TOO_BIG"], packets.shape[1] + 20 > mtu),
-            ],
-            build,
-        )
+        checks = [
+            (NOT_FORWARDED, ~plain),
+            *self.check_receiver(ce, header[customer], port),
+            (EXHAUSTED, header["ttl"] <= 1),
+            (self.drops["TOO_BIG"], packets.shape[1] + 20 > mtu),
+        ]
+        return Answer(checks, build)
+
+    def make_translator_view(
+        self,
+        six: tuple[IPv6Address, IPv4Address, int],
+        four: tuple[IPv4Address, IPv6Address, int],
+        **fields: bool,
+    ) -> Translator:
+        """Return the audit view as a translator, given a host's addresses and port beyond either link."""
+        (six6, six4, port), (four4, four6, server_port) = six, four
+        mtu = self.params.lowest_ipv6_mtu
+        return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
+        return {**raised, **prefix_variants("dmr"), **super().audit_variants()}
 
 
 class MapTDrop(DropReason):
@@ -223,32 +239,15 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
 
     def configuration(self) -> MapTRelayConfig:
-        p = self.params
-        return MapTRelayConfig(
-            rules=self.rule_configs(), dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu
-        )
+        return MapTRelayConfig(rules=self.make_rule_configs(), **self.params.dmr_values)
 
     def audit_views(self) -> tuple[AuditView, ...]:
-        p = self.params
-        relay = self.relay_view(dmr=p.dmr_prefix, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
+        relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
-        translator = Translator(
-            six_side="left",
-            six=customer.ipv6,
-            six4=(customer.ipv4,),
-            port=customer.port,
-            four=p.server_ipv4,
-            four6=relay.relay,
-            server_port=443,
-            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+        translator = self.make_translator_view(
+            (customer.ipv6, customer.ipv4, customer.port),
+            (relay.server, relay.relay, 443),
             uses_ports=customer.ports.psid_len > 0,
             may_reassemble=True,  # RFC 7599, section 10.2
         )
         return relay, translator
-
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return {
-            RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **prefix_variants("dmr"),
-            **super().audit_variants(),
-        }

@@ -14,30 +14,25 @@ from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
-from v6t.packets.headers import IPV4, IPV6, view
 from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.chain import CHAIN, TAYGA, between, chain_intent, refuse_background
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
-    NatPackets,
+    Endpoints,
     Pool6Params,
     StatefulTechnology,
-    learned_source,
-    networks,
-    source_of,
-    write_ports,
+    translate_version,
 )
-from v6t.plugins.translation import MappingsArray, four_to_six, six_to_four
+from v6t.plugins.translation import MappingsArray
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
     from v6t.packets.direction import Direction
 
-_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
 """Addresses of both parts on the link between them."""
 
@@ -46,11 +41,6 @@ class Nat46Params(Pool6Params):
     """Parameters of ``nat46``."""
 
     measured: ClassVar[str] = "NAT46"
-    ranges: ClassVar[dict[str, str]] = {
-        **Pool6Params.ranges,
-        "initiator_ipv4": "initiator_count",
-        "responder_ipv4": "responder_count",
-    }
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address(
@@ -83,13 +73,12 @@ class Nat46Params(Pool6Params):
     @property
     def mapping(self) -> Mapping:
         """The servers' IPv4 network and the IPv6 network that it stands for."""
-        (six,) = self.responder_networks
+        (six,) = self.servers
         four = IPv4Network((self.responder_ipv4, six.prefixlen - 96), strict=False)
         return Mapping(four, six)
 
     @model_validator(mode="after")
-    def _mapped(self) -> Nat46Params:
-        refuse_background(self, "the right side is IPv6, too")
+    def _check_mapping(self) -> Nat46Params:
         if self.prefix.prefixlen != 96:
             raise UsageError(
                 f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"
@@ -122,30 +111,21 @@ class Nat46(StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         if direction == "forward":
-            check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
+            check_unfragmented(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
     @cached_property
     def _servers(self) -> MappingsArray:
         return MappingsArray(Mappings((self.params.mapping,)))
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
-        if direction == "forward":
-            source, port = learned_source(learned)
-            server, _ = self._servers.to_ipv6(view(packets, IPV4)["dst_octets"])
-            outgoing = four_to_six(packets, source, server)
-            return NatPackets(write_ports(outgoing, source=port), 6)
-        client, port = source_of(initial)
-        server, _ = self._servers.to_ipv4(view(packets, IPV6)["src_octets"])
-        outgoing = six_to_four(packets, server, client)
-        return NatPackets(write_ports(outgoing, destination=port), 4)
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        return translate_version(packets, self._servers, endpoint, source=source)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """A stateless translator, and a NAT66 behind it."""
         p, links = self.params, self.links
-        near, far = between(*_MACS, links.right.mtu)
-        inside = networks(p.initiator_ipv4, p.initiator_count)
-        clients = [embed_network(p.prefix, net) for net in inside]
+        near, far = describe_cable(*INNER_MACS, links.right.mtu)
+        clients = [embed_network(p.prefix, net) for net in p.clients]
         siit = DeviceIntent(
             "siit",
             SiitConfig(
@@ -155,7 +135,7 @@ class Nat46(StatefulTechnology):
                 lowest_ipv6_mtu=LOWEST_IPV6_MTU,
             ),
             Links(links.left, near),
-            describe_link(p, links, "left", inside),
+            describe_link(p, links, "left", p.clients),
             LinkIntent.describe(near, [f"{_TRANSLATOR}/64"], [_NAT], {p.mapping.ipv6: _NAT}),
         )
         nat = DeviceIntent(
@@ -165,7 +145,7 @@ class Nat46(StatefulTechnology):
             LinkIntent.describe(
                 far, [f"{_NAT}/64"], [_TRANSLATOR], dict.fromkeys(clients, _TRANSLATOR)
             ),
-            describe_link(p, links, "right", p.responder_networks),
+            describe_link(p, links, "right", p.servers),
         )
         return (
             Part("siit", self.name, siit, "tayga", TAYGA, to_ipv4="reverse"),

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
-from v6t.packets.headers import IPV4, IPV6, view
 from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
-from v6t.plugins.audit_views import (
-    GLOBAL_HOST,
-    TWO_HOSTS,
-    WELL_KNOWN_PREFIX,
-    Nat,
-    Translator,
-    first_hosts,
-    prefix_variants,
-)
-from v6t.plugins.base import DeviceIntent, Embedded
+from v6t.plugins.audit_views import GLOBAL_HOST, WELL_KNOWN_PREFIX, Translator, prefix_variants
+from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
-from v6t.plugins.params import address, background_address, describe_link, device, tester
-from v6t.plugins.stateful import (
-    NatPackets,
-    PoolParams,
-    StatefulTechnology,
-    learned_source,
-    source_of,
-    write_ports,
-)
-from v6t.plugins.translation import Rfc6052Array, four_to_six, six_to_four
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
+from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
+from v6t.plugins.translation import Rfc6052Array
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -57,14 +39,10 @@ TIMERS_S = {
 """Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
-class Nat64Params(PoolParams):
+class Nat64Params(Pool4Params):
     """Parameters of ``nat64``."""
 
     measured: ClassVar[str] = "NAT64"
-    ranges: ClassVar[Mapping[str, str]] = {
-        **PoolParams.ranges,
-        "initiator_ipv6": "initiator_count",
-    }
 
     prefix: str = Field(
         "2001:db8:64::/96",
@@ -86,7 +64,7 @@ class Nat64Params(PoolParams):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
-    def servers(self) -> IPv6Network:
+    def server_prefix(self) -> IPv6Network:
         """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
@@ -96,7 +74,6 @@ class Nat64Params(PoolParams):
 
     @property
     def initiator_step(self) -> int:
-        """The difference between successive addresses of the Initiator."""
         return 1 << 8 * (14 - self.initiator_offset)
 
     @property
@@ -105,36 +82,24 @@ class Nat64Params(PoolParams):
         return int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
 
     @property
-    def clients(self) -> IPv6Network:
-        """The smallest network with all addresses of the Initiator."""
-        first = int(self.initiator_ipv6)
-        bits = (first ^ first + (self.initiator_count - 1) * self.initiator_step).bit_length()
-        return IPv6Network((first >> bits << bits, 128 - bits))
-
-    @property
-    def last_responder(self) -> IPv4Address:
-        """Last address of the Responder."""
-        return self.responder_ipv4 + (self.responder_count - 1)
-
-    @property
     def embedded_addresses(self) -> Embedded:
-        return {"prefix": (self.servers, (self.responder_ipv4, self.last_responder))}
+        return {"prefix": (self.server_prefix, (self.responder_ipv4, self.last_responder))}
 
     @property
     def server(self) -> IPv6Address:
-        return embed(self.servers, self.responder_ipv4)
+        return embed(self.server_prefix, self.responder_ipv4)
 
     @property
     def server_layout(self) -> BitLayout:
         """How an IPv6 address holds the IPv4 address of a server."""
-        return embedded_address_layout(self.servers)
+        return embedded_address_layout(self.server_prefix)
 
     @model_validator(mode="after")
-    def _prefix(self) -> Nat64Params:
+    def _check_prefix(self) -> Nat64Params:
         for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
-            if getattr(self, name) in self.servers:
+            if getattr(self, name) in self.server_prefix:
                 raise UsageError(
-                    f"{name} lies within the prefix {self.servers}, so it would be translated",
+                    f"{name} lies within the prefix {self.server_prefix}, so it would be translated",
                     "choose an address outside",
                     code="address-conflict",
                 )
@@ -149,14 +114,14 @@ class Nat64Params(PoolParams):
         if varying > self.server_layout.copies[-1].length:
             raise UsageError(
                 f"{self.responder_count} addresses of the Responder do not lie together behind a "
-                f"/{self.servers.prefixlen} (RFC 6052 section 2.2)",
+                f"/{self.server_prefix.prefixlen} (RFC 6052 section 2.2)",
                 "use a /96, or fewer addresses",
                 code="not-enough-addresses",
             )
         return self
 
 
-class Nat64(StatefulTechnology):
+class Nat64(Napt):
     """Translates IPv6 clients to public IPv4 addresses and ports."""
 
     name = "nat64"
@@ -171,10 +136,6 @@ class Nat64(StatefulTechnology):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
 
-    @property
-    def ends(self) -> tuple[IPv6Address, IPv6Address]:
-        return self.params.tester_left_ipv6, self.params.tester_right_ipv6
-
     def address_fields(self) -> list[TupleField]:
         """Return destinations within the prefix, which may not be a /96, and sources."""
         p = self.params
@@ -187,49 +148,26 @@ class Nat64(StatefulTechnology):
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         if direction == "reverse":
-            check_whole(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
+            check_unfragmented(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
-        servers = Rfc6052Array(self.params.servers)
-        if direction == "forward":
-            source, port = learned_source(learned)
-            destination, _ = servers.to_ipv4(view(packets, IPV6)["dst_octets"])
-            outgoing = six_to_four(packets, source, destination)
-            return NatPackets(write_ports(outgoing, source=port), 4)
-        client, port = source_of(initial)
-        server, _ = servers.to_ipv6(view(packets, IPV4)["src_octets"])
-        outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
-        return NatPackets(write_ports(outgoing, destination=port), 6)
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        return translate_version(
+            packets, Rfc6052Array(self.params.server_prefix), endpoint, source=source
+        )
 
-    def dut_intent(self) -> DeviceIntent:
-        """Describe prefix, public addresses and ports, and both links with routes to all test hosts."""
+    def configuration(self) -> Nat64Config:
         p = self.params
-        configuration = Nat64Config(
-            prefix=p.servers,
+        return Nat64Config(
+            prefix=p.server_prefix,
             clients=p.initiator_count,
-            inside6=(p.clients,),
+            inside6=tuple(p.clients),
             pool4=p.pool,
             ports=p.public.span,
             **p.limits,
         )
-        return DeviceIntent(
-            self.name,
-            configuration,
-            self.links,
-            describe_link(p, self.links, "left", [p.clients]),
-            describe_link(p, self.links, "right", p.responder_networks),
-        )
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        nat = Nat(
-            first_hosts(p.initiator_ipv6, p.initiator_count, p.initiator_step),
-            first_hosts(p.responder_ipv4, p.responder_count),
-            p.pool,
-            prefix=p.servers,
-            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-            **p.audit_limits,
-        )
         translator = Translator(
             six_side="left",
             six=p.initiator_ipv6,
@@ -243,14 +181,12 @@ class Nat64(StatefulTechnology):
             uses_ports=True,
             may_reassemble=True,  # RFC 6146, section 3.4
         )
+        nat = self.describe_nat(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
         return nat, translator
-
-    def audit_params(self) -> Mapping[str, Any]:
-        return TWO_HOSTS
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {
             **prefix_variants("prefix"),
             WELL_KNOWN_PREFIX: {"prefix": str(WELL_KNOWN), "responder_ipv4": GLOBAL_HOST},
-            **self.params.audit_variants(),
+            **super().audit_variants(),
         }

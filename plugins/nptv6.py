@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -25,7 +24,7 @@ from v6t.plugins.traffic import change_header, combine, foreground, ipv6
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
+    from v6t.packets.arrays import U8, U64, Mask
     from v6t.packets.direction import Direction
     from v6t.profiles.model import FramePair
 
@@ -60,7 +59,7 @@ class Nptv6Params(LinkParams):
         return network6(self.external, "external")
 
     @model_validator(mode="after")
-    def _lengths(self) -> Nptv6Params:
+    def _check_lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {LENGTH}:
             raise UsageError(
                 f"{self.inside} and {self.outside} are translated only if both are /{LENGTH}",
@@ -110,8 +109,7 @@ class Nptv6(StatelessTechnology):
         if direction == "forward":
             header = ipv6(p, p.hosts.vary("host", p.first_host), p.server)
         else:
-            outer = IPv6Address(self._translate_outwards(p.first_host))
-            header = ipv6(p, p.server, p.hosts.vary("host", outer))
+            header = ipv6(p, p.server, p.hosts.vary("host", self.find_external(p.first_host)))
         made = foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
         expired = change_header(made, "expired", "IPv6", hlim=1)
         return combine(self, made, [expired], direction, sizes, seed)
@@ -119,21 +117,24 @@ class Nptv6(StatelessTechnology):
     def forward(self, packets: U8) -> Answer:
         """Translate sources on the way out."""
         p = self.params
-        known = (p.server.packed, p.tester_right_ipv6.packed)
-        return _answer(packets, known, "src_octets", (p.inside, p.outside, p.adjustment))
+        header = view(packets, IPV6)
+        known = _match(header, p.server) | _match(header, p.tester_right_ipv6)
+        return _answer(packets, known, "src_high", (p.inside, p.outside, p.adjustment))
 
     def reverse(self, packets: U8) -> Answer:
         """Translate destinations on the way in."""
         p = self.params
-        known = (p.outside.network_address.packed[:OCTETS], p.tester_left_ipv6.packed)
+        header = view(packets, IPV6)
+        known = _has_prefix(header["dst_high"], p.outside) | _match(header, p.tester_left_ipv6)
         change = (p.outside, p.inside, -p.adjustment % 0xFFFF)
-        return _answer(packets, known, "dst_octets", change)
+        return _answer(packets, known, "dst_high", change)
 
-    def _translate_outwards(self, inside: IPv6Address) -> bytes:
+    def find_external(self, host: IPv6Address) -> IPv6Address:
+        """Return the address of an inside host on the outside."""
         p = self.params
-        address = np.frombuffer(inside.packed, np.uint8)[None].copy()
-        _translate(address, p.inside, p.outside, p.adjustment)
-        return address.tobytes()
+        high, low = divmod(int(host), 1 << 64)
+        (high,) = _translate(np.array([high], np.uint64), p.inside, p.outside, p.adjustment)
+        return IPv6Address(int(high) << 64 | low)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe both prefixes, and the routes to the inside and to the server."""
@@ -151,32 +152,42 @@ class Nptv6(StatelessTechnology):
         return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
 
 
+def _match(header: Any, address: IPv6Address) -> Mask:
+    """Select packets with a destination address."""
+    high, low = divmod(int(address), 1 << 64)
+    match: Mask = (header["dst_low"] == low) & (header["dst_high"] == high)
+    return match
+
+
+def _read_prefix(network: IPv6Network) -> np.uint64:
+    return np.uint64(int(network.network_address) >> 128 - LENGTH)
+
+
+def _has_prefix(high: Any, network: IPv6Network) -> Mask:
+    """Select addresses, given by their upper halves, that are within a /48."""
+    inside: Mask = high >> np.uint64(64 - LENGTH) == _read_prefix(network)
+    return inside
+
+
 def _answer(
-    packets: U8, known: Iterable[bytes], field: str, change: tuple[IPv6Network, IPv6Network, int]
+    packets: U8, known: Mask, field: str, change: tuple[IPv6Network, IPv6Network, int]
 ) -> Answer:
-    """Forward packets whose destination begins with known octets, with a field translated."""
-    header = view(packets, IPV6)
-    unknown = np.ones(len(packets), bool)
-    for prefix in known:
-        begin = header["dst_octets"][:, : len(prefix)]
-        unknown &= (begin != np.frombuffer(prefix, np.uint8)).any(axis=1)
+    """Forward packets with a known destination, with the upper half of an address translated."""
 
     def build(rows: Mask) -> U8:
         out = packets[rows]
         decrement_hops(out, 6)
-        _translate(view(out, IPV6)[field], *change)
+        header = view(out, IPV6)
+        header[field] = _translate(header[field].astype(np.uint64), *change)
         return out
 
-    return Answer([(RouterDrop.NO_ROUTE, unknown), (EXHAUSTED, header["hlim"] <= 1)], build)
+    exhausted = view(packets, IPV6)["hlim"] <= 1
+    return Answer([(RouterDrop.NO_ROUTE, ~known), (EXHAUSTED, exhausted)], build)
 
 
-def _translate(addresses: U8, old: IPv6Network, new: IPv6Network, adjustment: int) -> None:
-    """Replace the prefix of addresses ``(n, 16)`` in place, where it is the old one."""
-    before, after = (
-        np.frombuffer(net.network_address.packed[:OCTETS], np.uint8) for net in (old, new)
-    )
-    mine = (addresses[:, :OCTETS] == before).all(axis=1)
-    word = addresses[:, OCTETS : OCTETS + 2].view(">u2")[:, 0]
+def _translate(high: U64, old: IPv6Network, new: IPv6Network, adjustment: int) -> U64:
+    """Replace the prefix in the upper halves of addresses, where it is the old one."""
     # one's complement has two zeros: 0xFFFF is written as 0
-    word[mine] = (word[mine].astype(int) + adjustment) % 0xFFFF
-    addresses[mine, :OCTETS] = after
+    subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
+    translated = _read_prefix(new) << np.uint64(64 - LENGTH) | subnet
+    return np.where(_has_prefix(high, old), translated, high)

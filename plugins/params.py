@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from ipaddress import (
-    IPv6Address,
-    IPv6Interface,
-    ip_address,
-    ip_interface,
-)
+from fractions import Fraction
+from ipaddress import IPv6Address, IPv6Interface, ip_address, ip_interface
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -17,11 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links, PluginParams
-from v6t.plugins.ports import (
-    DestinationPorts,
-    SourcePorts,
-    udp_header,
-)
+from v6t.plugins.ports import DestinationPorts, SourcePorts, udp_header
 from v6t.profiles.model import Layer
 
 SideName = Literal["left", "right"]
@@ -75,32 +66,35 @@ class Mixture(PluginParams):
     df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames")
 
     @property
-    def only_background(self) -> bool:
-        return self.m == 0
-
-    @property
     def mixture(self) -> tuple[int, int]:
         return self.n, self.m
 
     @model_validator(mode="after")
-    def _shares(self) -> Mixture:
-        if self.m > self.n:
-            raise UsageError(
-                f"m = {self.m} of n = {self.n} frames cannot be foreground", code="out-of-range"
-            )
-        if 0 < self.m < self.n and math.gcd(self.m, self.n) != 1:
-            raise UsageError(
-                f"n = {self.n} and m = {self.m} have a common divisor",
-                f"write n = {self.n // math.gcd(self.m, self.n)}, "
-                f"m = {self.m // math.gcd(self.m, self.n)}",
-                code="out-of-range",
-            )
-        if self.m == 0 and not self.reference:
-            raise UsageError(
-                f"without foreground (m = 0) nothing of {self.measured} would be measured",
-                code="out-of-range",
-            )
+    def _check_shares(self) -> Mixture:
+        share, problem, hint = Fraction(self.m, self.n), "", ""
+        if share > 1:
+            problem = f"m = {self.m} of n = {self.n} frames cannot be foreground"
+        elif 0 < share < 1 and share.denominator != self.n:
+            problem = f"n = {self.n} and m = {self.m} have a common divisor"
+            hint = f"write n = {share.denominator}, m = {share.numerator}"
+        elif not share and not self.reference:
+            problem = f"without foreground (m = 0) nothing of {self.measured} would be measured"
+        if problem:
+            raise UsageError(problem, hint, code="out-of-range")
         return self
+
+    def refuse_background(self, reason: str) -> None:
+        """Raise an error with a reason if there is background, or a setting of it that has no effect."""
+        if self.n != self.m:
+            raise UsageError(reason, "set n = m", code="no-background")
+        for name in ("bg_sport", "bg_dport"):
+            if getattr(self, name) != Mixture.model_fields[name].get_default():
+                raise UsageError(
+                    f"{name} has no effect: {reason}",
+                    f"leave {name} out",
+                    path=(name,),
+                    code="setting-without-effect",
+                )
 
 
 class PortParams(Mixture):
@@ -113,11 +107,9 @@ class PortParams(Mixture):
 
     def udp(self, direction: Direction) -> Layer:
         """Return the UDP header of a direction."""
-        forward = direction == "forward"
-        source, destination = (
-            (self.fw_sport, self.fw_dport) if forward else (self.rv_sport, self.rv_dport)
-        )
-        return udp_header(source, "sport", destination, "dport")
+        if direction == "forward":
+            return udp_header(self.fw_sport, "sport", self.fw_dport, "dport")
+        return udp_header(self.rv_sport, "sport", self.rv_dport, "dport")
 
 
 class LinkParams(PortParams):
@@ -134,20 +126,15 @@ def describe_link(
 ) -> LinkIntent:
     """Describe a link by the parameters ``dut_<side>_ipv4``, ``tester_<side>_ipv6`` and so on.
 
-    Args:
-        params: of a technology.
-        links: both cables.
-        side: of the link.
-        networks: behind the tester; the first of its addresses is the next hop.
+    The tester's first address is the next hop to ``networks``.
     """
     device, tester = (
         [
-            getattr(params, f"{who}_{side}_ipv{version}")
-            for version in (4, 6)
-            if f"{who}_{side}_ipv{version}" in type(params).model_fields
+            getattr(params, name)
+            for name in (f"{who}_{side}_ipv4", f"{who}_{side}_ipv6")
+            if name in type(params).model_fields
         ]
         for who in ("dut", "tester")
     )
-    return LinkIntent.describe(
-        getattr(links, side), device, tester, dict.fromkeys(networks, tester[0])
-    )
+    routes = dict.fromkeys(networks, tester[0])
+    return LinkIntent.describe(getattr(links, side), device, tester, routes)

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.packets.address_layouts import PSID, port_layout
+from v6t.packets.address_layouts import port_layout
 from v6t.packets.bit_layout import BitLayout
 from v6t.plugins.base import PluginParams
 from v6t.profiles.model import Expression, Kind, Layer, Variable
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U64, Mask
 
 Policy = Literal["fixed", "inc", "dec", "random"]
 
@@ -32,13 +29,35 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
-class PortRange(PluginParams):
+class ValueRange(PluginParams):
+    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+
+    noun: ClassVar[str]
+    """Name of a value in messages."""
+
+    policy: Policy = "random"
+    min: int = Field(ge=0, le=65535)
+    max: int = Field(ge=0, le=65535)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> ValueRange:
+        if self.min > self.max:
+            problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
+            raise InvalidValue(problem, code="empty-range")
+        return self
+
+    def make_variable(self, name: str) -> Variable:
+        """Return a variable that takes the values; ``policy`` is not ``fixed``."""
+        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+
+
+class PortRange(ValueRange):
     """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
+    noun: ClassVar[str] = "port"
     fixed_port: ClassVar[int] = 1
     """Port of the policy ``fixed`` without ``min``: that of RFC 2544."""
 
-    policy: Policy = "random"
     min: int = Field(ge=1, le=65535)
     max: int = Field(ge=1, le=65535)
 
@@ -49,20 +68,10 @@ class PortRange(PluginParams):
             return {**value, "min": cls.fixed_port, "max": value.get("max", cls.fixed_port)}
         return value
 
-    @model_validator(mode="after")
-    def _ordered(self) -> PortRange:
-        if self.min > self.max:
-            raise InvalidValue(
-                f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="empty-range",
-            )
-        return self
-
     def build_field(self, name: str) -> Variable | int:
         """Return a port field: a variable of this name, or the port if it never changes."""
-        if self.policy == "fixed" or self.min == self.max:
-            return self.min
-        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+        fixed = self.policy == "fixed" or self.min == self.max
+        return self.min if fixed else self.make_variable(name)
 
 
 class SourcePorts(PortRange):
@@ -71,9 +80,6 @@ class SourcePorts(PortRange):
     fixed_port: ClassVar[int] = FIXED_SOURCE
     min: int = Field(1024, ge=1, le=65535)
     max: int = Field(65535, ge=1, le=65535)
-
-
-_DEFAULT_SOURCES = SourcePorts()
 
 
 class DestinationPorts(PortRange):
@@ -88,11 +94,8 @@ def udp_header(
     source: PortRange, source_name: str, destination: PortRange, destination_name: str
 ) -> Layer:
     """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
-    fields = {
-        "sport": source.build_field(source_name),
-        "dport": destination.build_field(destination_name),
-    }
-    return Layer("UDP", fields)
+    ports = source.build_field(source_name), destination.build_field(destination_name)
+    return Layer("UDP", dict(zip(("sport", "dport"), ports, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -107,17 +110,13 @@ class PortSharing:
     psid_len: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.psid_offset <= 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} is outside 0..16", code="out-of-range"
-            )
-        if self.psid_len and self.psid_offset + self.psid_len > 16:
-            raise UsageError(
-                f"psid_offset {self.psid_offset} plus PSID length {self.psid_len} is more than "
-                "the 16 bits of a port",
-                f"set psid_offset to at most {16 - self.psid_len}",
-                code="out-of-range",
-            )
+        offset, length = self.psid_offset, self.psid_len
+        if not 0 <= offset <= 16:
+            raise UsageError(f"psid_offset {offset} is outside 0..16", code="out-of-range")
+        if length and offset + length > 16:
+            problem = f"psid_offset {offset} plus PSID length {length} is more than "
+            hint = f"set psid_offset to at most {16 - length}"
+            raise UsageError(f"{problem}the 16 bits of a port", hint, code="out-of-range")
 
     @property
     def low_bits(self) -> int:
@@ -134,13 +133,9 @@ class PortSharing:
         """Place of index and PSID in a port."""
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
-    def find_psid(self, port: int) -> int | None:
-        """Find the PSID that has a port, or None for a port that no customer has."""
-        return None if port < self.lowest_port else self.layout.decode(port)[PSID]
-
-    def find_psids(self, ports: U64) -> tuple[U64, Mask]:
-        """Find the PSID of each port, and whether a customer has the port."""
-        psids = self.layout.inverse(PSID).encode_words(field=ports)[0]
+    def find_psids(self, ports: Any) -> tuple[Any, Any]:
+        """Find the PSID of a port or of an array of ports, and whether a customer has the port."""
+        psids = ports >> (self.low_bits if self.psid_len else 0) & (1 << self.psid_len) - 1
         return psids, ports >= self.lowest_port
 
 
@@ -153,9 +148,8 @@ class PortSet(PortSharing):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.psid < 1 << self.psid_len:
-            raise UsageError(
-                f"PSID {self.psid} does not fit {self.psid_len} bits", code="out-of-range"
-            )
+            problem = f"PSID {self.psid} does not fit {self.psid_len} bits"
+            raise UsageError(problem, code="out-of-range")
 
     @cached_property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -169,17 +163,21 @@ class PortSet(PortSharing):
 
     @property
     def count(self) -> int:
-        """Ports in the set."""
+        """Number of ports in the set."""
         return sum(last - first + 1 for first, last in self.ranges)
 
-    def have(self, ports: U64) -> Mask:
-        """Select the ports that belong to the set."""
-        psids, owned = self.find_psids(ports.astype("u8"))
-        mask: Mask = owned & (psids == self.psid)
-        return mask
+    def select(self, ports: Any) -> Any:
+        """Return whether a port, or each port of an array, belongs to the set."""
+        psids, owned = self.find_psids(ports)
+        return owned & (psids == self.psid)
 
     def __contains__(self, port: object) -> bool:
-        return isinstance(port, int) and 0 <= port <= 65535 and self.find_psid(port) == self.psid
+        return isinstance(port, int) and 0 <= port <= 65535 and self.select(port)
+
+
+def customer_policy(purpose: str) -> Any:
+    """Declare the policy of a customer's ports, for example of its ``forward source`` ports."""
+    return Field("random", description=f"{purpose} ports, within the customer's port set")
 
 
 def customer_port(
@@ -196,15 +194,14 @@ def customer_port(
         source: whether the field is a source port, which has another default without port sharing.
         psid: PSID from other variables; None: it does not vary.
     """
-    base, index = FIXED_SOURCE if source else FIXED_DESTINATION, None
-    width, low, top = 16, _DEFAULT_SOURCES.min, _DEFAULT_SOURCES.max
+    base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:
         first, last = ports.ranges[0]
-        base = max(first, min(1, last))
-        width = 16 - ports.psid_len
+        base, width = max(first, min(1, last)), 16 - ports.psid_len
         low, top = int(psid is not None or ports.psid == 0), (1 << width) - 1
         if ports.psid_offset:
             low = 1 << ports.low_bits
+    index = None
     if policy != "fixed" and width and low <= top:
         index = Variable(CE_PORT, width, KINDS[policy], low=low, high=top)
     return Expression.from_layout(ports.layout, base, index=index, psid=psid)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.base.zones import refuse_zone
+from v6t.base.strict_model import refuse_zone
+from v6t.packets.arrays import U8
 from v6t.plugins.addresses import refuse_unforwarded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
 
 Network = TypeVar("Network", IPv4Network, IPv6Network)
 Address = TypeVar("Address", IPv4Address, IPv6Address)
@@ -55,12 +53,8 @@ def _read_network(
         hint = f"write it as {example}"
         with contextlib.suppress(ValueError):
             hint = f"did you mean {kind(text, strict=False)}?"
-        raise UsageError(
-            f"{what} '{text}' is not an IPv{version} prefix: {exc}",
-            hint,
-            path=path,
-            code="not-a-prefix",
-        ) from exc
+        problem = f"{what} '{text}' is not an IPv{version} prefix: {exc}"
+        raise UsageError(problem, hint, path=path, code="not-a-prefix") from exc
     try:
         refuse_unforwarded(refuse_zone(network), partly=partly)
     except InvalidValue as exc:
@@ -84,20 +78,15 @@ def _read_address(kind: type[Address], text: str, what: str) -> Address:
         return refuse_zone(kind(text))
     except ValueError as exc:
         version = 4 if kind is IPv4Address else 6
-        raise UsageError(
-            f"{what} '{text}' is not an IPv{version} address", path=(what,), code="not-an-address"
-        ) from exc
+        problem = f"{what} '{text}' is not an IPv{version} address"
+        raise UsageError(problem, path=(what,), code="not-an-address") from exc
 
 
 class LongestMatch:
     """Prefixes of one IP version, ready to be looked up."""
 
     def __init__(self, prefixes: Sequence[IPv4Network | IPv6Network]) -> None:
-        """Sort the prefixes by length.
-
-        Args:
-            prefixes: distinct; :meth:`find` returns positions in them.
-        """
+        """Sort distinct prefixes by length; :meth:`find` returns positions in them."""
         by_length: dict[int, list[int]] = {}
         for number, prefix in enumerate(prefixes):
             by_length.setdefault(prefix.prefixlen, []).append(number)
@@ -113,15 +102,11 @@ class LongestMatch:
             self._levels.append((mask, keys[order], np.array(numbers, dtype=np.int64)[order]))
 
     def find(self, addresses: U8) -> NDArray[np.int64]:
-        """Find the position of the longest prefix that contains each address; -1 for none.
-
-        Args:
-            addresses: ``(n, 4)`` or ``(n, 16)`` octets.
-        """
+        """Find the longest prefix that contains each address ``(n, 4 or 16)``: its position, -1 for none."""
         indices = np.full(len(addresses), -1, dtype=np.int64)
         for mask, keys, numbers in self._levels:
             wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             hit = keys[place] == wanted
-            indices[hit] = numbers[place[hit]]
+            np.copyto(indices, numbers[place], where=hit)
         return indices

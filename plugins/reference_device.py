@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.intent.device import Link, Links
+from v6t.packets.arrays import U8, Mask, Reasons, sort_unique
 from v6t.packets.checksum import has_valid_sum
+from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
-from v6t.packets.unique import sort_unique
 from v6t.plugins.addresses import UNFORWARDED
 from v6t.plugins.prefixes import LongestMatch
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, Mask, Reasons
-    from v6t.packets.direction import Direction
 
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 
@@ -35,29 +32,24 @@ class LinkHeaders(NamedTuple):
     """Ethernet headers of one link without the EtherType.
 
     Attributes:
-        arriving: what the device receives: its own address, the tester's, the VLAN tag.
-        leaving: what it sends.
+        ingress: what the device receives: its own address, the tester's, the VLAN tag.
+        egress: what it sends.
     """
 
-    arriving: bytes
-    leaving: bytes
+    ingress: bytes
+    egress: bytes
 
     @property
     def l3(self) -> int:
         """Offset of the IP packet."""
-        return len(self.arriving) + 2
+        return len(self.ingress) + 2
 
-    def is_destination(self, frames: U8) -> Mask:
+    def accepts(self, frames: U8) -> Mask:
         """Select rows addressed to the device, with the link's tag; routers ignore the source address."""
-        head = np.frombuffer(self.arriving, dtype=np.uint8)
+        head = np.frombuffer(self.ingress, dtype=np.uint8)
         ours: Mask = (frames[:, :6] == head[:6]).all(axis=1)
         ours &= (frames[:, 12 : len(head)] == head[12:]).all(axis=1)
         return ours
-
-    def ethertypes(self, frames: U8) -> NDArray[np.uint16]:
-        """Read the EtherType of each row."""
-        kinds: NDArray[np.uint16] = frames[:, self.l3 - 2 : self.l3].view(">u2")[:, 0]
-        return kinds
 
 
 def link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
@@ -68,7 +60,7 @@ def link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
     return LinkHeaders(dut + tester + tag, tester + dut + tag)
 
 
-Checks: TypeAlias = "Sequence[tuple[Reasons | int, Mask | bool]]"
+Checks: TypeAlias = Sequence[tuple[Reasons | int, Mask | bool]]
 """Drop reasons with their conditions; the first condition that holds decides."""
 
 
@@ -78,11 +70,11 @@ def _build_nothing(_: Mask) -> U8:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a device makes of a batch of packets.
+    """How a device answers a batch of packets.
 
     Attributes:
         drops: drop reasons with their conditions, in order of precedence.
-        build: makes the packets that leave, given the rows without a drop reason.
+        build: returns the packets that leave, given the rows without a drop reason.
         version: IP version of these packets.
         native: ``(n,)``, packets that are routed unchanged; ``drops`` does not apply to them.
     """
@@ -92,7 +84,7 @@ class Answer:
     version: int = 6
     native: Mask | None = None
 
-    def settle(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
+    def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Apply the drop reasons, route native packets and build the others.
 
         Returns:
@@ -119,7 +111,7 @@ class Answer:
 DROP_ALL = Answer([(NOT_FORWARDED, True)])
 """The answer to packets that no device forwards."""
 
-Handler: TypeAlias = "Callable[[U8], Answer]"
+Handler: TypeAlias = Callable[[U8], Answer]
 """Takes equally long IP packets of one version, ``(n, length)``, at least a header long."""
 
 
@@ -130,14 +122,15 @@ class ReferenceDevice:
         self, links: Links, forward: Mapping[int, Handler], reverse: Mapping[int, Handler]
     ) -> None:
         """Combine handlers by IP version, for frames that arrive on the left and on the right link."""
-        left, right = link_headers(links.left), link_headers(links.right)
-        self._layers = {"forward": [(left, right, forward)], "reverse": [(right, left, reverse)]}
+        layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
-            one, other = links.background_vlans
-            left, right = link_headers(links.left, one.vlan), link_headers(links.right, other.vlan)
-            native = {6: route_all(6)}
-            self._layers["forward"].append((left, right, native))
-            self._layers["reverse"].append((right, left, native))
+            vlans, native = [side.vlan for side in links.background_vlans], {6: route_all(6)}
+            ends = map(link_headers, (links.left, links.right), vlans)
+            layers.append((*ends, native, native))
+        self._layers = {
+            "forward": [(left, right, handlers) for left, right, handlers, _ in layers],
+            "reverse": [(right, left, handlers) for left, right, _, handlers in layers],
+        }
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return what the device emits; see :class:`v6t.packets.reference.ReferenceTranslation`."""
@@ -149,9 +142,9 @@ class ReferenceDevice:
             if octets <= at:
                 reason[ours] = NOT_FORWARDED
                 break
-            ours &= arrival.is_destination(frames)
+            ours &= arrival.accepts(frames)
             reason[ours] = NOT_FORWARDED
-            kinds = arrival.ethertypes(frames)
+            kinds = frames[:, at - 2 : at].view(">u2")[:, 0]
             for version, handler in handlers.items():
                 mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
                 mine &= frames[:, at] >> 4 == version
@@ -165,9 +158,9 @@ class ReferenceDevice:
                     if not len(packets):
                         continue
                 rows = np.flatnonzero(mine)
-                reason[rows], leaving = handler(packets).settle(packets)
+                reason[rows], leaving = handler(packets).resolve(packets)
                 for answered, emitted, kind in leaving:
-                    header = departure.leaving + ETHERTYPE[kind]
+                    header = departure.egress + ETHERTYPE[kind]
                     parts.append((rows[answered], header, emitted))
         longest = max((len(header) + packets.shape[1] for _, header, packets in parts), default=0)
         out = np.zeros((count, longest), dtype=np.uint8)
@@ -183,11 +176,7 @@ class ReferenceDevice:
 
 def route_all(version: int) -> Handler:
     """Return a handler that forwards all packets natively."""
-
-    def handler(packets: U8) -> Answer:
-        return Answer((), native=np.ones(len(packets), dtype=bool), version=version)
-
-    return handler
+    return lambda packets: Answer((), native=np.ones(len(packets), dtype=bool), version=version)
 
 
 def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Reasons:
@@ -204,17 +193,17 @@ _UNFORWARDED = {
 }
 """Networks that no device forwards, by the octets of their addresses."""
 _FIND_UNFORWARDED = {octets: LongestMatch(nets).find for octets, nets in _UNFORWARDED.items()}
-_SUSPECT = {octets: np.zeros(256, dtype=bool) for octets in _UNFORWARDED}
+_SUSPECT_OCTETS = {octets: np.zeros(256, dtype=bool) for octets in _UNFORWARDED}
 """First octets of these networks: only such addresses are looked up."""
 for _octets, _networks in _UNFORWARDED.items():
     for _net in _networks:
-        _SUSPECT[_octets][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
+        _SUSPECT_OCTETS[_octets][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
 
 
-def has_forwardable_address(addresses: U8) -> Mask:
+def is_forwardable_address(addresses: U8) -> Mask:
     """Select the rows of ``(n, 4)`` or ``(n, 16)`` addresses that a device forwards."""
     octets = addresses.shape[1]
-    good: Mask = ~_SUSPECT[octets][addresses[:, 0]]
+    good: Mask = ~_SUSPECT_OCTETS[octets][addresses[:, 0]]
     if not good.all():
         rows = np.flatnonzero(~good)
         good[rows] = _FIND_UNFORWARDED[octets](addresses[rows]) < 0
@@ -224,8 +213,8 @@ def has_forwardable_address(addresses: U8) -> Mask:
 def is_forwardable(packets: U8, version: int) -> Mask:
     """Select the rows of ``(n, length)`` packets, at least a header long, that a device may forward."""
     length, header = packets.shape[1], view(packets, IP[version])
-    good: Mask = has_forwardable_address(header["src_octets"])
-    good &= has_forwardable_address(header["dst_octets"])
+    good: Mask = is_forwardable_address(header["src_octets"])
+    good &= is_forwardable_address(header["dst_octets"])
     if version == 6:
         good &= (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
         return good

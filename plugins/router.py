@@ -1,7 +1,4 @@
-"""Router baselines: IPv4 (RFC 2544) and IPv6 (RFC 5180), nothing is translated.
-
-On either side are one network or many, and one host or many.
-"""
+"""Router baselines: IPv4 (RFC 2544) and IPv6 (RFC 5180), with one network or many on either side."""
 
 from __future__ import annotations
 
@@ -10,17 +7,17 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import InvalidValue, UsageError
+from v6t.base.errors import UsageError
 from v6t.intent.device import Network
 from v6t.intent.families import RouterConfig
 from v6t.packets.direction import Direction
 from v6t.packets.headers import HOPS, IP, view
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
-from v6t.plugins.base import DeviceIntent, PluginParams, StatelessTechnology
+from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import LinkParams, address, describe_link, negative_share, tester
-from v6t.plugins.ports import KINDS, Policy
+from v6t.plugins.ports import Policy, ValueRange
 from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
@@ -47,29 +44,21 @@ def _read_number(value: Any) -> Any:
 Number = Annotated[int, BeforeValidator(_read_number)]
 
 
-class HostBits(PluginParams):
+class HostBits(ValueRange):
     """Sixteen bits of an IPv6 host's address that change from frame to frame."""
+
+    noun: ClassVar[str] = "host"
 
     policy: Policy = "fixed"
     min: Number = Field(0, ge=0, le=65535)
     max: Number = Field(65535, ge=0, le=65535)
     offset: int = Field(12, description="octet of the address at which the 16 bits begin")
 
-    @model_validator(mode="after")
-    def _ordered(self) -> HostBits:
-        if self.min > self.max:
-            raise InvalidValue(
-                f"the smallest host {self.min} is larger than the largest {self.max}",
-                code="empty-range",
-            )
-        return self
-
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
         """Return an address field whose host bits vary, or are the base's; ``name`` is the variable's."""
         if self.policy == "fixed":
             return str(base)
-        variable = Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
-        return variable.at(8 * self.offset, str(base))
+        return self.make_variable(name).at(8 * self.offset, str(base))
 
 
 class Ipv4HostBits(HostBits):
@@ -95,14 +84,14 @@ class RouterParams(LinkParams):
         "share of frames the router must drop: their TTL or hop limit ends at it [%]"
     )
 
-    def side(self, side: Side) -> tuple[Any, HostBits, int]:
+    def describe_side(self, side: Side) -> tuple[Any, HostBits, int]:
         """Return the host of a side, its varying bits, and the number of destination networks."""
         host = getattr(self, f"{side}_ipv{self.version}")
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
-    def reach(self, side: Side) -> list[Network]:
+    def list_networks(self, side: Side) -> list[Network]:
         """Return the networks of a side: ``/24`` or ``/64``, or one ``/16`` where IPv4 hosts vary."""
-        host, hosts, count = self.side(side)
+        host, hosts, count = self.describe_side(side)
         octets = self.network_octet + 1
         if hosts.policy != "fixed":
             octets = min(octets, hosts.offset)
@@ -110,9 +99,9 @@ class RouterParams(LinkParams):
         first, kind = int(host) >> shift, IPv4Network if self.version == 4 else IPv6Network
         return [kind((first + i << shift, 8 * octets)) for i in range(count)]
 
-    def vary(self, side: Side, *, destination: bool) -> object:
+    def make_address(self, side: Side, *, destination: bool) -> object:
         """Return the address field of a side's host with what varies in it."""
-        host, hosts, networks = self.side(side)
+        host, hosts, networks = self.describe_side(side)
         if not destination or networks == 1:
             return hosts.vary(f"{side}_host", host)
         first = host.packed[self.network_octet]
@@ -120,28 +109,24 @@ class RouterParams(LinkParams):
         return variable.at(8 * self.network_octet, str(host))
 
     @model_validator(mode="after")
-    def _possible(self) -> RouterParams:
+    def _check_networks(self) -> RouterParams:
         for side in SIDES:
-            host, hosts, networks = self.side(side)
+            host, hosts, networks = self.describe_side(side)
             if hosts.offset not in self.offsets:
-                raise UsageError(
-                    f"{side}_hosts cannot begin at octet {hosts.offset} of an address",
-                    "choose " + ", ".join(map(str, self.offsets)),
-                    code="out-of-range",
-                )
+                problem = f"{side}_hosts cannot begin at octet {hosts.offset} of an address"
+                hint = "choose " + ", ".join(map(str, self.offsets))
+                raise UsageError(problem, hint, code="out-of-range")
             if networks > 1 and hosts.policy != "fixed":
-                raise UsageError(
-                    f"{side}_networks and {side}_hosts cannot both vary",
-                    f"set {side}_networks to 1, or the policy of {side}_hosts to fixed",
-                    code="conflict",
-                )
+                problem = f"{side}_networks and {side}_hosts cannot both vary"
+                hint = f"set {side}_networks to 1, or the policy of {side}_hosts to fixed"
+                raise UsageError(problem, hint, code="conflict")
             if host.packed[self.network_octet] + networks > 256:
                 raise UsageError(
                     f"{networks} networks from {host} on do not fit the octet that tells them apart",
                     "choose a host whose network octet is 0",
                     code="not-enough-addresses",
                 )
-        if set(self.reach("left")) & set(self.reach("right")):
+        if set(self.list_networks("left")) & set(self.list_networks("right")):
             raise UsageError(
                 "a network would be on the left and on the right of the router", code="duplicate"
             )
@@ -206,33 +191,31 @@ class Router(StatelessTechnology):
         """Describe one foreground class, background and exhausted frames."""
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
-        make = ipv4 if p.version == 4 else ipv6
-        header = make(p, p.vary(near, destination=False), p.vary(far, destination=True))
+        ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
+        header = ipv4(p, *ends) if p.version == 4 else ipv6(p, *ends)
         made = foreground(self, direction, sizes, header)
         expired = change_header(made, "expired", header.name, **{HOPS[p.version]: 1})
         return combine(self, made, [expired], direction, sizes, seed)
 
     def reference_device(self) -> ReferenceDevice:
-        return ReferenceDevice(self.links, self._handlers("right"), self._handlers("left"))
+        return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))
 
-    def _handlers(self, side: Side) -> dict[int, Handler]:
-        """Return what routes packets to the networks of a side, by IP version."""
+    def _route_to(self, side: Side) -> dict[int, Handler]:
+        """Return the handlers that route packets to the networks of a side, by IP version."""
         p = self.params
-        routes = {6: [getattr(p, f"dut_{side}_ipv6").network]}
-        routes[p.version] = [*routes.get(p.version, []), *p.reach(side)]
-        return {
-            version: partial(_route, LongestMatch(networks), version)
-            for version, networks in routes.items()
-        }
+        networks: dict[int, list[Network]] = {6: [getattr(p, f"dut_{side}_ipv6").network]}
+        networks.setdefault(p.version, []).extend(p.list_networks(side))
+        matches = {version: LongestMatch(routed) for version, routed in networks.items()}
+        return {version: partial(_route, match, version) for version, match in matches.items()}
 
     def dut_intent(self) -> DeviceIntent:
         """Describe addresses, static neighbors, and a route to every network of either side."""
         p = self.params
-        left, right = (describe_link(p, self.links, side, p.reach(side)) for side in SIDES)
+        left, right = (describe_link(p, self.links, s, p.list_networks(s)) for s in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)
 
     def audit_views(self) -> tuple[RouterView]:
-        return (RouterView(*(self.params.side(side)[0] for side in SIDES)),)
+        return (RouterView(*(self.params.describe_side(side)[0] for side in SIDES)),)
 
 
 def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:

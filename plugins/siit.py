@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import ClatConfig, SiitConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, view
+from v6t.packets.headers import DONT_FRAGMENT, HOPS, IP, IPV6, view
 from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins import audit_views as views
+from v6t.plugins import translation
 from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
-from v6t.plugins.base import DeviceIntent, Embedded, Link, PluginParams, StatelessTechnology
-from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_whole
+from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
+from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
-from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
+from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
-from v6t.plugins.translation import (
-    MappingsArray,
-    four_to_six,
-    plain_ipv4,
-    plain_ipv6,
-    six_to_four,
-)
+from v6t.plugins.tunnels import match_address
 from v6t.profiles.model import FramePair, Traffic
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, Mask
 
 _T = TypeVar("_T")
 
@@ -68,11 +59,7 @@ class TranslatorParams(LinkParams):
     )
     dut_ipv4: IPv4Interface = address("192.168.19.1/30", "the device's address on the IPv4 link")
     tester_ipv4: IPv4Address = address("192.168.19.2", "tester's address on the IPv4 link")
-    lowest_ipv6_mtu: int = Field(
-        LOWEST_IPV6_MTU,
-        ge=1280,
-        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
-    )
+    lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
     negative_percent: int = negative_share(
         "share of frames the translator must drop: no mapping holds their source [%]"
     )
@@ -83,21 +70,21 @@ class TranslatorParams(LinkParams):
         raise NotImplementedError
 
     @property
-    def prefix6(self) -> IPv6Network | None:
+    def rfc6052_prefix(self) -> IPv6Network | None:
         """The checked prefix for addresses without an explicit mapping."""
-        return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
+        return self.mappings.prefix and self.mappings.prefix.ipv6
 
     @property
     def embedded_addresses(self) -> Embedded:
-        prefix, six, four = self.mappings.prefix, self.ipv6_hosts, self.ipv4_hosts
-        if prefix is None:
+        table, hosts = self.mappings, (self.ipv6_hosts, self.ipv4_hosts)
+        if table.prefix is None:
             return {}
-        ends = (six.first, six.top, four.first, four.top)
-        behind = [end for end in ends if self.mappings.of_ipv4(end) is prefix]
-        return {self.prefix_parameter: (prefix.ipv6, behind)}
+        ends = [end for each in hosts for end in (each.first, each.last_host)]
+        behind = [end for end in ends if table.find_ipv4(end) is table.prefix]
+        return {self.prefix_parameter: (table.prefix.ipv6, behind)}
 
     @model_validator(mode="after")
-    def _hosts(self) -> TranslatorParams:
+    def _check_hosts(self) -> TranslatorParams:
         if self.mappings.to_ipv4(self.bg_ipv4_side) is not None:
             raise UsageError(
                 f"the background address {self.bg_ipv4_side} lies within a mapping, so it would "
@@ -106,12 +93,9 @@ class TranslatorParams(LinkParams):
                 code="address-conflict",
             )
         six, four = self.ipv6_hosts, self.ipv4_hosts
-        if six.first <= four.top and four.first <= six.top:
-            raise UsageError(
-                "ipv6_hosts and ipv4_hosts overlap",
-                "choose disjoint ranges",
-                code="address-conflict",
-            )
+        if six.first <= four.last_host and four.first <= six.last_host:
+            problem = "ipv6_hosts and ipv4_hosts overlap"
+            raise UsageError(problem, "choose disjoint ranges", code="address-conflict")
         self.describe_hosts(seed=1)
         return self
 
@@ -124,9 +108,8 @@ class TranslatorParams(LinkParams):
 
     def find_unmapped(self, address: Address) -> Address | None:
         """Return an address without a mapping that differs from this one in one bit of its network."""
-        find: Any = self.mappings.of_ipv4 if address.version == 4 else self.mappings.of_ipv6
-        lowest = 0 if address.version == 4 else 64
-        bits = range(address.max_prefixlen - 1, lowest - 1, -1)
+        find: Any = self.mappings.find_ipv4 if address.version == 4 else self.mappings.find_ipv6
+        bits = range(31, -1, -1) if address.version == 4 else range(127, 63, -1)
         near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
         return next((each for each in near if find(each) is None), None)
 
@@ -142,24 +125,20 @@ class StatelessTranslator(StatelessTechnology):
     family: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
 
-    @property
-    def ipv6_is_left(self) -> bool:
-        """Whether the left link carries IPv6."""
-        return self.ip_versions[0] == 6
-
     def _order(self, six: _T, four: _T) -> tuple[_T, _T]:
-        """Return the left and the right one, or the other way round."""
-        return (six, four) if self.ipv6_is_left else (four, six)
+        """Exchange what belongs to the IPv6 and the IPv4 link if the left link carries IPv4."""
+        return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Describe one foreground class, background, and frames with unmapped addresses."""
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
-        if (direction == "forward") == self.ipv6_is_left:
+        if direction == self._order("forward", "reverse")[0]:
             header = ipv6(p, six.values[6], four.values[6])
         else:
-            check_whole(p.df, sizes.ipv6, self._ends[0], p.lowest_ipv6_mtu)
+            link = self._order(self.links.left, self.links.right)[0]
+            check_unfragmented(p.df, sizes.ipv6, link, p.lowest_ipv6_mtu)
             header, source = ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
         made = foreground(self, direction, sizes, header)
         negative = []
@@ -170,83 +149,68 @@ class StatelessTranslator(StatelessTechnology):
         return combine(self, made, negative, direction, sizes, seed, ends)
 
     def reference_device(self) -> ReferenceDevice:
-        from_six: dict[int, Handler] = {6: self._from_ipv6}
-        from_four: dict[int, Handler] = {4: self._from_ipv4, 6: self._route}
+        from_six = {6: partial(self._translate, 6)}
+        from_four = {4: partial(self._translate, 4), 6: self._route}
         return ReferenceDevice(self.links, *self._order(from_six, from_four))
 
-    @property
-    def _ends(self) -> tuple[Link, Link]:
-        """The IPv6 and the IPv4 link."""
-        return self._order(self.links.left, self.links.right)
-
     @cached_property
-    def _table(self) -> MappingsArray:
-        return MappingsArray(self.params.mappings)
+    def _table(self) -> translation.MappingsArray:
+        return translation.MappingsArray(self.params.mappings)
 
-    def _from_ipv4(self, packets: U8) -> Answer:
-        header, octets = view(packets, IPV4), packets.shape[1] + 20
-        source, known = self._table.to_ipv6(header["src_octets"])
-        destination, mapped = self._table.to_ipv6(header["dst_octets"])
-        df, mtu = header["flags_frag"] & DONT_FRAGMENT != 0, self._ends[0].mtu
-        return Answer(
-            [
-                (EXHAUSTED, header["ttl"] <= 1),
-                (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
-                (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv4(packets)),
-                (TranslatorDrop.TOO_BIG, df & (octets > mtu)),
-                (TranslatorDrop.FRAGMENTS, ~df & (octets > min(self.params.lowest_ipv6_mtu, mtu))),
-            ],
-            partial(_translate, four_to_six, (packets, source, destination)),
-        )
+    def _translate(self, version: int, packets: U8) -> Answer:
+        """Translate packets of one IP version; IPv6 to the background address is routed."""
+        header, octets = view(packets, IP[version]), packets.shape[1]
+        find = self._table.to_ipv6 if version == 4 else self._table.to_ipv4
+        source, known = find(header["src_octets"])
+        destination, mapped = find(header["dst_octets"])
+        six, four = self._order(self.links.left, self.links.right)
+        size_checks: Checks
+        if version == 4:
+            native, plain = None, translation.is_plain_ipv4(packets)
+            convert = translation.four_to_six
+            df, largest = header["flags_frag"] & DONT_FRAGMENT != 0, self.params.lowest_ipv6_mtu
+            size_checks = [
+                (TranslatorDrop.TOO_BIG, df & (octets + 20 > six.mtu)),
+                (TranslatorDrop.FRAGMENTS, ~df & (octets + 20 > min(largest, six.mtu))),
+            ]
+        else:
+            native = match_address(header["dst_octets"], self.params.bg_ipv4_side) & ~mapped
+            convert, plain = translation.six_to_four, translation.is_plain_ipv6(packets)
+            size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
-    def _from_ipv6(self, packets: U8) -> Answer:
-        """Translate packets whose destination has a mapping, and route background."""
-        header = view(packets, IPV6)
-        source, known = self._table.to_ipv4(header["src_octets"])
-        destination, mapped = self._table.to_ipv4(header["dst_octets"])
-        beyond_four = np.frombuffer(self.params.bg_ipv4_side.packed, dtype=np.uint8)
-        return Answer(
-            [
-                (EXHAUSTED, header["hlim"] <= 1),
-                (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
-                (TranslatorDrop.UNTRANSLATABLE, ~plain_ipv6(packets)),
-                (TranslatorDrop.TOO_BIG, packets.shape[1] - 20 > self._ends[1].mtu),
-            ],
-            partial(_translate, six_to_four, (packets, source, destination)),
-            version=4,
-            native=(header["dst_octets"] == beyond_four).all(axis=1) & ~mapped,
-        )
+        def build(rows: Mask) -> U8:
+            return convert(*translation.select_rows(rows, packets, source, destination))
+
+        checks = [
+            (EXHAUSTED, header[HOPS[version]] <= 1),
+            (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
+            (TranslatorDrop.UNTRANSLATABLE, ~plain),
+        ]
+        return Answer([*checks, *size_checks], build, version=10 - version, native=native)
 
     def _route(self, packets: U8) -> Answer:
         """Route background from the IPv4 link."""
-        beyond_six = np.frombuffer(self.params.bg_ipv6_side.packed, dtype=np.uint8)
-        native = (view(packets, IPV6)["dst_octets"] == beyond_six).all(axis=1)
+        native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def dut_intent(self) -> DeviceIntent:
         """Describe the address table, both links, static neighbors and routes to all test hosts."""
-        p = self.params
-        side6, side4 = self._order("left", "right")
-        device6, tester6, native, via = (
-            getattr(p, f"{who}_{side}_ipv6") for side in (side6, side4) for who in ("dut", "tester")
+        p, links = self.params, self._order(self.links.left, self.links.right)
+        sides = self._order("left", "right")
+        (device6, tester6), (native, via) = (
+            [getattr(p, f"{who}_{side}_ipv6") for who in ("dut", "tester")] for side in sides
         )
-        networks = ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts)
-        six = LinkIntent.describe(
-            self._ends[0], [device6], [tester6], dict.fromkeys([*networks, p.bg_ipv6_side], tester6)
-        )
-        to_four = dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4)
-        four = LinkIntent.describe(
-            self._ends[1],
-            [p.dut_ipv4, native],
-            [p.tester_ipv4, via],
-            {**to_four, p.bg_ipv4_side: via},
-        )
-        table: dict[str, Any] = {"eam": self._eam, "prefix": p.prefix6, "ipv6_side": side6}
+        networks = [*ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts), p.bg_ipv6_side]
+        six = LinkIntent.describe(links[0], [device6], [tester6], dict.fromkeys(networks, tester6))
+        routes = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via}
+        devices, testers = [p.dut_ipv4, native], [p.tester_ipv4, via]
+        four = LinkIntent.describe(links[1], devices, testers, routes)
+        table: Any = {"eam": self._eam_pairs, "prefix": p.rfc6052_prefix, "ipv6_side": sides[0]}
         configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
     @property
-    def _eam(self) -> tuple[tuple[IPv4Network, IPv6Network], ...]:
+    def _eam_pairs(self) -> Any:
         return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
     def audit_views(self) -> tuple[views.AuditView, ...]:
@@ -254,7 +218,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = p.describe_hosts(seed=1)
         return (
             views.Translator(
-                six_side="left" if self.ipv6_is_left else "right",
+                six_side=self._order("left", "right")[0],
                 six=six.ipv6,
                 six4=(six.ipv4,),
                 port=40123,
@@ -262,14 +226,10 @@ class StatelessTranslator(StatelessTechnology):
                 four6=four.ipv6,
                 server_port=443,
                 lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=views.AddressTable(self._eam, p.prefix6),
+                table=views.AddressTable(self._eam_pairs, p.rfc6052_prefix),
                 prefix_side=self.prefix_side,
             ),
         )
-
-
-def _translate(translate: Callable[..., U8], columns: Iterable[U8], rows: Mask) -> U8:
-    return translate(*(columns if rows.all() else (column[rows] for column in columns)))
 
 
 class EamEntry(PluginParams):
@@ -280,7 +240,7 @@ class EamEntry(PluginParams):
 
     @model_validator(mode="before")
     @classmethod
-    def _pair(cls, value: Any) -> Any:
+    def _split_pair(cls, value: Any) -> Any:
         """Accept ``IPV4 = IPV6``, as it is printed."""
         if not isinstance(value, str):
             return value
@@ -299,7 +259,7 @@ class EamEntry(PluginParams):
     __repr__ = __str__
 
 
-PAPER = (
+SIITPERF_MAPPINGS = (
     EamEntry(ipv4="198.18.0.0/24", ipv6="2001:2::/120"),
     EamEntry(ipv4="198.19.0.0/24", ipv6="2001:2:0:1000::/120"),
 )
@@ -312,7 +272,9 @@ class SiitParams(TranslatorParams):
     orientation: Literal["nat64", "nat46"] = Field(
         "nat64", description="nat64: IPv6 on the left link; nat46: IPv4 on the left link"
     )
-    eam: tuple[EamEntry, ...] = Field(PAPER, description="explicit address mappings (RFC 7757)")
+    eam: tuple[EamEntry, ...] = Field(
+        SIITPERF_MAPPINGS, description="explicit address mappings (RFC 7757)"
+    )
     eam_file: Path | None = Field(
         None, description="file with further mappings, an IPv4 and an IPv6 prefix per line"
     )
@@ -400,25 +362,19 @@ class ClatParams(TranslatorParams):
         return mappings_from_text([(self.clat_ipv4, self.clat_ipv6)], self.plat_prefix)
 
     @model_validator(mode="after")
-    def _sides(self) -> ClatParams:
+    def _check_sides(self) -> ClatParams:
         own = self.mappings.eams[0].ipv4
-        if self.ipv4_hosts.first not in own or self.ipv4_hosts.top not in own:
-            raise UsageError(
-                f"the customer's hosts are not within clat_ipv4 {own}",
-                "choose ipv4_hosts within it",
-                code="outside-prefix",
-            )
+        if self.ipv4_hosts.first not in own or self.ipv4_hosts.last_host not in own:
+            problem = f"the customer's hosts are not within clat_ipv4 {own}"
+            raise UsageError(problem, "choose ipv4_hosts within it", code="outside-prefix")
         if any(net.overlaps(own) for net in self.ipv6_hosts.networks()):
-            raise UsageError(
-                f"the servers beyond the PLAT lie within clat_ipv4 {own}",
-                "choose ipv6_hosts outside it",
-                code="address-conflict",
-            )
+            problem = f"the servers beyond the PLAT lie within clat_ipv4 {own}"
+            raise UsageError(problem, "choose ipv6_hosts outside it", code="address-conflict")
         return self
 
 
 class Clat(StatelessTranslator):
-    """Left is IPv6 towards the PLAT, right the customer's IPv4; stateless."""
+    """Translates a customer's IPv4 on the right to IPv6 towards a PLAT on the left; stateless."""
 
     name = "clat"
     title = "CLAT of 464XLAT: the customer's IPv4 translated statelessly towards a PLAT"

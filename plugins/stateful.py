@@ -1,4 +1,4 @@
-"""What NATs share: parameters of connections, their traffic, and frames that belong to a connection.
+"""What NATs share: parameters and traffic of connections, and the translation of their frames.
 
 Forward is from the Initiator (left) to the Responder (right). The forward foreground enumerates
 four-tuples, so its first N frames are N connections; the reverse foreground is a template whose
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import (
     IPv4Address,
-    IPv4Network,
     IPv6Address,
     IPv6Interface,
     IPv6Network,
@@ -26,7 +25,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
-from v6t.packets.headers import read_hops, to_numbers
+from v6t.packets.headers import IPV4, IPV6, read_hops, to_numbers, view
 from v6t.packets.reference import (
     EXHAUSTED,
     FORWARDED,
@@ -38,19 +37,20 @@ from v6t.packets.reference import (
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.base import PluginParams, Technology
+from v6t.plugins.base import DeviceIntent, PluginParams, Technology
 from v6t.plugins.four_tuples import (
     FourTuples,
     TupleField,
-    combinations,
-    consecutive,
-    last_address,
-    linear_tuples,
-    shuffled_tuples,
+    count_combinations,
+    describe_addresses,
+    enumerate_linearly,
+    find_last_address,
+    shuffle_tuples,
 )
-from v6t.plugins.params import Mixture, address, device, tester
+from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.reference_device import (
     ETHERTYPE,
+    Checks,
     LinkHeaders,
     ReferenceDevice,
     choose_reasons,
@@ -59,11 +59,14 @@ from v6t.plugins.reference_device import (
     route_all,
 )
 from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.translation import four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
+    from v6t.intent.families import DeviceConfig
     from v6t.packets.arrays import U8, Mask
+    from v6t.plugins.translation import MappingsArray, Rfc6052Array
 
 
 def _read_number(value: Any) -> Any:
@@ -83,7 +86,7 @@ class Ports(PluginParams):
     max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Ports:
+    def _check_order(self) -> Ports:
         if self.min > self.max:
             raise InvalidValue(
                 f"the smallest port {self.min} is larger than the largest {self.max}",
@@ -102,12 +105,7 @@ ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 @dataclass(frozen=True)
 class PublicPool:
-    """Consecutive public addresses, each with the same ports.
-
-    Attributes:
-        first, count: of the addresses; those of IPv6 differ in their last 64 bits.
-        ports: of each address.
-    """
+    """Consecutive public addresses, each with the same ports; those of IPv6 differ in their last 64 bits."""
 
     first: Address
     count: int
@@ -120,7 +118,7 @@ class PublicPool:
 
     def contains(self, rows: U8) -> Mask:
         """Select the rows of a Responder's table whose source is a public address and port."""
-        addresses, ports = learned_source(rows)
+        addresses, ports = read_learned_source(rows)
         value, first = to_numbers(ports), int(self.first)
         good: Mask = (value >= np.uint64(self.ports.min)) & (value <= np.uint64(self.ports.max))
         if self.first.version == 6:
@@ -130,14 +128,20 @@ class PublicPool:
         return good & (to_numbers(addresses) - low < np.uint64(self.count))
 
 
+def enclose_hosts(first: Address, count: int, step: int = 1) -> list[Any]:
+    """Return networks that hold hosts: exactly these in IPv4, the smallest network in IPv6."""
+    if isinstance(first, IPv4Address):
+        return list(summarize_address_range(first, first + (count - 1)))
+    bits = (int(first) ^ int(first) + (count - 1) * step).bit_length()
+    return [IPv6Network((int(first) >> bits << bits, 128 - bits))]
+
+
 class ConnectionParams(Mixture):
     """Parameters of all stateful technologies."""
 
     reference: ClassVar[bool] = False
     transport: ClassVar[str] = "UDP"
     """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
-    ranges: ClassVar[Mapping[str, str]] = {}
-    """Parameters that are the first address of a range, with the parameter that is its length."""
 
     initiator_ports: Ports = Field(
         Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
@@ -157,13 +161,21 @@ class ConnectionParams(Mixture):
         False, description="initiator ports below 1024 are meant: RFC 6146 keeps them below 1024"
     )
 
+    @property
+    def ranges(self) -> dict[str, str]:
+        """Parameters that are the first address of a range, each with the parameter that counts it."""
+        kinds, names = ("first", "ipv4", "ipv6"), type(self).model_fields
+        counters = {f"{who}_count": who for who in ("initiator", "responder", "pool", "public")}
+        pairs = ((f"{who}_{kind}", n) for n, who in counters.items() for kind in kinds)
+        return {first: counter for first, counter in pairs if first in names}
+
     @model_validator(mode="after")
-    def _ranges(self) -> ConnectionParams:
+    def _check_ranges(self) -> ConnectionParams:
         for name, counter in self.ranges.items():
             first, count = getattr(self, name), getattr(self, counter)
             if first is None:
                 continue
-            last = last_address(name, first, count)
+            last = find_last_address(name, first, count)
             try:
                 for net in summarize_address_range(first, last):
                     refuse_unforwarded(net, partly=True)
@@ -177,7 +189,7 @@ class ConnectionParams(Mixture):
         return self
 
     @model_validator(mode="after")
-    def _enumerated(self) -> ConnectionParams:
+    def _check_enumeration(self) -> ConnectionParams:
         ports, ips = self.enumerate_ports, self.enumerate_ips
         several = [self.initiator_count > 1, self.responder_count > 1]
         problem = ""
@@ -206,15 +218,21 @@ class ConnectionParams(Mixture):
 
     @property
     def combinations(self) -> int:
-        """Number of four-tuples."""
         addresses = self.initiator_count * self.responder_count if self.enumerate_ips else 1
-        return combinations(self.port_fields()) * addresses
+        return count_combinations(self.port_fields()) * addresses
+
+    @property
+    def client_ports(self) -> int:
+        """Source ports that an address of the Initiator uses."""
+        return self.initiator_ports.count if self.enumerate_ports else 1
 
     @property
     def endpoints(self) -> int:
-        """Pairs of address and port of the Initiator."""
-        ports = self.initiator_ports.count if self.enumerate_ports else 1
-        return ports * (self.initiator_count if self.enumerate_ips else 1)
+        """Pairs of address and port of the Initiator.
+
+        With endpoint-independent mapping, all connections together need as many BIB entries.
+        """
+        return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
     @property
     def initiator(self) -> Address:
@@ -222,9 +240,19 @@ class ConnectionParams(Mixture):
         raise NotImplementedError
 
     @property
+    def initiator_step(self) -> int:
+        """Difference between successive addresses of the Initiator."""
+        return 1
+
+    @property
     def responder(self) -> Address:
         """First address of the Responder."""
         raise NotImplementedError
+
+    @property
+    def last_responder(self) -> Any:
+        """Last address of the Responder."""
+        return self.responder + (self.responder_count - 1)
 
     @property
     def server(self) -> Address:
@@ -232,9 +260,24 @@ class ConnectionParams(Mixture):
         return self.responder
 
     @property
+    def clients(self) -> list[Any]:
+        """Networks with all addresses of the Initiator."""
+        return enclose_hosts(self.initiator, self.initiator_count, self.initiator_step)
+
+    @property
+    def servers(self) -> list[Any]:
+        """Networks with all addresses of the Responder."""
+        return enclose_hosts(self.responder, self.responder_count)
+
+    @property
     def public(self) -> PublicPool:
         """Source addresses and ports that the Responder sees."""
         raise NotImplementedError
+
+    @property
+    def pool(self) -> tuple[Any, ...]:
+        """All public addresses."""
+        return tuple(self.public.first + i for i in range(self.public.count))
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
         """Refuse public addresses that are the Responder's, or too few for all connections.
@@ -242,13 +285,9 @@ class ConnectionParams(Mixture):
         Args:
             first, responder, count: names of the parameters that could be changed.
             whose: the device, or the devices.
-
-        Raises:
-            UsageError: they are, or they are too few.
         """
-        pool, low = self.public, self.responder
-        last = int(low) + self.responder_count - 1
-        if int(pool.first) <= last and int(low) <= int(pool.first) + pool.count - 1:
+        pool, low, high = self.public, int(self.responder), int(self.last_responder)
+        if int(pool.first) <= high and low < int(pool.first) + pool.count:
             raise UsageError(
                 f"the Responder's addresses are public addresses of the {whose}",
                 f"choose another {first} or {responder}",
@@ -265,18 +304,6 @@ class ConnectionParams(Mixture):
                 code="not-enough-addresses",
             )
 
-    @property
-    def most_sessions(self) -> int | None:
-        """Sessions that the device is configured to hold; None: no limit is configured."""
-        return None
-
-    def check_limits(self) -> None:
-        """Refuse a limit of each client that is smaller than what the client opens.
-
-        Raises:
-            UsageError: with the value that is large enough.
-        """
-
     def port_fields(self) -> list[TupleField]:
         """Return destination port and source port, the slower one first."""
         if not self.enumerate_ports:
@@ -290,11 +317,7 @@ class ConnectionParams(Mixture):
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
-        """Enumerate what varies in the Initiator's frames.
-
-        Args:
-            addresses: fields of destination and source address.
-            seed: of the pseudorandom order.
+        """Enumerate these fields of destination and source address, and the ports.
 
         Raises:
             UsageError: TRex has no such enumeration.
@@ -302,21 +325,40 @@ class ConnectionParams(Mixture):
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
-            return shuffled_tuples(fields, seed)
-        return linear_tuples(fields, down=mode == 2)
+            return shuffle_tuples(fields, seed)
+        return enumerate_linearly(fields, down=mode == 2)
 
 
 class PoolParams(ConnectionParams):
-    """Parameters of a device with public IPv4 addresses."""
+    """Parameters of a device with public addresses."""
 
-    ranges: ClassVar[Mapping[str, str]] = {
-        "pool_first": "pool_count",
-        "responder_ipv4": "responder_count",
-    }
-
-    pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
+    pool_first: Address
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
     pool_ports: Ports = Field(ALL_PORTS, description="public ports of each address")
+
+    @model_validator(mode="after")
+    def _check_pool(self) -> PoolParams:
+        self.check_room("pool_first", f"responder_ipv{self.responder.version}", "pool_count")
+        return self
+
+    @property
+    def public(self) -> PublicPool:
+        return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Configured limits of the device."""
+        return {}
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        """Return the further configurations of a NAT that an audit has clauses for."""
+        return {views.TWO_PUBLIC_ADDRESSES: {"pool_count": max(2, self.pool_count)}}
+
+
+class Pool4Params(PoolParams):
+    """Parameters of a device with public IPv4 addresses."""
+
+    pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     port_block: int = Field(
         0,
@@ -337,23 +379,8 @@ class PoolParams(ConnectionParams):
         description="sessions the device has room for, in all; 0: at least those of the test",
     )
 
-    @property
-    def limits(self) -> dict[str, int]:
-        """Configured limits of the device."""
-        names = ("port_block", "udp_timeout_s", "session_limit")
-        return {name: getattr(self, name) for name in names if getattr(self, name)}
-
-    @property
-    def public(self) -> PublicPool:
-        return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
-
-    @property
-    def responder(self) -> IPv4Address:
-        return self.responder_ipv4
-
     @model_validator(mode="after")
-    def _pool(self) -> PoolParams:
-        self.check_room("pool_first", "responder_ipv4", "pool_count")
+    def _check_port_blocks(self) -> Pool4Params:
         blocks = self.pool_count * (self.pool_ports.count // max(1, self.port_block))
         if self.port_block and blocks < self.initiator_count:
             raise UsageError(
@@ -364,120 +391,63 @@ class PoolParams(ConnectionParams):
         return self
 
     @property
+    def responder(self) -> IPv4Address:
+        return self.responder_ipv4
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        names = ("port_block", "udp_timeout_s", "session_limit")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    @property
     def most_sessions(self) -> int | None:
         return self.session_limit or None
 
     def check_limits(self) -> None:
-        used = self.initiator_ports.count if self.enumerate_ports else 1
-        if 0 < self.port_block < used:
+        if 0 < self.port_block < self.client_ports:
             raise UsageError(
-                f"{used:,} source ports of a client do not fit its block of {self.port_block:,} "
-                "public ports",
-                f"shorten initiator_ports to {self.port_block} ports, or set port_block to {used} "
-                "or more",
-                params={"port_block": used},
+                f"{self.client_ports:,} source ports of a client do not fit its block of "
+                f"{self.port_block:,} public ports",
+                f"shorten initiator_ports to {self.port_block} ports, or set port_block to "
+                f"{self.client_ports} or more",
+                params={"port_block": self.client_ports},
                 code="not-enough-addresses",
             )
 
-    @property
-    def pool(self) -> tuple[IPv4Address, ...]:
-        """All public addresses."""
-        return tuple(self.pool_first + i for i in range(self.pool_count))
-
-    @property
-    def audit_limits(self) -> dict[str, Any]:
-        """Public ports and limits in the audit view of a NAT."""
-        return {
-            "public": self.public.span,
-            "block": self.port_block,
-            "session_limit": self.session_limit,
-            "udp_timeout_s": self.udp_timeout_s,
-        }
-
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return the further configurations of a NAT that an audit has clauses for."""
         shared = {"port_block": 0, "session_limit": 0}
+        two = {"pool_first": "198.19.1.1", "pool_count": max(2, self.pool_count)}
+        few = {
+            "pool_ports": {"min": 1024, "max": 1023 + views.FEW_PORTS},
+            "initiator_ports": {"min": 1024, "max": 1031},
+            "initiator_count": 2,
+            "pool_count": 1,
+        }
         return {
-            views.TWO_PUBLIC_ADDRESSES: {
-                "pool_first": "198.19.1.1",
-                "pool_count": max(2, self.pool_count),
-            },
+            views.TWO_PUBLIC_ADDRESSES: two,
             views.PORT_BLOCKS: {"port_block": views.FEW_PORTS, "session_limit": 0},
-            views.FEW_PUBLIC_PORTS: {
-                "pool_ports": {"min": 1024, "max": 1023 + views.FEW_PORTS},
-                "initiator_ports": {"min": 1024, "max": 1031},
-                "initiator_count": 2,
-                "pool_count": 1,
-                **shared,
-            },
+            views.FEW_PUBLIC_PORTS: {**few, **shared},
             views.SMALL_TABLE: {**shared, "session_limit": views.SMALL_TABLE_SESSIONS},
             views.SHORT_TIMEOUT: {"udp_timeout_s": views.SHORT_TIMEOUT_S},
         }
 
-    @property
-    def responder_networks(self) -> list[IPv4Network]:
-        """Networks that hold exactly the Responder's addresses."""
-        return networks(self.responder_ipv4, self.responder_count)
 
-
-class Pool6Params(ConnectionParams):
+class Pool6Params(PoolParams):
     """Parameters of a device with public IPv6 addresses: NAT66 and NAT46."""
 
-    ranges: ClassVar[Mapping[str, str]] = {
-        "pool_first": "pool_count",
-        "responder_ipv6": "responder_count",
-    }
-
     pool_first: IPv6Address = address("2001:2:0:2::1", "first public address of the device")
-    pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
-    pool_ports: Ports = Field(ALL_PORTS, description="public ports of each address")
     responder_ipv6: IPv6Address = address("2001:2:0:1::2", "first address of the Responder")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
 
     @model_validator(mode="after")
-    def _pool(self) -> Pool6Params:
-        if self.n != self.m:
-            raise UsageError(
-                "background cannot be distinguished from the foreground if the right side is IPv6",
-                "set n = m",
-                code="no-background",
-            )
-        self.check_room("pool_first", "responder_ipv6", "pool_count")
+    def _check_mixture(self) -> Pool6Params:
+        self.refuse_background("background and foreground are both IPv6 on the right side")
         return self
-
-    @property
-    def public(self) -> PublicPool:
-        return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
-
-    @property
-    def pool(self) -> tuple[IPv6Address, ...]:
-        """All public addresses."""
-        return tuple(self.pool_first + i for i in range(self.pool_count))
 
     @property
     def responder(self) -> IPv6Address:
         return self.responder_ipv6
-
-    @property
-    def responder_networks(self) -> list[IPv6Network]:
-        """The network of the Responder's addresses."""
-        return [span(self.responder_ipv6, self.responder_count, "responder_ipv6")]
-
-
-def networks(first: IPv4Address, count: int) -> list[IPv4Network]:
-    """Return the networks that hold exactly these addresses."""
-    return list(summarize_address_range(first, first + (count - 1)))
-
-
-def span(first: IPv6Address, count: int, name: str) -> IPv6Network:
-    """Return the smallest network that holds consecutive addresses.
-
-    Raises:
-        UsageError: they differ in more than their last 32 bits.
-    """
-    bits = (int(first) ^ int(last_address(name, first, count))).bit_length()
-    return IPv6Network((int(first) >> bits << bits, 128 - bits))
 
 
 class StatefulDrop(DropReason):
@@ -486,25 +456,6 @@ class StatefulDrop(DropReason):
     NO_CONNECTION = "belongs to no connection"
     OUTSIDE_POOL = "outside the public addresses and ports"
     UNMARKED = UNMARKABLE
-
-
-@dataclass(frozen=True)
-class NatPackets:
-    """Packets that leave a device.
-
-    Attributes:
-        packets: ``(n, length)`` uint8.
-        version: of IP.
-        drops: reasons in order of precedence, each with its condition.
-    """
-
-    packets: U8
-    version: int
-    drops: Sequence[tuple[int, Mask]] = ()
-
-
-_HEADER = {4: ("IP", ipv4), 6: ("IPv6", ipv6)}
-"""Scapy's name of a header, and the function that builds it."""
 
 
 class StatefulTechnology(Technology):
@@ -520,66 +471,36 @@ class StatefulTechnology(Technology):
     same as RFC 6146, section 4)."""
     params: ConnectionParams
 
-    @property
-    def combinations(self) -> int:
-        return self.params.combinations
-
-    @property
-    def endpoints(self) -> int:
-        """Number of pairs of address and port of the Initiator.
-
-        With endpoint-independent mapping, all connections together need as many BIB entries.
-        """
-        return self.params.endpoints
-
-    @property
-    def most_sessions(self) -> int | None:
-        return self.params.most_sessions
-
-    def check_limits(self) -> None:
-        self.params.check_limits()
-
-    @property
-    def ends(self) -> tuple[IPv6Address, IPv6Address] | None:
-        """Background addresses left and right; None: background traffic is impossible."""
-        return None
-
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Describe the Initiator's connections or the Responder's template, and background."""
         self.check_traffic(direction, sizes)
-        p, size = self.params, self.side_sizes(sizes)[0 if direction == "forward" else 1]
+        p, forward = self.params, direction == "forward"
+        size, order = self.side_sizes(sizes)[not forward], ()
         layers = ethernet(self.links, direction)
-        if direction == "forward":
+        if forward:
             tuples = p.enumerate_tuples(self.address_fields(), seed)
             layers = tuples.vary([*layers, *self.client_layers(), self.client_transport()])
-            foreground = TrafficClass(
-                "fg", Role.FOREGROUND, layers, size, draw_order=tuples.draw_order
-            )
+            order = tuples.draw_order
         else:
-            layers = (*layers, *self.server_layers(), self.server_transport())
-            foreground = TrafficClass("fg", Role.FOREGROUND, layers, size)
-        behind = []
-        if self.ends is not None:
-            behind = background_of(p, self.links, direction, sizes, self.ends, self.links.left)
-        return mixed(p, direction, [(foreground, 1)], behind, [], 0, seed)
+            header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public.first)
+            layers = (*layers, header, self.server_transport())
+        foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
+        background = background_of(p, self.links, direction, sizes, None, self.links.left)
+        return mixed(p, direction, [(foreground, 1)], background, [], 0, seed)
 
     def address_fields(self) -> list[TupleField]:
         """Return destination and source of the Initiator's frames; each takes all its addresses."""
-        p, name = self.params, _HEADER[self.ip_versions[0]][0]
+        p = self.params
+        (header,) = self.client_layers()
         return [
-            consecutive("responders", f"{name}.dst", p.server, p.responder_count),
-            consecutive("initiators", f"{name}.src", p.initiator, p.initiator_count),
+            describe_addresses("responders", f"{header.name}.dst", p.server, p.responder_count),
+            describe_addresses("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
         """Return the headers of the Initiator's frames between Ethernet and transport."""
         p = self.params
-        return (_HEADER[self.ip_versions[0]][1](p, p.initiator, p.server),)
-
-    def server_layers(self) -> tuple[Layer, ...]:
-        """Return the headers of the Responder's frames between Ethernet and transport."""
-        p = self.params
-        return (_HEADER[self.ip_versions[1]][1](p, p.responder, p.public.first),)
+        return (_HEADERS[self.ip_versions[0]](p, p.initiator, p.server),)
 
     def client_transport(self) -> Layer:
         """Return the header with the Initiator's and the Responder's port, or the ICMP query."""
@@ -594,8 +515,11 @@ class StatefulTechnology(Technology):
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
 
-    @abstractmethod
-    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> NatPackets:
+    def find_drops(self, direction: Direction, packets: U8) -> Checks:
+        """Return the technology's own drop reasons for IP packets, with their conditions."""
+        return ()
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
         """Translate packets of known connections.
 
         Args:
@@ -604,33 +528,35 @@ class StatefulTechnology(Technology):
             initial: ``(n, length)`` IP packets with which the Initiator opened the connections.
             learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
         """
+        if direction == "forward":
+            return self.rewrite(packets, read_learned_source(learned), source=True)
+        return self.rewrite(packets, read_source(initial), source=False)
 
-    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Expected:
-        """Return the reference translation of frames that belong to known connections.
+    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+        """Return packets as they leave the device, with another source or destination."""
+        return rewrite(packets, endpoint, source=source, hops=self.hops)
 
-        Args:
-            direction: of the frames.
-            frames: ``(n, length)`` as sent.
-            initial: ``(n, length)`` frames that opened the connections.
-            learned: ``(n, octets)`` rows of the Responder's table.
-        """
+    def expect_connected(
+        self, direction: Direction, frames: U8, initial: U8, learned: U8
+    ) -> Expected:
+        """Return the reference translation of frames of known connections; see :meth:`translate`."""
         if not len(frames):
             return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
-        left, right = self._sides
-        here, there = (left, right) if direction == "forward" else (right, left)
+        order = 1 if direction == "forward" else -1
+        here, there = self._sides[::order]
+        arriving, leaving = self.ip_versions[::order]
         packets = frames[:, here.l3 :]
-        leaving = self.translate(direction, packets, initial[:, left.l3 :], learned)
-        head = np.frombuffer(there.leaving + ETHERTYPE[leaving.version], dtype=np.uint8)
-        out = np.empty((len(frames), len(head) + leaving.packets.shape[1]), dtype=np.uint8)
+        translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
+        head = np.frombuffer(there.egress + ETHERTYPE[leaving], dtype=np.uint8)
+        out = np.empty((len(frames), len(head) + translated.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
-        out[:, len(head) :] = leaving.packets
-        version = self.ip_versions[0 if direction == "forward" else 1]
+        out[:, len(head) :] = translated
         reason = choose_reasons(
             len(frames),
-            (NOT_OURS, ~here.is_destination(frames)),
-            (NOT_FORWARDED, ~is_forwardable(packets, version)),
+            (NOT_OURS, ~here.accepts(frames)),
+            (NOT_FORWARDED, ~is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
-            *leaving.drops,
+            *self.find_drops(direction, packets),
             (EXHAUSTED, _is_exhausted(frames, out)),
         )
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
@@ -638,16 +564,52 @@ class StatefulTechnology(Technology):
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Return the answers without a connection: only native IPv6 is forwarded."""
-        return self._native.expect(direction, frames)
+        return self._native_device.expect(direction, frames)
 
     @cached_property
     def _sides(self) -> tuple[LinkHeaders, LinkHeaders]:
         return link_headers(self.links.left), link_headers(self.links.right)
 
     @cached_property
-    def _native(self) -> ReferenceDevice:
+    def _native_device(self) -> ReferenceDevice:
         handlers = {6: route_all(6)}
         return ReferenceDevice(self.links, handlers, handlers)
+
+
+class Napt(StatefulTechnology):
+    """A translator with a pool of public addresses."""
+
+    params: PoolParams
+
+    @abstractmethod
+    def configuration(self) -> DeviceConfig:
+        """Return the configuration of clients, public addresses and ports."""
+
+    def dut_intent(self) -> DeviceIntent:
+        """Describe the configuration, and both links with routes to all test hosts."""
+        p = self.params
+        left = describe_link(p, self.links, "left", p.clients)
+        right = describe_link(p, self.links, "right", p.servers)
+        return DeviceIntent(self.name, self.configuration(), self.links, left, right)
+
+    def describe_nat(self, **fields: Any) -> views.Nat:
+        """Return the audit view of the NAT with further fields."""
+        p = self.params
+        hosts = views.first_hosts(p.initiator, p.initiator_count, p.initiator_step)
+        servers = views.first_hosts(p.responder, p.responder_count)
+        return views.Nat(hosts, servers, p.pool, public=p.public.span, **p.limits, **fields)
+
+    def audit_params(self) -> Mapping[str, Any]:
+        return views.TWO_HOSTS
+
+    def audit_views(self) -> tuple[views.AuditView, ...]:
+        return (self.describe_nat(),)
+
+    def audit_variants(self) -> dict[str, dict[str, Any]]:
+        return self.params.audit_variants()
+
+
+_HEADERS = {4: ipv4, 6: ipv6}
 
 
 def _is_exhausted(before: U8, after: U8) -> Mask:
@@ -667,69 +629,48 @@ def _locate(packets: U8) -> FrameLayout:
     return locate_endpoints(packets[0], f"IPv{packets[0, 0] >> 4}")
 
 
-def source_of(packets: U8) -> Endpoints:
+def read_source(packets: U8) -> Endpoints:
     """Return source address and port of IP packets."""
     layout = _locate(packets)
     return packets[:, layout.address(source=True)], packets[:, layout.port(source=True)]
 
 
-def learned_source(rows: U8) -> Endpoints:
+def read_learned_source(rows: U8) -> Endpoints:
     """Return source address and port of rows of a Responder's table."""
     size = (rows.shape[1] - 4) // 2
     return rows[:, :size], rows[:, -4:-2]
 
 
-def write_ports(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
-    """Write ports and valid transport checksums into packets, and return the packets."""
+def translate_version(
+    packets: U8, addresses: MappingsArray | Rfc6052Array, endpoint: Endpoints, *, source: bool
+) -> U8:
+    """Translate packets to the other IP version, with one new endpoint, and the other address mapped."""
+    if packets[0, 0] >> 4 == 6:
+        header, find, translate = view(packets, IPV6), addresses.to_ipv4, six_to_four
+    else:
+        header, find, translate = view(packets, IPV4), addresses.to_ipv6, four_to_six
+    mapped, _ = find(header["dst_octets" if source else "src_octets"])
+    address = np.ascontiguousarray(endpoint[0])
+    ends = (address, mapped) if source else (mapped, address)
+    return write_port(translate(packets, *ends), endpoint[1], source=source)
+
+
+def write_port(packets: U8, ports: U8, *, source: bool) -> U8:
+    """Write source or destination ports and valid transport checksums, and return the packets."""
     layout = _locate(packets)
-    for ports, is_source in ((source, True), (destination, False)):
-        if ports is not None:
-            packets[:, layout.port(source=is_source)] = ports
+    packets[:, layout.port(source=source)] = ports
     layout.write_checksum(packets)
     return packets
 
 
-def rewrite(
-    packets: U8,
-    *,
-    source: Endpoints | None = None,
-    destination: Endpoints | None = None,
-    hops: int = 1,
-) -> U8:
-    """Return copies with another source or destination, fewer hops to live and valid checksums.
-
-    Args:
-        packets: ``(n, length)`` IP packets.
-        source: addresses and ports.
-        destination: likewise.
-        hops: that the packets take.
-    """
+def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) -> U8:
+    """Return copies with another source or destination, fewer hops to live and valid checksums."""
     out = packets.copy()
     layout = _locate(out)
-    for endpoint, is_source in ((source, True), (destination, False)):
-        if endpoint is not None:
-            addresses, ports = layout.address(source=is_source), layout.port(source=is_source)
-            out[:, addresses], out[:, ports] = endpoint
+    out[:, layout.address(source=source)], out[:, layout.port(source=source)] = endpoint
     remaining = read_hops(out, layout.version)
     remaining -= np.uint8(hops)
     if layout.version == 4:
         write_ipv4_checksum(out)
     layout.write_checksum(out)
     return out
-
-
-def rewrite_endpoint(
-    direction: Direction, packets: U8, initial: U8, learned: U8, *, hops: int = 1
-) -> U8:
-    """Rewrite the source (forward) or destination (reverse) of packets of known connections.
-
-    Args:
-        direction: of the packets.
-        packets: see :func:`rewrite`.
-        initial: packets with which the Initiator opened the connections.
-        learned: rows of the Responder's table.
-        hops: that the packets take.
-    """
-    if direction == "forward":
-        return rewrite(packets, source=learned_source(learned), hops=hops)
-    return rewrite(packets, destination=source_of(initial), hops=hops)

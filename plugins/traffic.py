@@ -16,20 +16,9 @@ from v6t.plugins.ports import udp_header
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
-def sending_link(links: Links, direction: Direction) -> Link:
-    """Return the link on which the tester sends in a direction."""
-    return links.left if direction == "forward" else links.right
-
-
 def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
-    """Return the Ethernet header, and the VLAN tag of the link if it has one, of frames of the tester.
-
-    Args:
-        links: both cables.
-        direction: of the frames.
-        vlan: in place of the link's.
-    """
-    link = sending_link(links, direction)
+    """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or another one."""
+    link = links.left if direction == "forward" else links.right
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
     if vlan is None:
         vlan = link.vlan
@@ -54,67 +43,56 @@ def _field(address: object) -> object:
     return address if isinstance(address, Expression) else str(address)
 
 
-def background(
+def background_of(
     params: Mixture,
     links: Links,
     direction: Direction,
-    size: int,
-    ends: tuple[IPv6Address, IPv6Address],
-) -> TrafficClass:
-    """Return the class of native IPv6 between the tester's addresses, or those of the background VLANs.
+    sizes: FramePair,
+    ends: tuple[IPv6Address, IPv6Address] | None,
+    ipv6_link: Link,
+) -> list[TrafficClass]:
+    """Return the class of native IPv6 between the tester's addresses, if the mixture has background.
 
     Args:
         params: ports and hop limit.
-        links: both cables.
+        links: both cables; the addresses of background VLANs replace ``ends``.
         direction: of the frames.
-        size: octets without VLAN tag, FCS included, of the IPv6 foreground frame.
-        ends: addresses on the left and on the right.
-
-    Raises:
-        UsageError: no IPv6 test frame has this size.
+        sizes: of the foreground frames.
+        ends: addresses on the left and on the right; None: those of the parameters.
+        ipv6_link: background frames are as large as the IPv6 foreground frames on this link.
     """
-    link = sending_link(links, direction)
+    if params.n == params.m:
+        return []
+    size = sizes.ipv6 - tag_octets(ipv6_link)
     if size < IPV6_UDP_OCTETS:
         raise UsageError(
             f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}",
             f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets",
             code="frame-too-small",
         )
-    size += tag_octets(link)
-    for each in (links.left, links.right):
-        check_mtu(size - tag_octets(link) + tag_octets(each), each, "IPv6")
-    vlan, vlans = None, links.background_vlans
-    if vlans is not None:
-        ends = IPv6Address(vlans[0].tester), IPv6Address(vlans[1].tester)
-        vlan = vlans[0 if direction == "forward" else 1].vlan
-    src, dst = ends if direction == "forward" else ends[::-1]
+    for link in (links.left, links.right):
+        check_mtu(size + tag_octets(link), link, "IPv6")
+    side, vlan = 0 if direction == "forward" else 1, None
+    if links.background_vlans is not None:
+        left, right = links.background_vlans
+        ends, vlan = (IPv6Address(left.tester), IPv6Address(right.tester)), (left, right)[side].vlan
+    elif ends is None:
+        addresses: Any = params
+        ends = addresses.tester_left_ipv6, addresses.tester_right_ipv6
     layers = (
         *ethernet(links, direction, vlan),
-        ipv6(params, src, dst),
+        ipv6(params, ends[side], ends[1 - side]),
         udp_header(params.bg_sport, "bg_sport", params.bg_dport, "bg_dport"),
     )
-    return TrafficClass("bg", Role.BACKGROUND, layers, size)
-
-
-def background_of(
-    params: Mixture,
-    links: Links,
-    direction: Direction,
-    sizes: FramePair,
-    ends: tuple[IPv6Address, IPv6Address],
-    ipv6_link: Link,
-) -> list[TrafficClass]:
-    """Return the background class, if the mixture has one; it is as large as the frame on ``ipv6_link``."""
-    if params.n == params.m:
-        return []
-    return [background(params, links, direction, sizes.ipv6 - tag_octets(ipv6_link), ends)]
+    size += tag_octets((links.left, links.right)[side])
+    return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 
 
 def mixed(
     params: Mixture,
     direction: Direction,
     foreground: Sequence[tuple[TrafficClass, int]],
-    behind: Sequence[TrafficClass],
+    background: Sequence[TrafficClass],
     negative: Sequence[TrafficClass],
     percent: int,
     seed: int,
@@ -125,7 +103,7 @@ def mixed(
         params: n and m.
         direction: of the traffic.
         foreground: classes and their shares of the foreground.
-        behind: background classes.
+        background: classes.
         negative: classes to be dropped, in equal shares.
         percent: of all frames that are negative [%]; without effect if there are none.
         seed: of the pseudorandom numbers.
@@ -135,7 +113,7 @@ def mixed(
     scale = kinds * (100 - percent) if kinds else 1
     parts = foreground if params.m else ()
     classes = [replace(c, weight=scale * params.m * share) for c, share in parts]
-    classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in behind]
+    classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in background]
     if kinds:
         classes += [replace(c, weight=params.n * shares * percent) for c in negative]
     return Traffic(direction, tuple(classes), seed)
@@ -148,15 +126,7 @@ def foreground(
     *headers: Layer,
     draw_order: tuple[str, ...] = (),
 ) -> TrafficClass:
-    """Return the foreground class of a technology with :class:`LinkParams`.
-
-    Args:
-        technology: with its parameters and links.
-        direction: of the frames.
-        sizes: on both sides.
-        headers: between Ethernet and UDP.
-        draw_order: see :class:`~v6t.profiles.model.TrafficClass`.
-    """
+    """Return the foreground class of a technology with :class:`LinkParams`; headers follow Ethernet."""
     params: Any = technology.params
     layers = (*ethernet(technology.links, direction), *headers, params.udp(direction))
     size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
@@ -172,23 +142,15 @@ def combine(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine foreground, background and negative classes of a technology with :class:`LinkParams`.
+    """Combine the classes of a technology with :class:`LinkParams`, and background.
 
-    Args:
-        technology: with its parameters and links.
-        foreground: the only class.
-        negative: classes to be dropped.
-        direction: of the frames.
-        sizes: on both sides.
-        seed: of the pseudorandom numbers.
-        ends: background addresses left and right; None: the tester's.
+    ``ends`` are the background addresses on the left and on the right; None: the tester's.
     """
     p: Any = technology.params
     links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    ends = ends or (p.tester_left_ipv6, p.tester_right_ipv6)
-    behind = background_of(p, links, direction, sizes, ends, ipv6_link)
-    return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
+    background = background_of(p, links, direction, sizes, ends, ipv6_link)
+    return mixed(p, direction, [(foreground, 1)], background, negative, p.negative_percent, seed)
 
 
 def change_header(

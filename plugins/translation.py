@@ -1,18 +1,18 @@
 """Translation of arrays: addresses by RFC 6052 and RFC 7757, headers of UDP datagrams by RFC 7915.
 
 Addresses are rows of octets, ``(n, 4)`` and ``(n, 16)``. Only whole UDP datagrams with a checksum are
-translated. TTL and hop limit decrease by one. Checksums are updated, not recomputed (RFC 1624), so a wrong
-one stays wrong.
+translated. Checksums are updated, not recomputed (RFC 1624), so a wrong one stays wrong.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from ipaddress import IPv6Network
 
 import numpy as np
 from v6t.packets.address_layouts import IPV4 as ADDRESS
-from v6t.packets.address_layouts import eam_layout, embedded_address_layout
+from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import (
     DONT_FRAGMENT,
@@ -22,20 +22,15 @@ from v6t.packets.headers import (
     UDP,
     read_traffic_class,
     to_numbers,
+    to_octets,
     view,
     write_traffic_class,
 )
 from v6t.plugins.address_mappings import Mappings, check_prefix
 from v6t.plugins.prefixes import LongestMatch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-    from v6t.packets.arrays import U8, Mask
-    from v6t.packets.bit_layout import BitLayout
-
-DF_FROM = 1261
+_WORD_BITS = np.uint64(64)
+MIN_DF_OCTETS = 1261
 """Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
 
 
@@ -61,69 +56,52 @@ class Rfc6052Array:
 
 
 class MappingsArray:
-    """A translator's address table, :class:`v6t.plugins.address_mappings.Mappings`, for arrays.
-
-    Explicit mappings with equal prefix lengths share the layout of their suffix.
-    """
+    """A translator's address table, :class:`v6t.plugins.address_mappings.Mappings`, for arrays."""
 
     def __init__(self, mappings: Mappings) -> None:
         eams = mappings.eams
         self._prefix = Rfc6052Array(mappings.prefix.ipv6) if mappings.prefix else None
+        self._has_eams = bool(eams)
         self._find_ipv4 = LongestMatch([e.ipv4 for e in eams]).find
         self._find_ipv6 = LongestMatch([e.ipv6 for e in eams]).find
-        ipv4, ipv6 = (
-            b"".join(getattr(e, name).network_address.packed for e in eams)
-            for name in ("ipv4", "ipv6")
-        )
-        self._ipv4 = np.frombuffer(ipv4, np.uint8).reshape(-1, 4)
-        self._ipv6 = np.frombuffer(ipv6, np.uint8).reshape(-1, 16)
-        lengths = [(e.ipv4.prefixlen, e.ipv6.prefixlen) for e in eams]
-        shapes = {shape: number for number, shape in enumerate(dict.fromkeys(lengths))}
-        self._shape = np.array([shapes[shape] for shape in lengths], dtype=np.intp)
-        self._suffixes = [
-            eam_layout(IPv4Network((0, four)), IPv6Network((0, six))) for four, six in shapes
-        ]
+        self._ipv4 = np.array([int(e.ipv4[0]) for e in eams], dtype=np.uint64)
+        self._ipv6 = np.array([divmod(int(e.ipv6[0]), 1 << 64) for e in eams], dtype=np.uint64)
+        self._suffix = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
+        # bits of the IPv6 address behind the IPv4 suffix (RFC 7757, section 3.3)
+        behind = [96 + e.ipv4.prefixlen - e.ipv6.prefixlen for e in eams]
+        self._behind = np.array(behind, dtype=np.uint64)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
         """Return IPv6 addresses, and which rows have one."""
-        if not self._suffixes and self._prefix is not None:
+        if self._prefix is not None and not self._has_eams:
             return self._prefix.to_ipv6(ipv4)
         row = self._find_ipv4(ipv4)
-        out, known, numbers = self._ipv6[row], row >= 0, to_numbers(ipv4)
-        for rows, layout in self._group(row):
-            out[rows] |= layout.encode_octets(ipv4=numbers[rows])
+        suffix, bits = to_numbers(ipv4) & self._suffix[row], self._behind[row]
+        # shifts by 64 and more, also by numbers below 0 that wrap around, leave 0
+        high, low = self._ipv6[row].T
+        high = high | suffix >> (_WORD_BITS - bits) | suffix << (bits - _WORD_BITS)
+        halves = [to_octets(half, 8) for half in (high, low | suffix << bits)]
+        out, known = np.concatenate(halves, axis=1), row >= 0
         if self._prefix is None or known.all():
             return out, known
         return np.where(known[:, None], out, self._prefix.to_ipv6(ipv4)[0]), np.ones_like(known)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
         """Return IPv4 addresses, and which rows have one; what follows the suffix is ignored."""
-        if not self._suffixes and self._prefix is not None:
+        if self._prefix is not None and not self._has_eams:
             return self._prefix.to_ipv4(ipv6)
         row = self._find_ipv6(ipv6)
-        out, known = self._ipv4[row], row >= 0
-        high, low = to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:])
-        for rows, layout in self._group(row):
-            suffix = layout.inverse(ADDRESS).encode_octets(field=(high[rows], low[rows]))
-            out[rows] |= suffix
+        high, low, bits = to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:]), self._behind[row]
+        suffix = low >> bits | high << (_WORD_BITS - bits) | high >> (bits - _WORD_BITS)
+        out = to_octets(self._ipv4[row] | suffix & self._suffix[row], 4)
+        known = row >= 0
         if self._prefix is None or known.all():
             return out, known
         embedded, inside = self._prefix.to_ipv4(ipv6)
         return np.where(known[:, None], out, embedded), known | inside
 
-    def _group(self, row: NDArray[np.int64]) -> Iterator[tuple[Mask | slice, BitLayout]]:
-        """Yield the layouts of suffixes with the places in ``row`` that have them."""
-        if len(self._suffixes) == 1:
-            yield slice(None), self._suffixes[0]
-            return
-        shape = self._shape[row]
-        for number, layout in enumerate(self._suffixes):
-            rows = shape == number
-            if rows.any():
-                yield rows, layout
 
-
-def plain_ipv4(packets: U8) -> Mask:
+def is_plain_ipv4(packets: U8) -> Mask:
     """Select rows that are one whole UDP datagram with a checksum in IPv4 without options."""
     count, length = packets.shape
     if length < 28:
@@ -136,7 +114,7 @@ def plain_ipv4(packets: U8) -> Mask:
     return plain
 
 
-def plain_ipv6(packets: U8) -> Mask:
+def is_plain_ipv6(packets: U8) -> Mask:
     """Select rows that are one whole UDP datagram with a checksum in IPv6 without extension headers."""
     count, length = packets.shape
     if length < 48:
@@ -148,11 +126,16 @@ def plain_ipv6(packets: U8) -> Mask:
     return plain
 
 
+def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
+    """Return rows of columns; the columns themselves, not copies, if all rows are selected."""
+    return columns if rows.all() else [column[rows] for column in columns]
+
+
 def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
     """Translate IPv4 to IPv6 packets with the TOS as traffic class and flow label 0.
 
     Args:
-        packets: ``(n, length)``, all :func:`plain_ipv4`, TTL above 1.
+        packets: ``(n, length)``, all :func:`is_plain_ipv4`, TTL above 1.
         source, destination: ``(n, 16)`` addresses.
     """
     count, length = packets.shape
@@ -173,7 +156,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     """Translate IPv6 to IPv4 packets with identification 0, which a real translator may choose.
 
     Args:
-        packets: ``(n, length)``, all :func:`plain_ipv6`, hop limit above 1.
+        packets: ``(n, length)``, all :func:`is_plain_ipv6`, hop limit above 1.
         source, destination: ``(n, 4)`` addresses.
     """
     count, length = packets.shape[0], packets.shape[1] - 20
@@ -182,7 +165,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
         return out  # of a length that need not hold a header
     old, new = view(packets, IPV6), view(out, IPV4)
     new["ver_ihl"], new["tos"], new["len"], new["id"] = 0x45, read_traffic_class(old), length, 0
-    new["flags_frag"] = DONT_FRAGMENT if length >= DF_FROM else 0
+    new["flags_frag"] = DONT_FRAGMENT if length >= MIN_DF_OCTETS else 0
     new["ttl"], new["proto"] = old["hlim"] - 1, PROTOCOL_UDP
     new["src_octets"], new["dst_octets"] = source, destination
     out[:, 20:] = packets[:, 40:]

@@ -53,11 +53,11 @@ class TunnelDevice(ABC):
     """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
 
     @abstractmethod
-    def select_own(self, outer: Any) -> Mask:
+    def select_tunnelled(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
     def select_native(self, outer: Any, own: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_own`."""
+        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_tunnelled`."""
         return ~own
 
     @abstractmethod
@@ -66,43 +66,41 @@ class TunnelDevice(ABC):
 
     @abstractmethod
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Return drop reasons of IPv4 packets, and what returns both outer addresses of chosen packets."""
+        """Return drop reasons of IPv4 packets, and a function that returns the outer addresses of rows."""
 
     def forward(self, packets: U8) -> Answer:
         """Decapsulate packets from tunnels."""
         outer = view(packets, IPV6)
-        own = self.select_own(outer)
+        own = self.select_tunnelled(outer)
         native = self.select_native(outer, own)
         if packets.shape[1] < 68:
             return Answer(DROP_ALL.drops, native=native)
         inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
-        return Answer(
-            [
-                (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
-                *self.check_source(outer, inner, udp),
-                (EXHAUSTED, inner["ttl"] <= 1),
-                (self.drops["UNMARKED"], unmarkable(packets)),
-            ],
-            lambda rows: decapsulate(packets[rows], uniform=self.uniform),
-            version=4,
-            native=native,
-        )
+        checks = [
+            (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
+            *self.check_source(outer, inner, udp),
+            (EXHAUSTED, inner["ttl"] <= 1),
+            (self.drops["UNMARKED"], select_unmarkable(packets)),
+        ]
+
+        def build(rows: Mask) -> U8:
+            return decapsulate(packets[rows], uniform=self.uniform)
+
+        return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
         """Encapsulate IPv4 packets."""
         if packets.shape[1] < 28:
             return DROP_ALL
         header = view(packets, IPV4)
-        checks, addresses = self.choose_tunnel(header, view(packets, UDP, 20))
-        return Answer(
-            [
-                (NOT_FORWARDED, ~has_ports(packets, self.transports)),
-                *checks,
-                (EXHAUSTED, header["ttl"] <= 1),
-                (self.drops["TOO_BIG"], packets.shape[1] + 40 > self.links.left.mtu),
-            ],
-            lambda rows: encapsulate(packets[rows], *addresses(rows)),
-        )
+        own_checks, choose_ends = self.choose_tunnel(header, view(packets, UDP, 20))
+        checks = [
+            (NOT_FORWARDED, ~has_ports(packets, self.transports)),
+            *own_checks,
+            (EXHAUSTED, header["ttl"] <= 1),
+            (self.drops["TOO_BIG"], packets.shape[1] + 40 > self.links.left.mtu),
+        ]
+        return Answer(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
 
 
 def address_octets(address: IPv6Address) -> U8:
@@ -121,18 +119,15 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
 
     Args:
         packets: ``(n, length)`` of the other IP version, with more than one hop to live.
-        source: outer address of each row, or of all.
-        destination: outer address, as ``source``.
+        source, destination: outer addresses of each row, or of all.
         outer_version: 4 or 6.
-
-    Returns:
-        ``(n, 20 or 40 + length)``.
     """
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape
     out = np.empty((count, size + length), dtype=np.uint8)
     out[:, size:] = packets
     outer, tos = view(out, IP[outer_version]), _read_tos(packets, inner_version)
+    outer["src_octets"], outer["dst_octets"] = source, destination
     if outer_version == 6:
         outer["ver_tc_fl"] = 0
         write_traffic_class(outer, tos)
@@ -141,15 +136,13 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
         outer["ver_ihl"], outer["tos"], outer["len"] = 0x45, tos, size + length
         outer["id"], outer["flags_frag"] = 0, 0
         outer["ttl"], outer["proto"] = OUTER_HOPS, PROTOCOL_IPV6
-    outer["src_octets"], outer["dst_octets"] = source, destination
-    if outer_version == 4:
         write_ipv4_checksum(out, 0, size)
     decrement_hops(out, inner_version, at=size)
     return out
 
 
 def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Take packets ``(n, length)``, none :func:`unmarkable`, out of their outer headers.
+    """Take packets ``(n, length)``, none :func:`select_unmarkable`, out of their outer headers.
 
     ``uniform``: the DSCP is the outer one (RFC 2983, section 3), not the inner one.
     """
@@ -165,7 +158,7 @@ def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -
     return inner
 
 
-def unmarkable(packets: U8, outer_version: int = 6) -> Mask:
+def select_unmarkable(packets: U8, outer_version: int = 6) -> Mask:
     """Select rows whose outer header has CE, but whose inner one is Not-ECT (RFC 6040, section 4.2)."""
     inner = _read_tos(packets, 10 - outer_version, IP[outer_version].itemsize)
     mask: Mask = (_read_tos(packets, outer_version) & _ECN == _CE) & (inner & _ECN == 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from statistics import median
 
 from v6t.analysis.figures.canvas import (
     BLUE,
@@ -16,7 +17,6 @@ from v6t.analysis.figures.canvas import (
     thousands,
 )
 from v6t.analysis.trend import Series
-from v6t.trials.order_statistics import median
 
 MOST_NAMES = 40
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")

@@ -75,6 +75,13 @@ def _environment() -> Environment:
     return environment
 
 
+def environment(**filters: Callable[[str], str]) -> Environment:
+    """Return the environment of the templates with further filters."""
+    environment = _environment().overlay()
+    environment.filters = {**environment.filters, **filters}
+    return environment
+
+
 def _fence(text: str) -> str:
     """Return a code fence that the text does not end."""
     return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))

@@ -29,26 +29,9 @@ def title_of(data: RunData) -> str:
 
 def verdict(data: RunData) -> Iterator[Block]:
     """Say what a throughput means to whoever owns the links; nothing where none was measured."""
-    records = [
-        r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None
-    ]
-    if not records:
+    sentences = verdict_sentences(data)
+    if not sentences:
         return
-    directions = [r.direction for r in records]
-    mode = "bidirectional" if "bidirectional" in directions else directions[0]
-    shown = [r for r in records if r.direction == mode]
-    shown.sort(key=lambda r: r.frame_sizes.ipv6)
-    ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
-    carried = "; at ".join(f"{r.sizes} octets {_carried(data, r)}" for r in ends)
-    line = _bits(data.config["line_rate_bps"])
-    tolerated = data.procedure.get("loss_tolerance") or 0.0
-    loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
-    way = {"bidirectional": "in both directions at once"}.get(ends[0].direction, ends[0].direction)
-    who = "A simulated device" if data.simulated else f"The device ({device_of(data)})"
-    sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
-    if any(r.limited for r in ends):
-        sentences.append(f"* is {LIMITED}.")
-    sentences.append(_conditions(data, ends[0]))
     yield Text(" ".join(sentences))
     yield sheet(
         "Throughput on the links (medians; per direction; with preamble and gap)",
@@ -56,7 +39,7 @@ def verdict(data: RunData) -> Iterator[Block]:
             *(SIZES, "<direction", "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
-        [list(_row(data, r)) for r in records],
+        [list(_row(data, r)) for r in _throughput_records(data)],
     )
 
 
@@ -100,3 +83,34 @@ def _gigabits(rate_fps: float, octets: float) -> float:
 
 def _bits(rate: float) -> str:
     return f"{rate / 1e9:g} Gbit/s" if rate >= 1e9 else f"{rate / 1e6:g} Mbit/s"
+
+
+def verdict_sentences(data: RunData) -> list[str]:
+    """Return what the device forwards, the tester's limit and the conditions; empty without a throughput."""
+    records = _throughput_records(data)
+    if not records:
+        return []
+    directions = [r.direction for r in records]
+    mode = "bidirectional" if "bidirectional" in directions else directions[0]
+    shown = [r for r in records if r.direction == mode]
+    shown.sort(key=lambda r: r.frame_sizes.ipv6)
+    ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
+    carried = "; at ".join(f"{r.sizes} octets {_carried(data, r)}" for r in ends)
+    line = _bits(data.config["line_rate_bps"])
+    tolerated = data.procedure.get("loss_tolerance") or 0.0
+    loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
+    direction = ends[0].direction
+    way = (
+        "in both directions at once"
+        if direction == "bidirectional"
+        else f"in the {direction} direction"
+    )
+    who = "A simulated device" if data.simulated else f"The device ({device_of(data)})"
+    sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
+    if any(r.limited for r in ends):
+        sentences.append(f"* is {LIMITED}.")
+    return [*sentences, _conditions(data, ends[0])]
+
+
+def _throughput_records(data: RunData) -> list[RateRecord]:
+    return [r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Network, IPv6Network
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from scapy.layers.l2 import Dot1Q, Ether
@@ -21,8 +20,7 @@ from v6t.audit.packet_device.packets import (
 from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
-    from v6t.intent.device import Link
-    from v6t.plugins.base import Links, Technology
+    from v6t.intent.device import DeviceIntent, Link
 
 HOP_LIMIT = 64
 QUOTED_OCTETS = {4: 548, 6: 1232}
@@ -32,42 +30,25 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 Sent: TypeAlias = tuple[SideName, IPPacket]
 
 
-@dataclass
-class DeviceLinks:
-    """Both links of a device, its addresses by link and IP version, and its routes."""
-
-    links: Links
-    addresses: dict[tuple[SideName, int], Address] = field(default_factory=dict)
-    routes: list[tuple[IPv4Network | IPv6Network, SideName]] = field(default_factory=list)
-
-    @classmethod
-    def from_technology(cls, technology: Technology) -> DeviceLinks:
-        """Read the addresses and routes that a technology wants its device to have."""
-        ports, intent = cls(technology.links), technology.dut_intent()
-        for side in SIDES:
-            settings = getattr(intent, side)
-            for interface in settings.addresses:
-                ports.addresses.setdefault((side, interface.version), interface.ip)
-                ports.routes.append((interface.network, side))
-            ports.routes += [(network, side) for network in settings.routes]
-        return ports
-
-    def mtu(self, side: SideName) -> int:
-        return int(getattr(self.links, side).mtu)
-
-    def side_of(self, address: Address) -> SideName | None:
-        """Return the link of the longest route to an address."""
-        matches = [(net.prefixlen, side) for net, side in self.routes if address in net]
-        return max(matches, default=(0, None))[1]
-
-
 class PacketDevice(ABC):
     """A device with two links that handles one frame at a time."""
 
-    def __init__(self, ports: DeviceLinks) -> None:
-        self.ports = ports
+    def __init__(self, intent: DeviceIntent) -> None:
+        """Take links, addresses and routes from what a technology wants of its device."""
+        self.links = intent.links
+        self.addresses: dict[tuple[SideName, int], Address] = {}
+        self.routes = []
+        for side in SIDES:
+            settings = getattr(intent, side)
+            for interface in settings.addresses:
+                self.addresses.setdefault((side, interface.version), interface.ip)
+            networks = (*(interface.network for interface in settings.addresses), *settings.routes)
+            self.routes += [(network, side) for network in networks]
         self.now_s = 0.0
         self.reassembly = Reassembly()
+
+    def mtu(self, side: SideName) -> int:
+        return int(getattr(self.links, side).mtu)
 
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
@@ -77,7 +58,7 @@ class PacketDevice(ABC):
         ``now_s`` is a time on a clock that never goes back.
         """
         self.now_s = now_s
-        link = getattr(self.ports.links, side)
+        link = getattr(self.links, side)
         start = 14 if link.vlan is None else 18
         header = ethernet_header(link, 6 if frame[start : start + 1] >= b"\x60" else 4)
         is_for_device = frame[:6] == header[6:12] and frame[12:start] == header[12:]
@@ -87,7 +68,7 @@ class PacketDevice(ABC):
             return []
         frames = []
         for out, sent in self.process(side, packet):
-            header = ethernet_header(getattr(self.ports.links, out), sent.version)
+            header = ethernet_header(getattr(self.links, out), sent.version)
             frames.append((out, (header + bytes(sent)).ljust(60, b"\0")))
         return frames
 
@@ -104,9 +85,7 @@ class PacketDevice(ABC):
         try:
             return list(self.forward(side, packet))
         except Drop as drop:
-            if drop.error is None:
-                return []
-            return self.send_error(side, drop.about or packet, drop.error)
+            return self.send_error(side, drop.about or packet, drop.error) if drop.error else []
 
     @abstractmethod
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
@@ -114,15 +93,16 @@ class PacketDevice(ABC):
 
     def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
         """Return an ICMP error to a packet's source, if there may be one."""
-        source = self.ports.addresses.get((side, about.version))
+        source = self.addresses.get((side, about.version))
         if source is None or not about.is_answerable:
             return []
         return [(side, error_packet(source, about, error))]
 
     def route(self, side: SideName, packet: IPPacket) -> list[Sent]:
-        """Forward a packet unchanged to where its destination is."""
-        out = self.ports.side_of(packet.dst)
-        return [] if out is None or out == side else [(out, self.decrement(packet))]
+        """Forward a packet by the longest route to its destination, but not back to its link."""
+        matches = [(net.prefixlen, out) for net, out in self.routes if packet.dst in net]
+        _, out = max(matches, default=(0, side))
+        return [] if out == side else [(out, self.decrement(packet))]
 
     def decrement(self, packet: IPPacket) -> IPPacket:
         """Return the packet with its TTL or hop limit less one."""

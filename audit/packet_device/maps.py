@@ -5,13 +5,15 @@ Nothing here shares arithmetic with the reference translation, which computes wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
 from typing import TypeAlias, TypeVar
 
-from v6t.plugins.audit_views import Address, AddressTable, Ports, Rule, Softwire
+from v6t.plugins.audit_views import Address, AddressTable, SharedAddressRelay, Softwire
+from v6t.plugins.map_rules import MapRule
+from v6t.plugins.ports import PortSet
 
 T = TypeVar("T")
 Network = IPv4Network | IPv6Network
@@ -61,25 +63,11 @@ class PrefixMap:
         return ipv4_from(bits[length:64] + bits[72:] if length < 96 else bits[length:])
 
 
-@dataclass(frozen=True)
-class ExplicitMap:
-    """One explicit address mapping (RFC 7757, section 3.3)."""
-
-    ipv4: IPv4Network
-    ipv6: IPv6Network
-
-    def to_ipv6(self, ipv4: Address) -> IPv6Address:
-        return ipv6_from(prefix_bits(self.ipv6) + bits_of(ipv4)[self.ipv4.prefixlen :])
-
-    def to_ipv4(self, ipv6: Address) -> IPv4Address:
-        return ipv4_from(prefix_bits(self.ipv4) + bits_of(ipv6)[self.ipv6.prefixlen :])
-
-
 class TableMap:
-    """An address table: the longest explicit mapping, else the RFC 6052 prefix."""
+    """An address table: the longest explicit mapping (RFC 7757), else the RFC 6052 prefix."""
 
     def __init__(self, table: AddressTable) -> None:
-        self.explicit = [ExplicitMap(ipv4, ipv6) for ipv4, ipv6 in table.eams]
+        self.eams = table.eams
         self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
 
     @classmethod
@@ -87,17 +75,18 @@ class TableMap:
         """Return the map of one host, and of all others behind a prefix."""
         return cls(AddressTable(((IPv4Network(ipv4), IPv6Network(ipv6)),), prefix))
 
-    def find_explicit(self, address: Address) -> ExplicitMap | None:
-        is_ipv4 = address.version == 4
-        return find_longest(address, ((m.ipv4 if is_ipv4 else m.ipv6, m) for m in self.explicit))
+    def find_explicit(self, address: Address) -> tuple[IPv4Network, IPv6Network] | None:
+        return find_longest(address, ((eam[address.version == 6], eam) for eam in self.eams))
 
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
-        chosen = self.find_explicit(ipv4) or self.prefix
-        return chosen.to_ipv6(ipv4) if chosen else None
+        if eam := self.find_explicit(ipv4):
+            return ipv6_from(prefix_bits(eam[1]) + bits_of(ipv4)[eam[0].prefixlen :])
+        return self.prefix and self.prefix.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
-        chosen = self.find_explicit(ipv6) or self.prefix
-        return chosen.to_ipv4(ipv6) if chosen else None
+        if eam := self.find_explicit(ipv6):
+            return ipv4_from(prefix_bits(eam[0]) + bits_of(ipv6)[eam[1].prefixlen :])
+        return self.prefix and self.prefix.to_ipv4(ipv6)
 
 
 AddressMap: TypeAlias = PrefixMap | TableMap
@@ -111,7 +100,7 @@ def find_psid(port: int, offset: int, length: int) -> str | None:
     return bits[offset : offset + length]
 
 
-def has_port(share: Ports | Softwire, port: int | None) -> bool:
+def has_port(share: PortSet | Softwire, port: int | None) -> bool:
     """Return whether a customer with a share of an address may use a port."""
     if not share.psid_len:
         return True
@@ -121,17 +110,18 @@ def has_port(share: Ports | Softwire, port: int | None) -> bool:
 
 @dataclass(frozen=True)
 class MapDomain:
-    """One MAP rule as bits; none of the rule's methods is used."""
+    """One MAP rule as bits; none of the rule's methods is used.
 
-    rule: Rule
+    ``embeds_host``: the identifier contains the host's whole address (RFC 7599, erratum 5225).
+    """
+
+    rule: MapRule
     embeds_host: bool = False
-    """The identifier contains the host's whole address (RFC 7599, erratum 5225)."""
 
     def has_ce(self, psid: str) -> bool:
         """Return whether a CE has a PSID: a rule without EA bits has one CE."""
         rule = self.rule
-        is_open = rule.psid is None or rule.ea_len or not rule.psid_len
-        return bool(is_open) or int(psid, 2) == rule.psid
+        return rule.psid is None or bool(rule.ea_len) or not psid or int(psid, 2) == rule.psid
 
     def psid_of(self, port: int | None) -> str | None:
         """Return the PSID of a CE's port; without a port, of a whole address."""
@@ -159,21 +149,26 @@ class MapDomain:
         return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
 
-@dataclass
-class MapSharing:
-    """Customers who share IPv4 addresses: CEs of MAP rules, and their relay."""
+class AddressSharing:
+    """Customers who share IPv4 addresses: CEs of MAP rules, or lwB4s of a binding table (RFC 7596)."""
 
-    domains: Sequence[MapDomain]
-    relay: IPv6Address
+    def __init__(self, view: SharedAddressRelay, *, embeds_host: bool = False) -> None:
+        self.relay, self.softwires = view.relay, view.softwires
+        self.domains = [MapDomain(rule, embeds_host) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
-        longest = find_longest(
-            ipv4, ((d.rule.ipv4_prefix, d.rule.ipv4_prefix) for d in self.domains)
-        )
+        prefixes = [(d.rule.ipv4_prefix, d.rule.ipv4_prefix) for d in self.domains]
+        longest = find_longest(ipv4, prefixes)
         return [d for d in self.domains if d.rule.ipv4_prefix == longest]
+
+    def rows_for(self, ipv4: Address) -> Sequence[Softwire]:
+        return self.softwires(ipv4) if self.softwires else ()  # type: ignore[arg-type]
 
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
         """Return a customer and its relay; without a port, only a customer with a whole address."""
+        for row in self.rows_for(ipv4):
+            if has_port(row, port):
+                return row.b4, row.aftr
         for domain in self.domains_for(ipv4):
             psid = domain.psid_of(port)
             if psid is not None:
@@ -182,30 +177,15 @@ class MapSharing:
 
     def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
         """Return whether a customer, by default any, has ports of an address."""
-        domains = self.domains_for(ipv4)
+        domains, rows = self.domains_for(ipv4), self.rows_for(ipv4)
         if customer is None:
-            return bool(domains)
-        return any(
-            (ce := domain.read(customer)) and domain.address(ipv4, ce[1]) == customer
-            for domain in domains
-        )
+            return bool(domains or rows)
+        shares = [(d.read(customer), d) for d in domains]
+        is_ce = any(ce and domain.address(ipv4, ce[1]) == customer for ce, domain in shares)
+        return is_ce or customer in {row.b4 for row in rows}
 
     def find_customer(self, customer: Address) -> tuple[MapDomain, IPv4Address, str] | None:
         """Return domain, IPv4 address and PSID of a CE by the longest IPv6 prefix."""
         domain = find_longest(customer, ((d.rule.ipv6_prefix, d) for d in self.domains))
         ce = domain.read(customer) if domain else None
         return (domain, *ce) if domain and ce else None
-
-
-@dataclass
-class SoftwireSharing:
-    """Customers who share IPv4 addresses: lwB4s by the rows of a binding table (RFC 7596)."""
-
-    softwires: Callable[[IPv4Address], Sequence[Softwire]]
-
-    def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
-        rows = (row for row in self.softwires(ipv4) if has_port(row, port))  # type: ignore[arg-type]
-        return next(((row.b4, row.aftr) for row in rows), None)
-
-    def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
-        return any(customer in (None, row.b4) for row in self.softwires(ipv4))  # type: ignore[arg-type]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Network
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
-from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent, error_packet
+from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.packets import (
     ICMP4,
@@ -22,10 +22,14 @@ from v6t.audit.packet_device.packets import (
     fragment,
     port,
     replace_endpoint,
+    too_big,
 )
 from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName
+
+if TYPE_CHECKING:
+    from v6t.intent.device import DeviceIntent
 
 RESET_S, UDP_S = 240.0, 300.0
 """Lifetimes after an RST (RFC 7857, section 2.2), and of UDP if none is configured."""
@@ -55,7 +59,7 @@ class SessionKey(NamedTuple):
 
 @dataclass
 class NatMapping:
-    """An inside endpoint and its public one."""
+    """An inside endpoint and its public one; ``next_sequence`` is the server's."""
 
     protocol: int
     host: Address
@@ -66,26 +70,25 @@ class NatMapping:
     servers: set[NatEndpoint] = field(default_factory=set)
     syn_sides: set[str] = field(default_factory=set)
     next_sequence: int = 0
-    """Of the server."""
 
 
-class NatTable:
-    """Mappings of a NAT (RFC 4787, 5382, 5508, 6146) and what they make of packets."""
+class MappingDevice(PacketDevice):
+    """A device that translates packets of IPv4 or IPv6 by mappings (RFC 4787, 5382, 5508, 6146)."""
 
-    def __init__(self, view: Nat) -> None:
-        self.view = view
-        self.pool = list(view.pool)
+    def __init__(self, intent: DeviceIntent, view: Nat, *translator: Any) -> None:
+        super().__init__(intent, *translator)
+        self.view, self.pool = view, list(view.pool)
         self.mappings: list[NatMapping] = []
         self.hosts: list[Address] = []
-        self.now_s = 0.0
-
-    def expire(self, now_s: float) -> None:
-        """Remove the mappings that have been idle for their lifetime."""
-        self.now_s = now_s
-        self.mappings = [m for m in self.mappings if now_s - m.used_s <= m.lifetime_s]
 
     def flush(self) -> None:
+        super().flush()
         self.mappings = []
+
+    def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
+        """Remove the mappings that have been idle for their lifetime; then forward a packet."""
+        self.mappings = [m for m in self.mappings if self.now_s - m.used_s <= m.lifetime_s]
+        return super().process(side, packet)
 
     def find_inside(self, session: SessionKey) -> NatMapping | None:
         """Return the mapping of an inside endpoint: the same for all servers."""
@@ -100,14 +103,15 @@ class NatTable:
         raise Drop
 
     def create(self, session: SessionKey) -> NatMapping:
-        proto, host, inside, _ = session
-        limit, address = self.view.session_limit, self.choose_address(host)
+        limit, address = self.view.session_limit, self.choose_address(session.host)
         is_full = limit and len(self.mappings) >= limit
         number = None if is_full else self.choose_port(session, address)
         if number is None:
             return self.handle_exhaustion(session)
-        public, lifetime_s = NatEndpoint(address, number), self.initial_lifetime_s(proto)
-        mapping = NatMapping(proto, host, inside, public, lifetime_s, self.now_s)
+        lifetime_s = self.initial_lifetime_s(session.protocol)
+        mapping = NatMapping(
+            *session[:3], NatEndpoint(address, number), lifetime_s, used_s=self.now_s
+        )
         self.mappings.append(mapping)
         return mapping
 
@@ -128,10 +132,10 @@ class NatTable:
     def port_range(self, host: Address) -> tuple[int, int]:
         """Return the lowest and highest public port of a host."""
         low, high = self.view.public
-        if not self.view.block:
+        if not self.view.port_block:
             return low, high
-        low += self.view.block * (self.host_number(host) // len(self.pool))
-        return low, low + self.view.block - 1
+        low += self.view.port_block * (self.host_number(host) // len(self.pool))
+        return low, low + self.view.port_block - 1
 
     def used_ports(self, session: SessionKey, address: Address) -> set[int]:
         """Return the ports of a public address that other mappings have."""
@@ -177,7 +181,7 @@ class NatTable:
         host = host or packet.src
         if packet.is_error:
             return self.send_error_out(packet, host)
-        session = self.read_session(packet, host, is_outbound=True)
+        session = read_session(packet, host, is_outbound=True)
         mapping = self.find_inside(session) or self.create(session)
         mapping.servers.add(session.server)
         self.use(mapping, packet, "left")
@@ -186,21 +190,15 @@ class NatTable:
             return self.send_in(translated)
         return [("right", translated, None)]
 
-    def read_session(self, packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
-        """Return the session of a host's packet, or of a packet to a host."""
-        inside = endpoint(packet, is_source=is_outbound)
-        server = endpoint(packet, is_source=not is_outbound)
-        return SessionKey(transport_of(packet), host, inside, server)
-
     def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5, REQ-7)."""
         quoted = packet.quoted_packet()
-        mapping = self.find_inside(self.read_session(quoted, host, is_outbound=False))
+        mapping = self.find_inside(read_session(quoted, host, is_outbound=False))
         if mapping is None:
             raise Drop
         about = replace_endpoint(quoted, mapping.public, is_source=False)
-        message = packet.octets[:8] + bytes(about)
-        changed = replace(packet, src=mapping.public.address).with_message(message)
+        changed = replace(packet, src=mapping.public.address)
+        changed = changed.with_message(packet.octets[:8] + bytes(about))
         if packet.dst in self.pool:
             return self.send_error_in(changed)
         return [("right", changed, None)]
@@ -216,7 +214,7 @@ class NatTable:
 
     def send_error_in(self, packet: IPPacket) -> list[Translated]:
         """Translate a valid ICMP error with the packet that it quotes (RFC 5508, REQ-3, REQ-4)."""
-        if packet.message_checksum:
+        if packet.transport_checksum:
             raise Drop
         quoted = packet.quoted_packet()
         mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
@@ -225,14 +223,29 @@ class NatTable:
         message = packet.octets[:8] + bytes(about)
         return [("left", changed.with_message(message), mapping.host)]
 
+    def emit_all(self, translated: Sequence[Translated]) -> list[Sent]:
+        """Send translated packets."""
+        return [piece for packet in translated for piece in self.emit(*packet)]
+
+    def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
+        """Send a translated packet; fragment it if it exceeds the MTU of its link."""
+        mtu = self.mtu(side)
+        if len(packet) > mtu and (packet.df or packet.version == 6):
+            raise Drop(too_big(packet.version, mtu))
+        return [(side, piece) for piece in fragment(packet, mtu)]
+
+
+def read_session(packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
+    """Return the session of a host's packet, or of a packet to a host."""
+    ends = endpoint(packet, is_source=is_outbound), endpoint(packet, is_source=not is_outbound)
+    return SessionKey(transport_of(packet), host, *ends)
+
 
 def transport_of(packet: IPPacket) -> int:
     """Return the protocol of a packet that a NAT translates, or raise Drop; ICMPv6 counts as ICMP."""
-    if packet.proto in PORT_PROTOCOLS:
-        return packet.proto
-    if packet.is_echo:
-        return ICMP4
-    raise Drop
+    if packet.proto not in PORT_PROTOCOLS and not packet.is_echo:
+        raise Drop
+    return ICMP4 if packet.is_echo else packet.proto
 
 
 def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
@@ -243,54 +256,22 @@ def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
     return NatEndpoint(packet.src if is_source else packet.dst, number)
 
 
-class MappingDevice(PacketDevice):
-    """A device that translates packets of IPv4 or IPv6 by a table of mappings."""
-
-    table_class = NatTable
-
-    def __init__(self, ports: DeviceLinks, view: Nat) -> None:
-        super().__init__(ports)
-        self.table = self.table_class(view)
-
-    def flush(self) -> None:
-        super().flush()
-        self.table.flush()
-
-    def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
-        self.table.expire(self.now_s)
-        return super().process(side, packet)
-
-    def emit_all(self, translated: Sequence[Translated]) -> list[Sent]:
-        """Send translated packets."""
-        return [piece for packet in translated for piece in self.emit(*packet)]
-
-    def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
-        """Send a translated packet; fragment it if it exceeds the MTU of its link."""
-        mtu = self.ports.mtu(side)
-        if len(packet) > mtu and packet.version == 6:
-            raise Drop(IcmpError(2, 0, mtu))
-        if len(packet) > mtu and packet.df:
-            raise Drop(IcmpError(3, 4, mtu))
-        return [(side, piece) for piece in fragment(packet, mtu)]
-
-
 class NatDevice(MappingDevice):
     """A NAT44 or NAT66: hosts on the left link, servers on the right link."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        if packet.version != self.table.pool[0].version:
+        if packet.version != self.pool[0].version:
             return self.route(side, packet)
         aged = self.decrement(self.reassembly.add(packet))
-        send = self.table.send_out if side == "left" else self.table.send_in
-        return self.emit_all(send(aged))
+        return self.emit_all((self.send_out if side == "left" else self.send_in)(aged))
 
 
 class Nat64Device(MappingDevice, TranslatingDevice):
     """A NAT64 (RFC 6146): a translator in front of mappings."""
 
-    def __init__(self, ports: DeviceLinks, view: Nat, prefix: IPv6Network) -> None:
-        TranslatingDevice.__init__(self, ports, "left", view.lowest_ipv6_mtu)
-        self.table, self.prefix = self.table_class(view), prefix
+    def __init__(self, intent: DeviceIntent, view: Nat, prefix: IPv6Network) -> None:
+        super().__init__(intent, view, "left", view.lowest_ipv6_mtu)
+        self.prefix = prefix
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.prefix
@@ -305,7 +286,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> list[Sent]:
         try:
-            return self.emit_all(self.table.send_out(packet, arrived.src))
+            return self.emit_all(self.send_out(packet, arrived.src))
         except Drop as drop:
             error = drop.error
             raise Drop(self.error_to_ipv6(error, packet) if error else None) from None
@@ -313,18 +294,17 @@ class Nat64Device(MappingDevice, TranslatingDevice):
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
             return super().emit(side, packet, host)
-        addresses = TableMap.map_host(INSIDE_IPV4, host, self.prefix)
-        return [(side, piece) for piece in self.to_ipv6(packet, addresses)]
+        return self.emit_ipv6(packet, TableMap.map_host(INSIDE_IPV4, host, self.prefix))
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        return self.emit_all(self.table.send_in(packet))
+        return self.emit_all(self.send_in(packet))
 
 
 class AftrDevice(MappingDevice, TunnelDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
-    def __init__(self, ports: DeviceLinks, view: Nat, aftr: Address) -> None:
-        super().__init__(ports, view)
+    def __init__(self, intent: DeviceIntent, view: Nat, aftr: Address) -> None:
+        super().__init__(intent, view)
         self.aftr, self.relays = aftr, (aftr,)
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
@@ -336,11 +316,11 @@ class AftrDevice(MappingDevice, TunnelDevice):
         except Drop as drop:
             if drop.error is None or not inner.is_answerable:
                 raise Drop from None
-            error = error_packet(self.ports.addresses["right", 4], inner, drop.error)
+            error = error_packet(self.addresses["right", 4], inner, drop.error)
             return self.emit("left", error, packet.src)
 
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        return self.emit_all(self.table.send_out(inner, outer.src))
+        return self.emit_all(self.send_out(inner, outer.src))
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
@@ -348,5 +328,4 @@ class AftrDevice(MappingDevice, TunnelDevice):
         return self.encapsulate(packet, self.aftr, host)
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        whole = self.reassembly.add(self.decrement(packet))
-        return self.emit_all(self.table.send_in(whole))
+        return self.emit_all(self.send_in(self.reassembly.add(self.decrement(packet))))

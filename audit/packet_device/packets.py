@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, NamedTuple
 
-from scapy.layers.inet import IP, in4_chksum
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, in6_chksum
+from scapy.layers.inet import IP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Raw
 from scapy.utils import checksum
 from v6t.plugins.audit_views import Address
@@ -136,26 +136,27 @@ class IPPacket:
         return b"" if self.proto == ICMP4 else self.src.packed + self.dst.packed
 
     @property
-    def message_checksum(self) -> int:
-        """Checksum of an ICMP or ICMPv6 message: 0 if the message contains it."""
-        if self.version == 4:
-            return checksum(self.octets)
-        return int(in6_chksum(ICMP6, IPv6(src=str(self.src), dst=str(self.dst)), self.octets))
+    def transport_checksum(self) -> int:
+        """Checksum of a whole transport: 0 if the octets contain the right one."""
+        pseudo = self.pseudo_header and struct.pack("!II", len(self.octets), self.proto)
+        return checksum(self.pseudo_header + pseudo + self.octets)
+
+    def with_checksum(self, octets: bytes, at: int) -> IPPacket:
+        """Return the packet with a transport, whose checksum is computed."""
+        packet = replace(self, octets=octets[:at] + b"\0\0" + octets[at + 2 :])
+        value = packet.transport_checksum
+        if self.proto == UDP17:
+            value = value or 0xFFFF
+        packet.octets = octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
+        return packet
 
     def with_message(self, octets: bytes) -> IPPacket:
         """Return the packet with an ICMP or ICMPv6 message and its checksum."""
         proto = ICMP4 if self.version == 4 else ICMP6
-        packet = replace(self, proto=proto, octets=octets[:2] + b"\0\0" + octets[4:], missing=0)
-        packet.octets = put_checksum(octets, 2, packet.message_checksum)
-        return packet
+        return replace(self, proto=proto, missing=0).with_checksum(octets, 2)
 
     def quoted_packet(self) -> IPPacket:
         return read_header(self.octets[8:])
-
-
-def put_checksum(octets: bytes, at: int, value: int) -> bytes:
-    """Return octets with a checksum at an offset."""
-    return octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
 
 
 def read_header(octets: bytes) -> IPPacket:
@@ -244,12 +245,7 @@ def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
     value = checksum(struct.pack("!3H", *words))
     if packet.proto == UDP17:
         value = value or 0xFFFF
-    return replace(packet, octets=put_checksum(octets, at, value))
-
-
-def replace_address(packet: IPPacket, address: Address, *, is_source: bool) -> IPPacket:
-    """Return a packet with another source or destination, its transport unchanged."""
-    return replace(packet, src=address) if is_source else replace(packet, dst=address)
+    return replace(packet, octets=octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :])
 
 
 def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
@@ -257,36 +253,29 @@ def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: b
     number = end[1].to_bytes(2, "big")
     at = 4 if packet.is_icmp else 0 if is_source else 2
     old = packet.octets[at : at + 2]
-    changed = replace_address(packet, end[0], is_source=is_source)
+    changed = replace(packet, **{"src" if is_source else "dst": end[0]})
     changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
     return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
 
 
-def fill_udp_checksum(packet: IPPacket) -> IPPacket:
-    """Return a whole IPv4 datagram with a checksum if it has none (RFC 7915, section 4.5)."""
-    octets = packet.octets
-    if packet.proto != UDP17 or packet.is_fragment or octets[6:8] != b"\0\0":
-        return packet
-    value = in4_chksum(UDP17, IP(src=str(packet.src), dst=str(packet.dst)), octets) or 0xFFFF
-    return replace(packet, octets=put_checksum(octets, 6, value))
-
-
 def fragment(packet: IPPacket, mtu: int, identification: int = 0) -> list[IPPacket]:
     """Return a packet, or fragments of it that fit a link; IPv6 may need an identification."""
-    size, octets = len(packet), packet.octets
-    if size <= mtu:
+    if len(packet) <= mtu:
         return [packet]
     first = replace(packet, id=identification) if packet.id is None else packet
+    octets = packet.octets
     room = (mtu - len(first) + len(octets)) // 8 * 8
-    return [
-        replace(
-            first,
-            octets=octets[at : at + room],
-            offset=packet.offset + at // 8,
-            more=packet.more or at + room < len(octets),
-        )
-        for at in range(0, len(octets), room)
-    ]
+    pieces = []
+    for at in range(0, len(octets), room):
+        more = packet.more or at + room < len(octets)
+        part = {"octets": octets[at : at + room], "offset": packet.offset + at // 8}
+        pieces.append(replace(first, more=more, **part))
+    return pieces
+
+
+def too_big(version: int, mtu: int) -> IcmpError:
+    """Return the error about a packet that exceeds an MTU."""
+    return IcmpError(3, 4, mtu) if version == 4 else IcmpError(2, 0, mtu)
 
 
 class Reassembly:

@@ -6,16 +6,10 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from ipaddress import IPv6Network
+from typing import TYPE_CHECKING
 
-from v6t.audit.packet_device.device import HOP_LIMIT, DeviceLinks, PacketDevice, Sent
-from v6t.audit.packet_device.maps import (
-    AddressMap,
-    MapDomain,
-    MapSharing,
-    SoftwireSharing,
-    TableMap,
-    has_port,
-)
+from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
+from v6t.audit.packet_device.maps import AddressMap, AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.packets import (
     IPIP,
     IPV6_IN_IP,
@@ -26,16 +20,20 @@ from v6t.audit.packet_device.packets import (
     fragment,
     port,
     read_packet,
+    too_big,
 )
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import (
     Address,
     CustomerEdge,
-    Rule,
     SharedAddressRelay,
     SideName,
     TunnelEnd,
 )
+from v6t.plugins.map_rules import MapRule
+
+if TYPE_CHECKING:
+    from v6t.intent.device import DeviceIntent
 
 NOT_ECT, CONGESTION = 0b00, 0b11
 WRONG_SOURCE = IcmpError(1, 5)
@@ -52,21 +50,27 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
 
 
 class TunnelDevice(PacketDevice):
-    """Tunnels of IPv4 in IPv6 on the left link, IPv4 on the right link."""
+    """Tunnels on one link, packets of the other IP version on both."""
 
+    tunnel_side: SideName = "left"
+    inner_version = 4
     relays: Collection[Address] = ()
     """Addresses of the device where tunnels end."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        if packet.version == 4:
-            if side == "left":
-                raise Drop
-            return self.forward_ipv4(packet)
+        if packet.version == self.inner_version:
+            return self.forward_untunneled(side, packet)
         if packet.dst not in self.relays:
             return self.route(side, packet)
-        if side == "right":
+        if side != self.tunnel_side:
             raise Drop
         return self.forward_tunnel(self.reassembly.add(packet))
+
+    def forward_untunneled(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        """Send a packet that arrived without a tunnel: IPv4 comes from the right link only."""
+        if side == self.tunnel_side:
+            raise Drop
+        return self.forward_ipv4(packet)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         """Drop a packet if its customer must not send it through its tunnel."""
@@ -75,9 +79,9 @@ class TunnelDevice(PacketDevice):
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         """Send a packet that left a tunnel."""
 
-    @abstractmethod
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         """Send a packet from the right link into a tunnel."""
+        raise NotImplementedError
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         """Decapsulate a packet (RFC 2473, section 3.3); no error reports an expired TTL."""
@@ -89,36 +93,35 @@ class TunnelDevice(PacketDevice):
         return self.forward_inner(packet, self.decrement(replace(inner, tos=tos)))
 
     def decapsulate(self, packet: IPPacket) -> IPPacket:
-        """Return the IPv4 packet in a tunnel packet; tunnel options are skipped."""
+        """Return the packet in a tunnel packet; tunnel options are skipped."""
         check_source_route(packet)
         inner = read_packet(packet.octets)
-        if packet.proto != IPIP or inner.version != 4:
+        proto = IPIP if self.inner_version == 4 else IPV6_IN_IP
+        if (packet.proto, inner.version) != (proto, self.inner_version):
             raise Drop
         return inner
 
     def encapsulate(self, packet: IPPacket, src: Address, dst: Address) -> list[Sent]:
-        """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 6040, section 4.1)."""
-        octets, mtu = bytes(packet), self.ports.mtu("left")
-        if len(octets) + 40 > mtu and packet.df:
-            raise Drop(IcmpError(3, 4, mtu - 40))
-        outer = IPPacket(src, dst, IPIP, octets, packet.tos, HOP_LIMIT)
-        return [("left", piece) for piece in fragment(outer, mtu, packet.id or 0)]
+        """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 4213, 3.5; RFC 6040, 4.1)."""
+        is_ipv4, mtu = packet.version == 4, self.mtu(self.tunnel_side)
+        proto, room = (IPIP, mtu - 40) if is_ipv4 else (IPV6_IN_IP, mtu - 20)
+        if len(packet) > room and (packet.df or not is_ipv4):
+            raise Drop(too_big(packet.version, room))
+        outer = IPPacket(src, dst, proto, bytes(packet), packet.tos, HOP_LIMIT)
+        return [(self.tunnel_side, piece) for piece in fragment(outer, mtu, packet.id or 0)]
 
 
 class TunnelRelay(TunnelDevice):
     """A MAP-E border relay or lwAFTR."""
 
-    reports_sources = False
-    """Send ICMPv6 errors about sources that are not the customer's (RFC 7596, section 6.2)."""
+    def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
+        super().__init__(intent)
+        self.relays, self.sharing = view.relays, AddressSharing(view)
 
-    def __init__(self, ports: DeviceLinks, view: SharedAddressRelay) -> None:
-        super().__init__(ports)
-        self.relays = view.relays
-        self.sharing: MapSharing | SoftwireSharing = MapSharing(
-            [MapDomain(rule) for rule in view.rules], view.relay
-        )
-        if view.softwires is not None:
-            self.sharing, self.reports_sources = SoftwireSharing(view.softwires), True
+    @property
+    def reports_sources(self) -> bool:
+        """Whether customers are told that a source is not theirs (RFC 7596, section 6.2)."""
+        return self.sharing.softwires is not None
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         if inner.offset:  # a later fragment has no port
@@ -151,8 +154,8 @@ class TunnelRelay(TunnelDevice):
 class TunnelCustomerEdge(TunnelDevice):
     """A MAP-E CE or lwB4 without its NAPT: the customer's hosts are on the right link."""
 
-    def __init__(self, ports: DeviceLinks, view: CustomerEdge) -> None:
-        super().__init__(ports)
+    def __init__(self, intent: DeviceIntent, view: CustomerEdge) -> None:
+        super().__init__(intent)
         self.edge, self.relays = view, (view.ipv6,)
         self.remote = view.relay or view.ipv6
 
@@ -174,13 +177,42 @@ class TunnelCustomerEdge(TunnelDevice):
         return self.encapsulate(self.decrement(whole), self.edge.ipv6, self.remote)
 
 
+class SixInFourDevice(TunnelDevice):
+    """An end of tunnels of IPv6 in IPv4 (RFC 4213), whose other ends 6rd finds by the inner address."""
+
+    inner_version = 6
+
+    def __init__(self, intent: DeviceIntent, view: TunnelEnd) -> None:
+        super().__init__(intent)
+        self.tunnel, self.tunnel_side, self.relays = view, view.side, (view.local,)
+
+    def endpoint(self, inner: Address) -> Address | None:
+        """Return the other end of the tunnel for an inner address."""
+        view = self.tunnel
+        if view.endpoint is not None:
+            return view.endpoint(inner)
+        return view.remote if inner == view.inner[0] else None
+
+    def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
+        if self.endpoint(inner.src) != outer.src:  # RFC 5969, section 12
+            raise Drop
+
+    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
+        return [(self.tunnel.far_side, inner)]
+
+    def forward_untunneled(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+        remote = self.endpoint(packet.dst)
+        if remote is None or side == self.tunnel_side:
+            return self.route(side, packet)
+        return self.encapsulate(self.decrement(packet), self.tunnel.local, remote)
+
+
 class MapTRelayDevice(TranslatingDevice):
     """A MAP-T border relay: the CE that owns the port, everybody else behind the DMR."""
 
-    def __init__(self, ports: DeviceLinks, view: SharedAddressRelay, dmr: IPv6Network) -> None:
-        super().__init__(ports, "left", view.lowest_ipv6_mtu)
-        domains = [MapDomain(rule, embeds_host=True) for rule in view.rules]
-        self.sharing, self.dmr = MapSharing(domains, view.relay), dmr
+    def __init__(self, intent: DeviceIntent, view: SharedAddressRelay, dmr: IPv6Network) -> None:
+        super().__init__(intent, "left", view.lowest_ipv6_mtu)
+        self.sharing, self.dmr = AddressSharing(view, embeds_host=True), dmr
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return destination in self.dmr
@@ -220,9 +252,9 @@ class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(
-        self, ports: DeviceLinks, view: CustomerEdge, rule: Rule, dmr: IPv6Network
+        self, intent: DeviceIntent, view: CustomerEdge, rule: MapRule, dmr: IPv6Network
     ) -> None:
-        super().__init__(ports, "left", view.lowest_ipv6_mtu)
+        super().__init__(intent, "left", view.lowest_ipv6_mtu)
         self.edge, self.domain, self.dmr = view, MapDomain(rule, embeds_host=True), dmr
 
     def is_ipv4_destination(self, destination: Address) -> bool:
@@ -252,50 +284,3 @@ class MapTCustomerEdge(TranslatingDevice):
     def reassemble(self, packet: IPPacket) -> IPPacket:
         """Return a whole packet; without shared ports, fragments are translated one by one."""
         return self.reassembly.add(packet) if self.edge.ports.psid_len else packet
-
-
-class SixInFourDevice(PacketDevice):
-    """An end of tunnels of IPv6 in IPv4 (RFC 4213), whose other ends 6rd finds by the inner address."""
-
-    def __init__(self, ports: DeviceLinks, view: TunnelEnd) -> None:
-        super().__init__(ports)
-        self.tunnel = view
-
-    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        view = self.tunnel
-        if packet.version == 4:
-            if side != view.side or packet.dst != view.local:
-                raise Drop
-            return self.decapsulate(packet)
-        remote = self.endpoint(packet.dst) if side == view.far_side else None
-        if remote is None:
-            return self.route(side, packet)
-        return self.encapsulate(self.decrement(packet), remote)
-
-    def endpoint(self, inner: Address) -> Address | None:
-        """Return the other end of the tunnel for an inner address."""
-        view = self.tunnel
-        if view.endpoint is not None:
-            return view.endpoint(inner)
-        return view.remote if inner == view.inner[0] else None
-
-    def is_own_source(self, outer: Address, inner: Address) -> bool:
-        return self.endpoint(inner) == outer
-
-    def decapsulate(self, packet: IPPacket) -> Iterable[Sent]:
-        """Send the packet in a tunnel packet (RFC 4213, section 3.6; RFC 5969, section 12)."""
-        whole = self.reassembly.add(packet)
-        inner = read_packet(whole.octets)
-        is_ipv6 = whole.proto == IPV6_IN_IP and inner.version == 6
-        if not is_ipv6 or not self.is_own_source(whole.src, inner.src) or inner.ttl <= 1:
-            raise Drop
-        tos = inner.tos & 0xFC | decapsulated_ecn(inner.tos & 3, whole.tos & 3)
-        return [(self.tunnel.far_side, self.decrement(replace(inner, tos=tos)))]
-
-    def encapsulate(self, packet: IPPacket, remote: Address) -> Iterable[Sent]:
-        """Send a packet into the tunnel (RFC 4213, section 3.5; RFC 6040, section 4.1)."""
-        octets, mtu = bytes(packet), self.ports.mtu(self.tunnel.side)
-        if len(octets) + 20 > mtu:
-            raise Drop(IcmpError(2, 0, mtu - 20))
-        header = IPPacket(self.tunnel.local, remote, IPV6_IN_IP, octets, packet.tos, HOP_LIMIT)
-        return [(self.tunnel.side, header)]

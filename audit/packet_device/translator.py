@@ -7,9 +7,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv6Address, IPv6Network
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from v6t.audit.packet_device.device import DeviceLinks, PacketDevice, Sent
+from v6t.audit.packet_device.device import PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
 from v6t.audit.packet_device.packets import (
     EXTENSIONS,
@@ -22,12 +22,14 @@ from v6t.audit.packet_device.packets import (
     IcmpError,
     IPPacket,
     check_source_route,
-    fill_udp_checksum,
     fragment,
-    replace_address,
+    too_big,
     update_transport,
 )
 from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
+
+if TYPE_CHECKING:
+    from v6t.intent.device import DeviceIntent
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
@@ -73,12 +75,12 @@ class TranslatingDevice(PacketDevice):
     forbidden_in_fragments: ClassVar[tuple[int, ...]] = (*EXTENSIONS, FRAGMENT, AUTHENTICATION)
     checks_global = True
 
-    def __init__(self, ports: DeviceLinks, six_side: SideName, lowest_ipv6_mtu: int) -> None:
-        super().__init__(ports)
+    def __init__(self, intent: DeviceIntent, six_side: SideName, lowest_ipv6_mtu: int) -> None:
+        super().__init__(intent)
         self.six_side = six_side
         self.four_side: SideName = "right" if six_side == "left" else "left"
         self.lowest_ipv6_mtu = lowest_ipv6_mtu
-        self.ipv6_mtu, self.ipv4_mtu = ports.mtu(self.six_side), ports.mtu(self.four_side)
+        self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.six_side), self.mtu(self.four_side)
 
     @abstractmethod
     def map_for(self, packet: IPPacket) -> AddressMap:
@@ -93,36 +95,40 @@ class TranslatingDevice(PacketDevice):
         return packet
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        if packet.version == 6:
-            if side != self.six_side or not self.is_ipv4_destination(packet.dst):
-                return self.route(side, packet)
-        elif side != self.four_side:
+        from_ipv6 = packet.version == 6
+        if from_ipv6 and (side != self.six_side or not self.is_ipv4_destination(packet.dst)):
+            return self.route(side, packet)
+        if not from_ipv6 and side != self.four_side:
             raise Drop
         check_source_route(packet)
         whole = self.reassemble(packet)
-        return self.forward_ipv6(whole) if packet.version == 6 else self.forward_ipv4(whole)
+        return self.forward_ipv6(whole) if from_ipv6 else self.forward_ipv4(whole)
 
     def forward_ipv6(self, packet: IPPacket) -> Iterable[Sent]:
         return self.emit_ipv4(packet, self.to_ipv4(packet, self.map_for(packet)))
+
+    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
+        return self.emit_ipv6(packet, self.map_for(packet))
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
         """Send the IPv4 packet for one that arrived; hairpinning devices override this."""
         return [(self.four_side, packet)]
 
-    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        return [(self.six_side, p) for p in self.to_ipv6(packet, self.map_for(packet))]
+    def emit_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[Sent]:
+        return [(self.six_side, piece) for piece in self.to_ipv6(packet, addresses)]
 
     def to_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[IPPacket]:
         """Return the IPv6 packet for an IPv4 packet, or its fragments (RFC 7915, section 4)."""
-        packet = fill_udp_checksum(self.decrement(packet))
-        is_partial = packet.is_fragment and not packet.offset
-        has_no_checksum = packet.proto == UDP17 and is_partial and packet.octets[6:8] == b"\0\0"
-        is_partial_icmp = packet.proto == ICMP4 and packet.is_fragment
-        if packet.proto in self.untranslated or has_no_checksum or is_partial_icmp:
+        packet, is_fragment = self.decrement(packet), packet.is_fragment
+        if packet.proto == UDP17 and not packet.offset and packet.octets[6:8] == b"\0\0":
+            if is_fragment:
+                raise Drop
+            packet = packet.with_checksum(packet.octets, 6)
+        if packet.proto in self.untranslated or (packet.proto == ICMP4 and is_fragment):
             raise Drop
         translated = self.translate(packet, addresses)
         if packet.df and len(translated) > self.ipv6_mtu:
-            raise Drop(IcmpError(3, 4, self.ipv6_mtu - 20))
+            raise Drop(too_big(4, self.ipv6_mtu - 20))
         limit = self.ipv6_mtu if packet.df else min(self.lowest_ipv6_mtu, self.ipv6_mtu)
         return fragment(translated, limit, packet.id or 0)
 
@@ -130,7 +136,7 @@ class TranslatingDevice(PacketDevice):
         """Return the IPv4 packet for an IPv6 packet (RFC 7915, section 5)."""
         translated = self.translate(self.decrement(packet), addresses)
         if len(translated) > self.ipv4_mtu:
-            raise Drop(IcmpError(2, 0, self.ipv4_mtu + 20))
+            raise Drop(too_big(6, self.ipv4_mtu + 20))
         return translated
 
     def translate(
@@ -141,17 +147,10 @@ class TranslatingDevice(PacketDevice):
         refused = (*self.forbidden_in_fragments, ICMP6) if is_fragment else INCOMPLETE
         if not from_ipv4 and packet.proto in refused:
             raise Drop
-        changed = IPPacket(
-            self.map_address(packet.src, addresses),
-            self.map_address(packet.dst, addresses),
-            packet.proto,
-            packet.octets,
-            packet.tos,
-            packet.ttl,
-            offset=packet.offset,
-            more=packet.more,
-            missing=packet.missing,
-        )
+        ends = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
+        fields = packet.proto, packet.octets, packet.tos, packet.ttl
+        changed = IPPacket(*ends, *fields, offset=packet.offset, more=packet.more)
+        changed.missing = packet.missing
         if not from_ipv4:
             changed.id = (packet.id or 0) & 0xFFFF
         elif is_fragment:
@@ -226,9 +225,9 @@ class StatelessTranslatingDevice(TranslatingDevice):
     """SIIT or CLAT with an address table; hosts with explicit mappings reach each other."""
 
     def __init__(
-        self, ports: DeviceLinks, six_side: SideName, lowest_ipv6_mtu: int, table: AddressTable
+        self, intent: DeviceIntent, six_side: SideName, lowest_ipv6_mtu: int, table: AddressTable
     ) -> None:
-        super().__init__(ports, six_side, lowest_ipv6_mtu)
+        super().__init__(intent, six_side, lowest_ipv6_mtu)
         self.table = TableMap(table)
 
     def map_for(self, packet: IPPacket) -> AddressMap:
@@ -242,49 +241,41 @@ class StatelessTranslatingDevice(TranslatingDevice):
 
         That needs a destination behind the prefix; of an error, the source that it quotes.
         """
-        table, host = self.table, self.table.find_explicit(packet.dst)
+        table, behind = self.table, self.table.prefix
         address = arrived.quoted_packet().src if arrived.is_error else arrived.dst
-        is_explicit = table.find_explicit(address) is not None
-        if (
-            host is None
-            or table.prefix is None
-            or is_explicit
-            or address not in table.prefix.prefix
-        ):
+        is_behind = behind and address in behind.prefix and not table.find_explicit(address)
+        if not is_behind or not table.find_explicit(packet.dst):
             return super().emit_ipv4(arrived, packet)
-        addresses = TableMap.map_host(packet.dst, host.to_ipv6(packet.dst), table.prefix.prefix)
-        packets = self.to_ipv6(packet, addresses)
-        return [(self.six_side, replace(p, ttl=p.ttl + 1)) for p in packets]
+        host = table.to_ipv6(packet.dst)
+        addresses = TableMap.map_host(packet.dst, host, behind.prefix)  # type: ignore[arg-type, union-attr]
+        return [(side, replace(p, ttl=p.ttl + 1)) for side, p in self.emit_ipv6(packet, addresses)]
 
 
 class PrefixDevice(PacketDevice):
     """NPTv6: hosts on the left link have an internal prefix, and an external one on the right."""
 
-    def __init__(self, ports: DeviceLinks, view: PrefixTranslator) -> None:
-        super().__init__(ports)
+    def __init__(self, intent: DeviceIntent, view: PrefixTranslator) -> None:
+        super().__init__(intent)
         self.internal, self.external = view.internal, view.external
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        packet = self.decrement(packet)
         if side == "left" and packet.src in self.internal:
-            packet = self.translate(packet, self.internal, self.external, is_source=True)
-        if packet.dst in self.external:
-            packet = self.translate(packet, self.external, self.internal, is_source=False)
-            return [("left", packet)]
-        out = self.ports.side_of(packet.dst)
-        return [] if out is None or out == side else [(out, packet)]
+            packet = self.translate(packet, self.internal, self.external, end="src")
+        if packet.dst not in self.external:
+            return self.route(side, packet)
+        packet = self.translate(packet, self.external, self.internal, end="dst")
+        return [("left", self.decrement(packet))]
 
     def translate(
-        self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, is_source: bool
+        self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, end: str
     ) -> IPPacket:
-        """Return a packet with a translated address, also of the packet that an error quotes."""
+        """Return a packet with another source or destination, also of the packet that an error quotes."""
         if packet.is_error:
-            quoted = packet.quoted_packet()
-            if (quoted.dst if is_source else quoted.src) in old:
-                quoted = self.translate(quoted, old, new, is_source=not is_source)
+            quoted, other = packet.quoted_packet(), "dst" if end == "src" else "src"
+            if getattr(quoted, other) in old:
+                quoted = self.translate(quoted, old, new, end=other)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
-        address = translate_prefix(packet.src if is_source else packet.dst, old, new)
-        return replace_address(packet, address, is_source=is_source)
+        return replace(packet, **{end: translate_prefix(getattr(packet, end), old, new)})
 
 
 def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:

@@ -11,24 +11,24 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from v6t.base.entry_points import blaming
-from v6t.base.errors import UsageError, V6tError, interrupted
-from v6t.base.files import read_json
-from v6t.base.storage import write_atomically
+from v6t.base.entry_points import attribute_errors
+from v6t.base.errors import UsageError, V6tError, hides_interrupt
+from v6t.base.files import read_json, write_atomically
 from v6t.core.campaigns.file import Planned, Section, read
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.bound import bind
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_document import Document
 from v6t.core.runs import rundir as names
+from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
-from v6t.core.runs.runner import Watch, execute, resume
+from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.wording import duration
 from v6t.drivers.testers import kind_of
 
@@ -244,16 +244,14 @@ def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
 def carry_out(
     directory: Path,
     runs: Sequence[CampaignRun],
-    watch: Watch,
-    begun: Callable[[str], None] = lambda run: None,
+    events: Listener,
 ) -> list[V6tError]:
     """Make the runs that are not complete; one that fails does not end the others.
 
     Args:
         directory: of the campaign.
         runs: which ones.
-        watch: told what happens.
-        begun: told the name of each run that begins, and ``""`` when all are over.
+        events: receives the events of all runs.
 
     Returns:
         The errors of the runs that failed.
@@ -268,24 +266,24 @@ def carry_out(
         if status == COMPLETE:
             clock.passed(run)
             continue
-        begun(run.directory)
-        watch.say(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
+        events.on_run_start(run.directory)
+        events.on_message(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
         began = time.monotonic()
         try:
-            with blaming():
-                _make(directory, run, watch)
+            with attribute_errors():
+                _make(directory, run, events)
         except V6tError as exc:
             errors.append(exc)
             _note_failure(directory, run, exc)
-            if interrupted(exc):
+            if hides_interrupt(exc):
                 raise
-            watch.say(f"{run.directory} failed: {exc.message}")
+            events.on_message(f"{run.directory} failed: {exc.message}")
         clock.made(run, time.monotonic() - began)
-    begun("")
+    events.on_run_start("")
     return errors
 
 
-def _make(directory: Path, run: CampaignRun, watch: Watch) -> None:
+def _make(directory: Path, run: CampaignRun, events: Listener) -> None:
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if status_of(directory, run) == INCORRECT or not (path / names.CONFIG).exists():
@@ -295,9 +293,9 @@ def _make(directory: Path, run: CampaignRun, watch: Watch) -> None:
     bound = bind(run.resolved)
     bound.tester.prepare()
     if (path / names.CONFIG).exists():
-        resume(path, watch, bound)
+        resume(path, events, bound)
     else:
-        execute(bound, path, watch)
+        execute(bound, path, events)
 
 
 def _note_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:

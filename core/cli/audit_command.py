@@ -135,7 +135,6 @@ def command(
         LASTING_S,
         AuditProgress,
         AuditRequest,
-        Listening,
         run_audit,
     )
     from v6t.core.audit_device import BoundDevice
@@ -147,7 +146,7 @@ def command(
     if interfaces is None:
         bound.tester.prepare()
     out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
-    request = AuditRequest(clauses, not no_variants, Listening(wait), LASTING_S[timers])
+    request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait)
     names: list[str] = []
     device = BoundDevice(bound, interfaces, names.append)
     device, selection = _choose_clauses(device, suites)

@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from v6t.analysis.sheet import number_of
-from v6t.base.errors import UsageError, interrupted
-from v6t.base.plain_text import in_one_line
-from v6t.base.storage import hold_lock
+from v6t.base.errors import UsageError, hides_interrupt
+from v6t.base.files import hold_lock
+from v6t.base.text import escape_line
 from v6t.core import log
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
 from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
+from v6t.core.runs.events import Listener, Listeners
 from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
 
@@ -110,11 +111,13 @@ def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[Liv
         yield None
         return
     from v6t.core.campaigns.summary import page_of
-    from v6t.core.cli.progress import Plain
+    from v6t.core.cli.progress import LineProgress
     from v6t.core.reporting.live import LiveView, address_of
 
     made = partial(page_of, campaign=campaign, kept={})
-    with contextlib.closing(LiveView(address_of(page), directory, Plain(), made)) as view:
+    with contextlib.closing(
+        LiveView(address_of(page), directory, LineProgress().on_message, made)
+    ) as view:
         yield view
 
 
@@ -144,25 +147,25 @@ def _work(
     directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
     from rich.console import Console
-    from v6t.core.cli.progress import Live, Plain, Silent
+    from v6t.core.cli.progress import LineProgress, LiveProgress
 
     errors = Console(stderr=True)
-    quiet = log.is_quiet()
-    drawn = errors.is_terminal and not (prefix or quiet)
-    live = Live(errors, " of this run") if drawn else None
-    records: Any = _Prefixed(live or Plain(), prefix)
-    watch: Any = Silent() if quiet else records
-    begun = (lambda run: None) if view is None else view.begun
-    with (
-        log.shown_by(records.say),
-        contextlib.nullcontext(watch) if view is None else view.beside(watch) as watch,
-    ):
+    live = None
+    terminal: Listener = Listener()
+    if not log.is_quiet() and prefix:
+        terminal = _Prefixed(prefix)
+    elif not log.is_quiet():
+        live = LiveProgress(errors, part=True) if errors.is_terminal else None
+        terminal = live or LineProgress()
+    events = Listeners(terminal, *([] if view is None else [view]))
+    messages = _Prefixed(prefix).on_message if log.is_quiet() else terminal.on_message
+    with log.shown_by(messages), contextlib.nullcontext() if view is None else view:
         try:
-            failed = carry_out(directory, runs, watch, begun)
+            failed = carry_out(directory, runs, events)
         except BaseException as exc:
-            if interrupted(exc):
+            if hides_interrupt(exc):
                 again = f"v6t campaign --resume {shlex.quote(str(directory))}"
-                watch.say(f"interrupted: {again} continues")
+                events.on_message(f"interrupted: {again} continues")
             raise
         finally:
             if live:
@@ -192,7 +195,7 @@ def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) ->
 
     done = sum(status_of(directory, run) == "complete" for run in campaign.runs)
     for run in campaign.runs:
-        print(in_one_line(f"{run.directory}: {status_of(directory, run)}"))
+        print(escape_line(f"{run.directory}: {status_of(directory, run)}"))
     runs = runs_of(directory, campaign)
     console = console_for_tables()
     for sheet in tables(runs):
@@ -204,23 +207,13 @@ def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) ->
     return status
 
 
-class _Prefixed:
-    """Says which testbed is speaking."""
+class _Prefixed(Listener):
+    """Prints the messages of one of several processes; their steps would be a jumble."""
 
-    def __init__(self, watch: Any, prefix: str) -> None:
-        self._watch = watch
+    def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def say(self, text: str) -> None:
-        """Print a line."""
-        self._watch.say(f"{self._prefix}{text}")
+    def on_message(self, text: str) -> None:
+        from v6t.core.cli.progress import LineProgress
 
-    def trial(self, progress: Any) -> None:
-        """Trials of one testbed are shown; those of several would be a jumble."""
-        if not self._prefix:
-            self._watch.trial(progress)
-
-    def now(self, now: Any) -> None:
-        """As those."""
-        if not self._prefix:
-            self._watch.now(now)
+        LineProgress().on_message(f"{self._prefix}{text}")

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import Comparison
 
 
+WORSE = 7
+"""Exit status if a result is worse, as of `v6t trend`."""
+
+
 @click.command(short_help="compare runs with one another or with published results")
 @click.argument("directories", nargs=-1, type=PATH)
 @click.option("--anyway", is_flag=True, help="Compare what was measured under other conditions "
@@ -30,7 +34,7 @@ def command(
     published: bool,
     output: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Compare runs with the first of them: differences, their intervals, verdicts in words.
 
     The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
@@ -41,6 +45,8 @@ def command(
 
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
+
+    Exit status 7: a result is worse than that of the first run.
     """
     from v6t.core.campaigns.together import are_campaigns, compared
     from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading, refuse_absent
@@ -49,10 +55,9 @@ def command(
     directories = directories or tuple(latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
         _compare_audits(directories, anyway, published, output, as_json)
-        return
+        return 0
     if are_campaigns(directories) and not published:
-        _give(compared(directories, anyway), output, as_json)
-        return
+        return _give(compared(directories, anyway), output, as_json)
     directories = tuple(map(latest_run, directories))
     if len(directories) == 1 and not published:
         try:
@@ -63,12 +68,12 @@ def command(
             raise UsageError("a comparison needs two runs, but no later run exists here or below ./runs",
                              "or --published for published results", code="no-such-run")  # fmt: skip
     with reading(directories[-1]):
-        _compare(directories, anyway, published, output, as_json)
+        return _compare(directories, anyway, published, output, as_json)
 
 
 def _compare(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
-) -> None:
+) -> int:
     from v6t.core.cli.document_view import deliver
     from v6t.core.reporting.compare import comparison_of, published_document
 
@@ -78,15 +83,17 @@ def _compare(
                              "`v6t report --format json` holds published results",
                              code="conflicting-options")  # fmt: skip
         deliver(published_document(directories), output)
-    else:
-        _give(comparison_of(directories, anyway), output, as_json)
+        return 0
+    return _give(comparison_of(directories, anyway), output, as_json)
 
 
-def _give(found: Comparison, output: Path | None, as_json: bool) -> None:
+def _give(found: Comparison, output: Path | None, as_json: bool) -> int:
+    """Print or write a comparison and return the exit status."""
     from v6t.core.cli.document_view import give
     from v6t.core.reporting.compare import comparison_document
 
     give(found.to_json, lambda: comparison_document(found), output, as_json)
+    return WORSE if any(line.improved is False for line in found.lines) else 0
 
 
 def _compare_audits(

@@ -23,10 +23,19 @@ def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
-    `limited by the tester`. Without a name: all settings.
+    `limited by the tester`; an error code. Without a name: the names.
     """
-    from v6t.core.config.lookup import look_up
+    from v6t.core.config.lookup import list_names, look_up
 
+    if not name:
+        groups = list_names(plugin)
+        if as_json:
+            click.echo(json.dumps(groups, indent=1))
+            return
+        for kind, names in groups.items():
+            click.echo(f"{kind}:")
+            click.echo(wrap("  " + ", ".join(names), indent=2))
+        return
     found = look_up(" ".join(name), plugin)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))

@@ -162,7 +162,7 @@ def calc_eam(
         raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
     if ipv4 is not None:
         four = address4(ipv4, "IPv4 address")
-        mapping = mappings.of_ipv4(four)
+        mapping = mappings.find_ipv4(four)
         six = mapping.to_ipv6(four) if mapping else None
         return {
             "ipv4": str(four),
@@ -170,7 +170,7 @@ def calc_eam(
             "mapping": _shown(mapping),
         }
     address = address6(str(ipv6), "IPv6 address")
-    mapping = mappings.of_ipv6(address)
+    mapping = mappings.find_ipv6(address)
     found = mapping.to_ipv4(address) if mapping else None
     return {
         "ipv4": None if found is None else str(found),
@@ -237,6 +237,6 @@ def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
 
 
 def _ipv4_text(rule: MapRule, ipv4: IPv4Address) -> str:
-    if not rule.prefix_ce:
+    if not rule.assigns_prefixes:
         return str(ipv4)
     return str(IPv4Network((int(ipv4), rule.ce_prefix_len), strict=False))

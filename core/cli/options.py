@@ -15,7 +15,7 @@ from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.modifiers.registry import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
-from v6t.profiles.mixes import canonical, is_mix
+from v6t.profiles.mixes import is_mix, normalize_mix
 
 if TYPE_CHECKING:
     from v6t.core.config.yaml_document import Document
@@ -33,6 +33,7 @@ __all__ = [
     "run_flags",
 ]
 
+RFC_SIZES = "rfc"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -43,8 +44,20 @@ class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic fro
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and is_mix(value):
-            return canonical(value)
+            return normalize_mix(value)
         return click.INT.convert(value, param, ctx)
+
+
+def frame_sizes(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[int | str, ...]:
+    """Split lists of frame sizes; the commas within a mix stay."""
+    one = FrameSizeOption()
+    parts = [t for text in values for t in ([text] if is_mix(text) else text.split(","))]
+    return tuple(
+        RFC_SIZES if part.strip() == RFC_SIZES else one.convert(part.strip(), param, ctx)
+        for part in parts
+    )
 
 
 class NumberRange(click.FloatRange):
@@ -109,7 +122,7 @@ def live_flag(command: F) -> F:
 def run_flags(command: F) -> F:
     """Everything that shapes a run."""
     decorators = [
-        click.argument("run_file", required=False, type=PATH),
+        click.argument("run_file", required=False, type=PATH, metavar="[TECHNOLOGY|RUN_FILE]"),
         click.option("--plugin", shell_complete=plugin_names, help="Technology to measure."),
         click.option(
             "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
@@ -145,16 +158,19 @@ def run_flags(command: F) -> F:
             "--frame-size",
             "frame_sizes",
             multiple=True,
-            type=FrameSizeOption(),
-            help="IPv6 frame size, octets with FCS, or a mix of several: imix, "
-            "imix:64x28,570x16,1518x4; repeatable.",
+            callback=frame_sizes,
+            metavar="SIZES",
+            help="IPv6 frame sizes, octets with FCS, separated by commas; rfc: those that RFC 8219 "
+            "lists; or a mix: imix, imix:64x28,570x16,1518x4.",
         ),
         click.option(
             "--mode",
             "modes",
             multiple=True,
+            callback=names,
+            metavar="NAMES",
             shell_complete=shell_completion.modes,
-            help="forward, reverse or bidirectional; repeatable.",
+            help="forward, reverse, bidirectional; separated by commas.",
         ),
         click.option(
             "--adaptive",
@@ -220,7 +236,11 @@ def run_flags(command: F) -> F:
 
 
 def resolve_flags(given: dict[str, Any]) -> Any:
-    """Resolve the run behind :func:`run_flags`; takes its flags out of ``given``."""
+    """Resolve the run behind :func:`run_flags`; takes its flags out of ``given``.
+
+    In place of a run file a technology can be named; an existing file wins.
+    """
+    accept_technology(given)
     run_file, testbed = read_first(given.pop("run_file")), read_first(given.pop("testbed"))
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
@@ -246,6 +266,26 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         label=given.pop("label"),
     )
     return resolve_and_bind(run_file, testbed, flags)
+
+
+def accept_technology(given: dict[str, Any]) -> None:
+    """Turn a run file that does not exist and names a technology into ``plugin``.
+
+    Raises:
+        UsageError: ``--plugin`` names another technology.
+    """
+    from v6t.core.config.plugins import is_technology, technology_name
+
+    path = given["run_file"]
+    if path is None or path.exists() or not is_technology(str(path)):
+        return
+    if given["plugin"] not in (None, str(path), technology_name(str(path))):
+        raise UsageError(
+            f"{path} and --plugin {given['plugin']} name different technologies",
+            "leave out one of them",
+            code="conflicting-options",
+        )
+    given["plugin"], given["run_file"] = str(path), None
 
 
 def read_first(path: Path | None) -> Document | None:

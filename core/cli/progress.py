@@ -1,4 +1,4 @@
-"""The run as it happens: a live line on a terminal, plain lines elsewhere. All on stderr."""
+"""A run while it happens, on standard error: plain lines, or a state line on a terminal."""
 
 from __future__ import annotations
 
@@ -6,147 +6,156 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
+from v6t.core import log
 from v6t.core.cli.stopping import drawing, tell
-from v6t.core.runs.wording import happening, outcome
+from v6t.core.runs.events import Activity, Listener
+from v6t.core.runs.wording import describe_activity, describe_point, describe_step, duration
 from v6t.procedures.trial_runner import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live as Drawing
+    from rich.live import Live
     from rich.text import Text
-    from v6t.core.runs.remaining import Now
+    from v6t.analysis.record import Record
+
+REFRESH_S = 0.1
+SHORTEST_BAR, LONGEST_BAR = 6, 24
 
 
-class Silent:
-    """Says nothing."""
+class LineProgress(Listener):
+    """Prints one line for each message and point, with ``-v`` also for each step."""
 
-    def say(self, text: str) -> None:
-        """Nothing."""
+    def __init__(self) -> None:
+        self._point_began = time.monotonic()
 
-    def trial(self, progress: Progress) -> None:
-        """Nothing."""
+    def on_message(self, text: str) -> None:
+        self._print(text)
 
-    def now(self, now: Now) -> None:
-        """Nothing."""
+    def on_step_end(self, progress: Progress) -> None:
+        if log.is_verbose() and progress.verdict is not None:
+            self._print(f"  {describe_step(progress)}", _style(progress))
 
+    def on_point_end(self, records: Sequence[Record]) -> None:
+        began, self._point_began = self._point_began, time.monotonic()
+        for line in describe_point(records, self._point_began - began):
+            self._print(line, "bold")
 
-class Plain:
-    """One line per trial, for logs and pipes."""
-
-    def say(self, text: str) -> None:
-        """Print a line; a closed terminal is no error."""
-        with contextlib.suppress(OSError):
-            print(visible(text), file=sys.stderr, flush=True)
-
-    def trial(self, progress: Progress) -> None:
-        """Print a line when the trial is over."""
-        if progress.verdict is not None:
-            self.say(outcome(progress))
-
-    def now(self, now: Now) -> None:
-        """Nothing: a line for each trial is enough."""
+    def _print(self, text: str, style: str = "dim") -> None:
+        del style
+        with contextlib.suppress(OSError):  # a closed terminal does not stop the run
+            print(escape_controls(text), file=sys.stderr, flush=True)
 
 
-_EVERY_S = 0.1
-"""How often the live line is drawn anew."""
+class LiveProgress(LineProgress):
+    """Draws the state of the run below those lines."""
 
-
-class Live:
-    """What is being done now, with rate, bracket and time left; finished trials above it."""
-
-    def __init__(self, console: Console, of: str = "") -> None:
-        """Start watching.
+    def __init__(self, console: Console, *, part: bool = False) -> None:
+        """Prepare; drawing starts with the first trial.
 
         Args:
-            console: where to draw, on stderr.
-            of: whose time left is told, where that is not plain.
+            console: terminal to draw on.
+            part: the run is one of several, so its time left is not that of the command.
         """
+        super().__init__()
         self._console = console
-        self._of = of
-        self._drawing: Drawing | None = None
-        # one writes at a time: rich's own ticker may draw between another's erasing and writing
-        self._turn = threading.RLock()
-        self._ended = threading.Event()
+        self._of_run = " in this run" if part else ""
+        self._live: Live | None = None
+        self._lock = threading.RLock()  # rich's refresh must not interleave with a print
+        self._closed = threading.Event()
+        self._activity: Activity | None = None
+        self._activity_began = 0.0
         self._progress: Progress | None = None
-        self._now: Now | None = None
-        self._since = 0.0
+        self._doing = ""
         self._stopping = ""
 
-    def say(self, text: str) -> None:
-        """Print a line above the live one."""
-        self._line(text, "dim")
+    def on_message(self, text: str) -> None:
+        """Show what is being done in the state line; print notes and warnings above it."""
+        if self._live is None or text.startswith(("note:", "warning:")) or log.is_verbose():
+            super().on_message(text)
+        self._doing = text
 
-    def trial(self, progress: Progress) -> None:
-        """Remember what a trial is for; leave a line after it."""
+    def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
-        if progress.verdict is not None:
-            colour = (
-                "green"
-                if progress.verdict.passed
-                else "red"
-                if progress.verdict.valid
-                else "yellow"
-            )
-            self._line(outcome(progress), colour)
 
-    def now(self, now: Now) -> None:
-        """Show it, until the next trial."""
-        self._now, self._since = now, time.monotonic()
+    def on_trial_start(self, activity: Activity) -> None:
+        self._activity, self._activity_began, self._doing = activity, time.monotonic(), ""
         with contextlib.suppress(OSError):
-            if self._drawing is None:
-                self._start()
+            self._start()
 
     def _start(self) -> None:
-        from rich.live import Live as Drawing
-        from rich.spinner import Spinner
+        if self._live is not None:
+            return
+        from rich.live import Live
 
-        spinner = Spinner("dots", text=self)  # whatever can be drawn
-        self._drawing = Drawing(spinner, console=self._console, auto_refresh=False, transient=True)
-        self._drawing.start(refresh=True)
-        # its own event: one that was told to end does not go on beside the next
-        self._ended = threading.Event()
+        self._live = Live(
+            console=self._console, get_renderable=self._render, auto_refresh=False, transient=True
+        )
+        self._live.start(refresh=True)
+        self._closed = threading.Event()
         threading.Thread(
-            target=self._tick, args=(self._ended,), name="v6t-live-line", daemon=True
+            target=self._refresh, args=(self._closed,), name="v6t-state-line", daemon=True
         ).start()
-        drawing.append(self.stopping)
+        drawing.append(self.show_stopping)
 
-    def _tick(self, ended: threading.Event) -> None:
-        while not ended.wait(_EVERY_S):
-            with self._turn, contextlib.suppress(OSError):
-                if self._drawing is not None:
-                    self._drawing.refresh()
+    def _refresh(self, closed: threading.Event) -> None:
+        while not closed.wait(REFRESH_S):
+            with self._lock, contextlib.suppress(OSError):
+                if self._live is not None:
+                    self._live.refresh()
 
-    def stopping(self, text: str) -> None:
-        """Show this from now on: a line beside the live one would be drawn over."""
+    def show_stopping(self, text: str) -> None:
+        """Replace the state line by a message until the end."""
         self._stopping = text
 
-    def __rich__(self) -> Text:
-        """Render the live line at this moment; it is drawn several times a second."""
+    def _render(self) -> Text:
         from rich.text import Text
 
-        if self._now is None or self._stopping:
+        if self._stopping or self._activity is None:
             return Text(self._stopping)
-        return Text(visible(happening(self._now, self._progress, self._passed_s()) + self._of))
+        lines = [*self._state_lines(self._activity)]
+        width = max(20, self._console.width - 1)
+        return Text(
+            "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in lines)
+        )
+
+    def _state_lines(self, activity: Activity) -> Sequence[str]:
+        passed_s = time.monotonic() - self._activity_began
+        left_s = max(0.0, activity.left_s - passed_s)
+        done_s = activity.done_s + passed_s
+        share = done_s / (done_s + left_s) if done_s + left_s else 0.0
+        total = activity.number + activity.trials_left
+        state = (
+            f" {share:4.0%}   trial {activity.number:,} of ~{total:,}   "
+            f"{duration(left_s)} left{self._of_run}"
+        )
+        width = max(SHORTEST_BAR, min(LONGEST_BAR, self._console.width - len(state) - 3))
+        bar = "━" * round(width * share)
+        doing = self._doing or describe_activity(activity, self._progress, passed_s)
+        return f"  {bar}{'─' * (width - len(bar))}{state}", f"  {escape_controls(doing)}"
 
     def close(self) -> None:
-        """Remove the live line."""
-        self._ended.set()
-        with self._turn:
-            shown, self._drawing = self._drawing, None
-            if shown is not None:
-                drawing.remove(self.stopping)
+        """Remove the state line."""
+        self._closed.set()
+        with self._lock:
+            live, self._live = self._live, None
+            if live is not None:
+                drawing.remove(self.show_stopping)
                 with contextlib.suppress(OSError):
-                    shown.stop()
+                    live.stop()
                 if self._stopping:
                     tell(self._stopping)
 
-    def _passed_s(self) -> float:
-        return time.monotonic() - self._since
+    def _print(self, text: str, style: str = "dim") -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._console.print(escape_controls(text), style=style, highlight=False, markup=False)
 
-    def _line(self, text: str, style: str) -> None:
-        """Nobody need hear it: a terminal that is gone ends no run."""
-        with self._turn, contextlib.suppress(OSError):
-            self._console.print(visible(text), style=style, highlight=False, markup=False)
+
+def _style(progress: Progress) -> str:
+    verdict = progress.verdict
+    if verdict is None or not verdict.valid:
+        return "yellow"
+    return "green" if verdict.passed else "red"

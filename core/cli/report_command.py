@@ -14,8 +14,8 @@ from v6t.core.cli.verbosity import verbosity_flags
 @click.command(short_help="write the report of a run or campaign")
 @click.argument("directory", required=False, type=PATH)
 @click.option("--format", "formats", multiple=True, callback=names, metavar="NAMES",
-              help="Some of html, md, json, junit, csv, openmetrics, separated by commas; "
-              "default: all but the last.",
+              help="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; "
+              "default: all but the last two.",
               )  # fmt: skip
 @click.option("-o", "--output", type=PATH,
               help="Another directory for the files.")  # fmt: skip

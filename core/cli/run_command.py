@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,33 @@ from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flag
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
-from v6t.core.log import notice
+from v6t.core.log import is_verbose, notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
+
+
+BELOW = 7
+"""Exit status if a throughput is below ``--fail-below``."""
+
+
+def parse_rate(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Parse a frame rate with an optional ``k``, ``M`` or ``G``.
+
+    Raises:
+        UsageError: the value is not a positive rate.
+    """
+    del ctx
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)", value)
+    if found is None or not float(found[1]):
+        raise UsageError(
+            f"{param.opts[0]} takes a rate in frames/s, not '{value}'",
+            "for example 500000, 500k or 1.2M",
+            code="wrong-form",
+        )
+    return float(found[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[found[2]]
 
 
 @click.command(cls=Measuring, short_help="measure a technology on a device")
@@ -33,6 +57,12 @@ if TYPE_CHECKING:
     type=click.Choice(["warn", "refuse"]),
     help="First ask the core of `v6t audit`, in seconds: say what deviates, or refuse to measure.",
 )
+@click.option(
+    "--fail-below",
+    metavar="RATE",
+    callback=parse_rate,
+    help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
+)
 @click.option("--dry-run", is_flag=True, help="Show trials, time and device settings; do nothing.")
 @verbosity_flags
 def command(
@@ -42,9 +72,10 @@ def command(
     live: str | None,
     bottleneck: bool,
     audit: str | None,
+    fail_below: float | None,
     dry_run: bool,
     **given: Any,
-) -> None:
+) -> int:
     """Measure a technology on a device.
 
     Without further arguments: the quick preset, a demonstration of about a minute on the
@@ -52,7 +83,7 @@ def command(
     writes; flags win over files.
     """
     bound = resolve_flags(given)
-    from v6t.core.cli.run_console import carry_out, show_plan
+    from v6t.core.cli.run_console import carry_out
 
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
@@ -60,18 +91,37 @@ def command(
         check_watchable(bound)
     first = "" if audit is None else _asked_first(bound, audit)
     if dry_run:
+        from v6t.core.cli.plan_view import show_plan
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
         check_capabilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
-        show_plan(bound, as_json)
+        show_plan(bound, as_json, is_verbose())
         if first:
             click.echo(first, err=as_json)
-        return
+        return 0
     bound.tester.prepare()
     if audit is not None:
         _check_behaviour(bound, refuse=audit == "refuse")
-    carry_out(bound, output, as_json, report, bottleneck, live)
+    path = carry_out(bound, output, as_json, report, bottleneck, live)
+    return 0 if fail_below is None else _check_rates(path, fail_below)
+
+
+def _check_rates(path: Path, least_fps: float) -> int:
+    """Name each throughput below a rate; return the exit status."""
+    from v6t.core.reporting.write import load
+
+    records = [r for r in load(path).records if r.throughput_fps is not None]
+    low = [r for r in records if (r.throughput_fps or 0.0) < least_fps]
+    lines = [
+        f"{record.point}: {record.throughput_fps:,.0f} fps is below {least_fps:,.0f} fps"
+        for record in low
+    ]
+    if not records:
+        lines = ["no throughput was measured: --fail-below cannot be checked"]
+    for line in lines:
+        click.echo(line, err=True)
+    return BELOW if low or not records else 0
 
 
 def _asked_first(bound: BoundRun, audit: str) -> str:

@@ -1,78 +1,105 @@
-"""The final tables: what a user takes home from a run."""
+"""The results of a run on a terminal: a table for each benchmark, warnings by kind, the verdict."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from v6t.analysis.marks import footnotes
 from v6t.analysis.remarks import remarks
+from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.sheet import number_of
-from v6t.base.files import read_json
+from v6t.base.text import escape_controls
 from v6t.benchmarks.registry import presentations
-from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.cli.tables import print_table
 from v6t.core.runs.bottleneck import lines_of
-from v6t.core.runs.rundir import MANIFEST, RESULTS
-from v6t.core.runs.runner import RunOutcome
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from v6t.analysis.presentation import Presentations
+    from v6t.analysis.rundata import RunData
+
+SHOWN_WARNINGS = 3
+SAME_CODE = (
+    "The reference device uses v6t's own translation; matching frames verify the data path only."
+)
 
 
-def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
-    """Print a table per benchmark, flags, remarks, caveats and the directory."""
-    console.print(title, highlight=False)
+def print_results(
+    console: Console, data: RunData, path: Path, *, complete: bool = False, warnings: bool = False
+) -> None:
+    """Print the results of a run.
+
+    Args:
+        console: on standard output.
+        data: the run.
+        path: its directory.
+        complete: all tables, also those that are shortened on a terminal.
+        warnings: every warning; else the first of each kind, at most three.
+    """
     known = presentations()
-    # a terminal breaks lines anywhere, in figures, too; whoever reads a pipe wants each line whole
-    whole = not console.is_terminal
-    for table in known.sheets(outcome.records):
-        print_table(console, table)
-    console.print("`v6t explain WORD` says what a word of these tables means", highlight=False)
-    searched = [r for r in outcome.records if isinstance(r, ThroughputRecord)]
-    repetitions = sorted({r.repetitions for r in searched})
-    trials = sum(len(r.trials) for r in outcome.records)
-    invalid = sum(len(r.invalid_trials) for r in outcome.records)
-    counted = number_of(trials, "trial") + (
-        f", {invalid} of them invalid (tester, not device)" if invalid else ""
+    for presentation, records in known.measured(data.records):
+        tables = presentation.tables if complete else presentation.brief_tables
+        for table in tables(records):
+            print_table(console, table)
+    measured = [r for r in data.records if r.measured]
+    shown = _warnings(data, known)
+    lines = [*footnotes(data.records), *_count_trials(data), *_bottleneck(data)]
+    lines += remarks([r for r in data.records if not r.measured], known)
+    if warnings:
+        lines += [text for text, count in shown if not count]
+        lines += remarks(measured, known)
+    elif shown:
+        more = f"; all: v6t show {quote(str(path))} --warnings" if _more(shown) else ""
+        lines += ["", f"{number_of(len(shown), 'kind')} of warnings{more}"]
+        lines += [_in_line(text, count, console.width) for text, count in shown[:SHOWN_WARNINGS]]
+    lines += [f"shown as it stands, since {failure}" for failure in known.failures]
+    lines += ["", *verdict_sentences(data)[:1]]
+    for line in lines:
+        _print(console, line)
+
+
+def _count_trials(data: RunData) -> Iterator[str]:
+    trials = sum(len(r.trials) for r in data.records)
+    invalid = sum(len(r.invalid_trials) for r in data.records)
+    yield number_of(trials, "trial") + (
+        f", {invalid} of them invalid (fault of the tester, not of the device)" if invalid else ""
     )
-    if searched:
-        many = ", ".join(map(str, repetitions))
-        counted = f"Throughput over {many} repetition{'s' * (many != '1')}, {counted}"
-    console.print(counted, highlight=False)
-    for note in footnotes(outcome.records):
-        console.print(note, highlight=False)
-    for remark in remarks(outcome.records, known):
-        console.print(remark, highlight=False, soft_wrap=whole)
-    for failure in known.failures:
-        console.print(
-            f"shown as it stands, since {failure}", highlight=False, soft_wrap=whole, markup=False
-        )
-    if _shares_oracle(outcome):
-        console.print(
-            "the device is made of the reference translation itself: frames that matched prove "
-            "the path, not the translation",
-            highlight=False,
-        )
-    for line in _bottleneck(outcome):
-        console.print(line, highlight=False, soft_wrap=whole, markup=False)
-    for caveat in outcome.caveats:
-        console.print(f"[yellow]{caveat}[/yellow]", highlight=False)
-    console.print(f"Results: {outcome.directory}", highlight=False, soft_wrap=True)
 
 
-def _shares_oracle(outcome: RunOutcome) -> bool:
-    """Whether frames were compared with what made them, and there were any."""
-    from v6t.analysis.rundata import shares_oracle
+def _warnings(data: RunData, known: Presentations) -> list[tuple[str, int]]:
+    """List each kind of warning with the number of figures it is about; 0: the whole run."""
+    whole = [*data.results.get("caveats", ())]
+    if data.shares_oracle:
+        whole.append(SAME_CODE)
+    kinds: dict[str, tuple[str, int]] = {}
+    for record in data.records:
+        for sentence in remarks([record], known) if record.measured else ():
+            text = sentence.partition(": ")[2]
+            kind = re.sub(r"\d[\d,.]*", "#", f"{record.benchmark} {text}")
+            first, count = kinds.get(kind, (f"{record.benchmark}: {text}", 0))
+            kinds[kind] = first, count + 1
+    return [*((text, 0) for text in whole), *kinds.values()]
 
-    manifest = read_json(outcome.directory / MANIFEST)
-    return shares_oracle(manifest)
+
+def _more(shown: list[tuple[str, int]]) -> bool:
+    return len(shown) > SHOWN_WARNINGS or any(count > 1 for _, count in shown)
 
 
-def _bottleneck(outcome: RunOutcome) -> Iterator[str]:
-    """Print what limits the device, where it was watched."""
-    results = read_json(outcome.directory / RESULTS)
-    watched = results.get("bottleneck")
+def _in_line(text: str, count: int, width: int) -> str:
+    end = f"   {number_of(count, 'figure')}" if count else ""
+    room = width - len(end) - 2
+    if len(text) > room:
+        text = text[: room - 1].rsplit(" ", 1)[0] + " …"
+    return f"  {text.ljust(room if count else 0)}{end}"
+
+
+def _bottleneck(data: RunData) -> Iterator[str]:
+    """Yield what limits the device, where it was watched."""
+    watched = data.results.get("bottleneck")
     if not watched:
         return
     yield "What limits the device"
@@ -80,4 +107,10 @@ def _bottleneck(outcome: RunOutcome) -> Iterator[str]:
         yield from (f"  {line}" for line in lines_of(entry))
     yield from (
         f"  {text}" for text in dict.fromkeys(e["together"] for e in watched if "together" in e)
+    )
+
+
+def _print(console: Console, line: str) -> None:
+    console.print(
+        escape_controls(line), highlight=False, markup=False, soft_wrap=not console.is_terminal
     )

@@ -1,82 +1,119 @@
-"""Tables on a terminal: whole, or row by row where it is too narrow for them; nothing is cut."""
+"""Tables on a terminal: less important columns are left out where it is narrow, and no cell is cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Column, Sheet
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-
-_LONG = 40
-"""Cells above this length are sentences and may be broken."""
+SENTENCE = 40
+"""Cells above this length are sentences and may be wrapped."""
+GAP = 2
+PERCENTILES = ("P1", "P99")
 
 
 def print_table(console: Console, sheet: Sheet) -> None:
-    """Without the columns of wide media; below one another where the rest does not fit."""
-    narrow = sheet.narrow()
-    if sheet.cards or sum(width + 3 for width in _widths(narrow)) + 1 > console.width:
-        _print_rows(console, narrow)
+    """Print a table that fits the console; one line for each cell where none does."""
+    fitting = fit(sheet, console.width)
+    if sheet.cards or fitting is None:
+        _print_rows(console, sheet.narrow())
     else:
-        console.print(_table(narrow))
-    for note in sheet.notes:  # a terminal would break them anywhere, in figures, too
-        whole = not console.is_terminal
-        console.print(visible(note), highlight=False, markup=False, soft_wrap=whole)
+        console.print(_table(fitting, console.width))
+    for note in sheet.notes:  # a pipe's reader wants each line whole
+        console.print(
+            escape_controls(note), highlight=False, markup=False, soft_wrap=not console.is_terminal
+        )
 
 
-def _widths(sheet: Sheet) -> Iterator[int]:
-    """Return the least width of each column."""
-    for place, column in enumerate(sheet.columns):
-        cells = [row[place] for row in sheet.rows]
-        lengths = [len(line) for line in (*column.name.split("\n"), *cells)]
-        yield min(_LONG, max(lengths, default=0))
+def fit(sheet: Sheet, width: int) -> Sheet | None:
+    """Leave out columns until a table fits: wide ones, then percentiles from the right.
+
+    Returns:
+        None if the rest is too wide even with its texts wrapped between words.
+    """
+    table = sheet.narrow()
+    while sum(_widths(table)) > width:
+        places = [i for i, c in enumerate(table.columns) if c.name in PERCENTILES]
+        if not places:
+            return table if sum(_widths(table, wrapped=True)) <= width else None
+        table = _without(table, places[-2:])
+    return table
 
 
-def _table(sheet: Sheet) -> Table:
-    """Make a table in which text of users is no markup."""
+def _without(table: Sheet, places: Sequence[int]) -> Sheet:
+    kept = [i for i in range(len(table.columns)) if i not in places]
+    return Sheet(
+        table.title,
+        tuple(table.columns[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in table.rows),
+        table.notes,
+        table.cards,
+    )
+
+
+def _widths(table: Sheet, *, wrapped: bool = False) -> Iterator[int]:
+    """Yield the width of each column; ``wrapped``: of texts the longest word."""
+    for place, column in enumerate(table.columns):
+        parts = [column.name, *(row[place] for row in table.rows)]
+        lines = [line for part in parts for line in part.split("\n")]
+        if wrapped and not column.number:
+            lines = [word for line in lines for word in line.split()]
+        longest = max(map(len, lines), default=0)
+        yield GAP + (longest if column.number or wrapped else min(SENTENCE, longest))
+
+
+def _table(sheet: Sheet, width: int) -> Table:
+    """Make a table in which text of users is not taken as markup."""
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(visible(sheet.title)), title_justify="left")
+    title = f"[bold]{escape(escape_controls(sheet.title))}[/bold]"
+    table = Table(
+        title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, GAP)
+    )
+    whole = sum(_widths(sheet)) <= width
     for place, column in enumerate(sheet.columns):
         justify: Any = "right" if column.number else "left"
-        long = max((len(row[place]) for row in sheet.rows), default=0) > _LONG
-        table.add_column(escape(visible(column.name)), justify=justify, no_wrap=not long)
+        long = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
+        no_wrap = column.number or (whole and not long)
+        name = escape(escape_controls(column.name))
+        table.add_column(name, justify=justify, no_wrap=no_wrap, header_style="dim")
     for row in sheet.rows:
-        table.add_row(*(escape(visible(cell)) for cell in row))
+        table.add_row(*(escape(escape_controls(cell)) for cell in row))
     return table
 
 
 def _print_rows(console: Console, sheet: Sheet) -> None:
-    """Each row by itself: what it is of, then a line for each number."""
+    """Print what each row is about, then a line for each number."""
     from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(visible(sheet.title), style="italic"))
+    console.print(Text(escape_controls(sheet.title), style="bold"))
     named = _leading(sheet.columns)
-    names = [" ".join(visible(column.name).split()) for column in sheet.columns]
+    names = [" ".join(escape_controls(column.name).split()) for column in sheet.columns]
     width = max(map(len, names[named:]), default=0)
     for row in sheet.rows:
         head = ", ".join(
             f"{cell} {name}" if column.number else cell
             for cell, name, column in zip(row[:named], names, sheet.columns, strict=False)
         )
-        console.print(Text(visible(head), style="bold"))
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(width=width + 2, no_wrap=True)
-        grid.add_column(overflow="fold")
+        console.print(Text(escape_controls(head), style="bold"))
+        grid = Table.grid(padding=(0, GAP))
+        grid.add_column(width=width + GAP, no_wrap=True)
+        grid.add_column()
         for name, cell in zip(names[named:], row[named:], strict=True):
-            grid.add_row(f"  {name}", Text(visible(cell)))
+            grid.add_row(f"  {name}", Text(escape_controls(cell)))
         console.print(grid)
 
 
 def _leading(columns: tuple[Column, ...]) -> int:
-    """How many columns say what a row is of: its texts (one, if all are), or size and direction."""
+    """Count the columns that say what a row is about: its texts (one, if all are), or size and direction."""
     first, texts = int(columns[0].number), 0
     for column in columns[first:]:
         if column.number:

@@ -93,8 +93,8 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
         UsageError: the first limit that is too small.
     """
     plugin = bound.technology
-    plugin.check_limits()
-    limit = plugin.most_sessions
+    plugin.params.check_limits()
+    limit = plugin.params.most_sessions
     for benchmark in benchmarks:
         needed = benchmark.least_connections(bound)
         if limit is not None and needed > limit:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from v6t.analysis.terms import COMMON, TERMS
-from v6t.base.entry_points import meant
 from v6t.base.errors import UsageError
+from v6t.base.text import did_you_mean
 from v6t.core.config.explain import Setting, settings_of
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
-    """Find what has this name, or begins or ends with it; all settings for an empty one.
+    """Find what has this name, or begins or ends with it.
 
     Args:
         name: with dots.
@@ -24,19 +24,28 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     known = [*every_setting(plugin), *_benchmarks(), *_terms(), *_codes()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if _parts(row) == wanted]
-    if not wanted:
-        return list(every_setting(plugin))
     matches = [row for row in known if _holds(_parts(row), wanted)]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
             f"unknown setting, benchmark, term or error code '{name}'",
-            meant(name, names)
+            did_you_mean(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
             code="unknown-name",
         )
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
+
+
+def list_names(plugin: str | None = None) -> dict[str, list[str]]:
+    """List the names that can be looked up, by kind."""
+    settings = dict.fromkeys(row.name for row in every_setting(plugin))
+    return {
+        "benchmarks": [row.name for row in _benchmarks()],
+        "words of tables and figures": [row.name for row in _terms()],
+        "settings": list(settings),
+        "error codes": [row.name for row in _codes()],
+    }
 
 
 def _benchmarks() -> Iterator[Setting]:
@@ -77,14 +86,14 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
         yield from settings_of(load_plugin(plugin).params_model, "params.")
     yield from settings_of(procedure_model(), "procedure.")
     yield from settings_of(TestbedFile)
-    for tester in TESTERS.listing():
+    for tester in TESTERS.list_rows():
         if tester.kind is not None:
             options = settings_of(tester.kind.options_model, "tester.options.")
             yield from _of(f"tester {tester.name}", options)
     seen = set()
     models: list[tuple[str, type[Any]]]
     models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
-    for driver in DRIVERS.listing():
+    for driver in DRIVERS.list_rows():
         if driver.kind is not None:
             models.append((f"device {driver.name}", driver.kind.options_model))
     for what, model in models:

@@ -1,4 +1,4 @@
-"""Technology plugins, found through the entry point group ``v6t.plugins`` and loaded by name."""
+"""Technology plugins, found through the entry point group ``v6t.plugins`` and loaded by name or alias."""
 
 from __future__ import annotations
 
@@ -11,6 +11,50 @@ if TYPE_CHECKING:
 
 GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(GROUP, "v6t.plugins.base:Technology", "plugin")
+ALIASES = {
+    "464xlat": "clat",
+    "4in6": "dslite-aftr",
+    "aftr": "dslite-aftr",
+    "b4": "lwb4",
+    "cgn": "nat44",
+    "cgnat": "nat44",
+    "ds-lite": "dslite-aftr",
+    "dslite": "dslite-aftr",
+    "eam": "siit",
+    "lw4o6": "lwaftr",
+    "lw406": "lwaftr",
+    "lightweight-4over6": "lwaftr",
+    "map-e": "mape-br",
+    "map-e-br": "mape-br",
+    "map-e-ce": "mape-ce",
+    "map-t": "mapt-br",
+    "map-t-br": "mapt-br",
+    "map-t-ce": "mapt-ce",
+    "mape": "mape-br",
+    "mapt": "mapt-br",
+    "nat444": "nat44",
+    "siit-dc": "siit",
+    "xlat464": "clat",
+}
+"""Other names of technologies, in lower case."""
 names = TECHNOLOGIES.names
-load_plugin = TECHNOLOGIES.load
-listing = TECHNOLOGIES.listing
+listing = TECHNOLOGIES.list_rows
+
+
+def technology_name(name: str) -> str:
+    """Return the plugin's name for an alias; any other name unchanged."""
+    return name if name in names() else ALIASES.get(name.lower(), name)
+
+
+def is_technology(name: str) -> bool:
+    """Whether a technology has this name or alias."""
+    return technology_name(name) in names()
+
+
+def load_plugin(name: str) -> type[Technology]:
+    """Load a technology by its name or alias.
+
+    Raises:
+        UsageError: no technology has this name.
+    """
+    return TECHNOLOGIES.load(technology_name(name))

@@ -16,7 +16,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_plugin, technology_name
 from v6t.core.config.presets import MODES, procedure_of
 from v6t.core.config.settings import (
     DutSettings,
@@ -76,15 +76,7 @@ def resolve_and_bind(
     testbed_doc = Document(testbed_path) if isinstance(testbed_path, Path) else testbed_path
     run = _read(RunFile, run_doc)
     testbed = _read(TestbedFile, testbed_doc)
-    name = flags.plugin or run.plugin
-    if name is None and flags == Flags() and testbed_doc is None and run_doc is None:
-        name = DEMONSTRATION
-    if name is None:
-        raise UsageError(
-            "--plugin is missing",
-            "add --plugin NAME; `v6t plugins` lists the names",
-            code="missing-setting",
-        )
+    name = _technology_name(flags, run, asked=bool(run_doc or testbed_doc))
     with within(None if flags.plugin else run_doc, ("plugin",)):
         plugin_type = load_plugin(name)
     links = _links(testbed, testbed_doc)
@@ -108,7 +100,7 @@ def resolve_and_bind(
     try:
         params = params_of(plugin_type, own_params, flags.params, run_doc)
     except UsageError as exc:
-        if run.plugin in (None, name) or not run.params:
+        if run.plugin is None or technology_name(run.plugin) == name or not run.params:
             raise
         raise UsageError(
             exc.message, f"the parameters of this file are {run.plugin}'s", code=exc.code
@@ -157,6 +149,24 @@ def resolve_and_bind(
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound, single_frames=flags.single_frames)
     return bound
+
+
+def _technology_name(flags: Flags, run: RunFile, *, asked: bool) -> str:
+    """Return the name of the technology; the demonstration's where nothing is asked for.
+
+    Raises:
+        UsageError: something is asked for, but no technology.
+    """
+    name = flags.plugin or run.plugin
+    if name is None and flags == Flags() and not asked:
+        name = DEMONSTRATION
+    if name is None:
+        raise UsageError(
+            "--plugin is missing",
+            "add --plugin NAME; `v6t plugins` lists the names",
+            code="missing-setting",
+        )
+    return technology_name(name)
 
 
 def tester_of(testbed_path: Path) -> TesterKind:
@@ -282,12 +292,14 @@ def _sizes(
     with within(document, ("frame_sizes",)):
         refuse_empty("frame_sizes", run.frame_sizes)
     if flagged:
-        chosen, source = list[int | str](flagged), None
+        listed_sizes = plugin.list_rfc_sizes()
+        chosen = [size for one in flagged for size in (listed_sizes if one == "rfc" else [one])]
+        source = None
     elif run.frame_sizes:
         chosen, source = run.frame_sizes, document
     else:
-        quick = plugin.tagged_sizes(plugin.default_frame_sizes)
-        chosen = list[int | str](plugin.rfc_sizes() if preset == "rfc" else quick)
+        quick = plugin.tag_sizes(plugin.default_frame_sizes)
+        chosen = list[int | str](plugin.list_rfc_sizes() if preset == "rfc" else quick)
         source = None
     for number, size in enumerate(chosen):
         with within(source, ("frame_sizes", number)):

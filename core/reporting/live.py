@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from v6t.base.errors import UsageError
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.core.reporting.live_page import PAGE, POLICY
 from v6t.core.reporting.write import UNREPORTED, load
-from v6t.core.runs.wording import happening, outcome, point
+from v6t.core.runs.events import Activity, Listener
+from v6t.core.runs.wording import describe_activity, describe_place, describe_step, duration
+from v6t.drivers.device import ignore_message
+from v6t.procedures.trial_runner import Progress
 
 PORT = 8219
 """Where nothing else is said."""
@@ -73,14 +76,14 @@ def address_of(text: str) -> tuple[str, int]:
     return str(where), number
 
 
-class LiveView:
-    """Serves the page of a run or a campaign, and tells what happens to whoever watches on a terminal."""
+class LiveView(Listener):
+    """Serves the page of a run or a campaign while it is carried out."""
 
     def __init__(
         self,
         address: tuple[str, int],
         path: Path,
-        watch: Any,
+        announce: Callable[[str], None] = ignore_message,
         page: Callable[[Path], str] | None = None,
     ) -> None:
         """Listen; nothing is answered before :meth:`__enter__`.
@@ -88,18 +91,18 @@ class LiveView:
         Args:
             address: IP address and port; 0: any that is free.
             path: of the directory of the run, or of the campaign.
-            watch: told everything, too.
+            announce: prints the page's address, and a warning if others can read it.
             page: makes the report so far of that directory; None: that of a run.
 
         Raises:
             UsageError: the port is taken, or the address is none of this machine.
         """
-        self._path, self._watch, self._page = path, watch, page or _of_run
+        self._path, self._announce, self._page = path, announce, page or _of_run
         self._about = ""
         self._ended = 0
         self._version = 0
-        self._progress: Any = None
-        self._trials: deque[str] = deque(maxlen=TRIALS)
+        self._progress: Progress | None = None
+        self._steps: deque[str] = deque(maxlen=TRIALS)
         self._state = self._state_json("It begins.")
         self._report = _WAITING
         self._looked = -LOOKED_S
@@ -118,7 +121,7 @@ class LiveView:
             target=self._server.serve_forever, args=(0.2,), name="v6t-live", daemon=True
         )
         if not ipaddress.ip_address(address[0]).is_loopback:
-            watch.say(
+            announce(
                 f"note: everybody who reaches {self.url} can read all of it: results, settings, "
                 "addresses, what the device said of itself; without password or encryption"
             )
@@ -126,7 +129,7 @@ class LiveView:
     def __enter__(self) -> LiveView:
         self._thread.start()
         self._serves = True
-        self._watch.say(f"live: {self.url}")
+        self._announce(f"live: {self.url}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,36 +143,26 @@ class LiveView:
         self._serves = False
         self._server.server_close()
 
-    def beside(self, watch: Any) -> LiveView:
-        """Return the same with another listener on the terminal."""
-        self._watch = watch
-        return self
-
-    def say(self, text: str) -> None:
-        """Pass a line on."""
-        self._watch.say(text)
-        self._tell(visible(text))
-
-    def trial(self, progress: Any) -> None:
-        """Before and after each trial of a search."""
-        self._watch.trial(progress)
-        self._progress = progress
-        if progress.verdict is not None:
-            self._trials.appendleft(visible(outcome(progress)))
-            self._tell(f"{point(progress)}: over")
-            return
-        self._tell(f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
-
-    def now(self, now: Any) -> None:
-        """Before every trial: how long the rest takes, too."""
-        self._watch.now(now)
-        self._tell(visible(happening(now, self._progress, 0.0)))
-
-    def begun(self, run: str) -> None:
-        """One of several runs: what is told from now on is about it; ``""``: about none of them."""
-        self._about = f"{run}: " if run else ""
+    def on_run_start(self, name: str) -> None:
+        """Prefix what follows with the name of a run of the campaign."""
+        self._about = f"{name}: " if name else ""
         self._progress = None
-        self._trials.clear()
+        self._steps.clear()
+
+    def on_message(self, text: str) -> None:
+        self._show(escape_controls(text))
+
+    def on_step_start(self, progress: Progress) -> None:
+        self._progress = progress
+        self._show(f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
+
+    def on_step_end(self, progress: Progress) -> None:
+        self._steps.appendleft(escape_controls(describe_step(progress)))
+        self._show(f"{describe_place(progress)}: over")
+
+    def on_trial_start(self, activity: Activity) -> None:
+        left = f"; about {duration(activity.left_s)} left"
+        self._show(escape_controls(describe_activity(activity, self._progress, 0.0) + left))
 
     def glance(self, seen: Callable[[], tuple[str, int]]) -> None:
         """Report what goes on elsewhere, and how many runs are over; asked only while somebody looks."""
@@ -179,7 +172,7 @@ class LiveView:
         if ended > self._ended:
             self._ended = ended
             self._make()
-        self._state = self._state_json(visible(now))
+        self._state = self._state_json(escape_controls(now))
 
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""
@@ -191,7 +184,7 @@ class LiveView:
         }
         return pages.get(path)
 
-    def _tell(self, now: str) -> None:
+    def _show(self, now: str) -> None:
         began = time.monotonic()
         if began - self._looked < LOOKED_S and began >= self._next:
             self._make()
@@ -201,7 +194,7 @@ class LiveView:
 
     def _state_json(self, now: str) -> str:
         title = f"v6t: {self._path.resolve().name}"
-        state = {"title": title, "now": now, "trials": [*self._trials], "version": self._version}
+        state = {"title": title, "now": now, "trials": [*self._steps], "version": self._version}
         return json.dumps(state)
 
     def _make(self) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import explain_read_error, read_json, read_text
-from v6t.base.storage import write_atomically
+from v6t.base.files import explain_read_error, read_json, read_text, write_atomically
 from v6t.core.runs import rundir as names
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ UNREPORTED = (
     *(ArithmeticError, LookupError),
 )
 """What may go wrong with a report, or within a library that draws, and costs no results."""
-ASKED = {**FILES, "openmetrics": "results.prom"}
+ASKED = {**FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
 """With what is written only for those who ask for it."""
 
 
@@ -42,7 +41,7 @@ def load(path: Path) -> RunData:
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
     from v6t.core.runs.results_file import read_results, records_of
-    from v6t.profiles.mixes import sequence_of
+    from v6t.profiles.mixes import describe_sequence
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -72,7 +71,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        mix_sequences={mix: sequence_of(mix) for mix in mixes},
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **of_plugin,
     )
 
@@ -129,6 +128,7 @@ def _texts(
     path: Path, data: RunData, paper: str | None, figures: bool
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.junit import to_junit
+    from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.machine_readable import to_json
     from v6t.analysis.report.openmetrics import to_openmetrics
     from v6t.analysis.report.render import to_html, to_markdown
@@ -143,6 +143,7 @@ def _texts(
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),
+        "tex": lambda: to_latex(data, known),
         "csv": lambda: read_text(path / names.REPETITIONS),
     }
 

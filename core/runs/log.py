@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from v6t.base.entry_points import blaming
+from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import V6tError
 from v6t.core import log
-from v6t.core.runs.wording import outcome
+from v6t.core.runs.events import Listener, Listeners
+from v6t.core.runs.wording import describe_step
 
 if TYPE_CHECKING:
-    from v6t.core.runs.remaining import Now
     from v6t.procedures.trial_runner import Progress
 
 LOG = "log.txt"
@@ -41,33 +41,14 @@ class LogFile:
             out.write(f"{stamp} {log.legible(text)}\n")
 
 
-class Logged(LogFile):
-    """A watch that logs what it passes on to another watch."""
+class LogListener(LogFile, Listener):
+    """Writes the events of a run into its log file."""
 
-    def __init__(self, watch: Any, directory: Path) -> None:
-        """Combine both.
-
-        Args:
-            watch: who is told; see :class:`v6t.core.runs.runner.Watch`.
-            directory: of the run.
-        """
-        super().__init__(directory)
-        self._watch = watch
-
-    def say(self, text: str) -> None:
-        """Tell, and write down."""
-        self._watch.say(text)
+    def on_message(self, text: str) -> None:
         self.note(text)
 
-    def trial(self, progress: Progress) -> None:
-        """Tell, and write down how a trial of a search ended."""
-        self._watch.trial(progress)
-        if progress.verdict is not None:
-            self.note(outcome(progress))
-
-    def now(self, now: Now) -> None:
-        """Tell: what comes of it will be written down."""
-        self._watch.now(now)
+    def on_step_end(self, progress: Progress) -> None:
+        self.note(describe_step(progress))
 
 
 def _private(path: str, flags: int) -> int:
@@ -75,11 +56,12 @@ def _private(path: str, flags: int) -> int:
 
 
 @contextlib.contextmanager
-def logged(watch: Any, directory: Path) -> Iterator[Logged]:
-    """Keep a run's log, with the errors that end it."""
-    file = Logged(watch, directory)
-    with log.record_log(file.note, file.say), _ending(file), blaming():
-        yield file
+def logged(listener: Listener, directory: Path) -> Iterator[Listeners]:
+    """Keep the log of a run, with the errors that end it."""
+    file = LogListener(directory)
+    events = Listeners(listener, file)
+    with log.record_log(file.note, events.on_message), _ending(file), attribute_errors():
+        yield events
 
 
 @contextlib.contextmanager

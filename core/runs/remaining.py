@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from v6t.core.runs.events import Activity
 from v6t.core.runs.plan import PlannedStage, Stage
 from v6t.procedures.trial_runner import Progress
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
-
-
-@dataclass(frozen=True)
-class Now:
-    """What is happening at this moment, for whoever watches.
-
-    Attributes:
-        stage: of the run.
-        trial: about to begin.
-        attempt: how often the trial has been tried, from 1.
-        before: the trial before it in this stage; None: it is the first.
-        left_s: the run takes about so long from now on [s].
-    """
-
-    stage: Stage
-    trial: Trial
-    attempt: int
-    before: TrialResult | None
-    left_s: float
 
 
 class RemainingTime:
@@ -43,6 +24,8 @@ class RemainingTime:
         self.stage = Stage("", "", "")
         self._since = clock()
         self._share_done = 0.0
+        self._began = self._since
+        self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
         """Note that a stage begins and the one before is over; ``planned``: what is known by now."""
@@ -57,9 +40,19 @@ class RemainingTime:
         done = progress.step - (progress.verdict is None)
         self._share_done = (progress.repetition - 1 + done / steps) / max(1, progress.repetitions)
 
-    def now(self, trial: Trial, before: TrialResult | None) -> Now:
-        """Describe a trial that is about to begin."""
-        return Now(self.stage, trial, _attempt(trial), before, self.left_s())
+    def activity(self, trial: Trial, before: TrialResult | None) -> Activity:
+        """Describe a trial that is about to start."""
+        self._trials += 1
+        return Activity(
+            self.stage,
+            trial,
+            _attempt(trial),
+            before,
+            self.left_s(),
+            self._clock() - self._began,
+            self._trials,
+            self._trials_left(),
+        )
 
     def left_s(self) -> float:
         """Return the seconds from now on."""
@@ -68,8 +61,17 @@ class RemainingTime:
         if share:  # the further it is, the more its own trials count
             by_pace_s = elapsed_s / share * (1 - share)
             current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
-        to_come = [s for s in self._planned if s not in self._taken_s and s != self.stage]
-        return current_s + sum(self._planned[s].expected_s * self._pace(s) for s in to_come)
+        return current_s + sum(
+            self._planned[s].expected_s * self._pace(s) for s in self._stages_to_come()
+        )
+
+    def _stages_to_come(self) -> list[Stage]:
+        return [s for s in self._planned if s not in self._taken_s and s != self.stage]
+
+    def _trials_left(self) -> int:
+        current = self._planned.get(self.stage)
+        left = current.trials * (1 - self._share_done) if current else 0.0
+        return round(left + sum(self._planned[s].trials for s in self._stages_to_come()))
 
     def _elapsed_s(self) -> float:
         return self._taken_s.get(self.stage, 0.0) + self._clock() - self._since

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from statistics import median
+from typing import Any
 
 from v6t.analysis.means import add_means
 from v6t.analysis.record import Record, counted_by
@@ -28,6 +29,7 @@ from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.device_counts import KEY as COUNTS
 from v6t.core.runs.device_counts import DeviceCounts
+from v6t.core.runs.events import Listener
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
@@ -44,7 +46,7 @@ from v6t.core.runs.plan import (
     whole_cost,
 )
 from v6t.core.runs.raw_tables import Tables, with_limit
-from v6t.core.runs.remaining import Now, RemainingTime
+from v6t.core.runs.remaining import RemainingTime
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
@@ -57,6 +59,7 @@ from v6t.core.runs.tester_capacity import (
     opening_spec,
 )
 from v6t.core.runs.watching import Watching
+from v6t.core.runs.wording import headline
 from v6t.packets.direction import Direction
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
@@ -70,22 +73,8 @@ from v6t.procedures.tester_rate import (
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
-from v6t.trials.order_statistics import median
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
-
-
-class Watch(Protocol):
-    """Whoever wants to see the run happen."""
-
-    def say(self, text: str) -> None:
-        """One line about what is going on."""
-
-    def trial(self, progress: Progress) -> None:
-        """Before and after each trial of a search."""
-
-    def now(self, now: Now) -> None:
-        """Before every trial, those of self-tests and retries included."""
 
 
 @dataclass
@@ -119,7 +108,7 @@ class _State:
     journal: Journal
     bench: Bench
     loopback: Bench
-    watch: Watch
+    events: Listener
     tables: Tables
     remaining: RemainingTime
     counts: DeviceCounts
@@ -151,7 +140,7 @@ class _State:
         return self.bound.settings
 
 
-def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
+def execute(bound: BoundRun, path: Path, events: Listener) -> RunOutcome:
     """Start a run in a new directory and carry it out.
 
     Raises:
@@ -164,20 +153,20 @@ def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
         document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
         directory.write_json(names.MANIFEST, document)
         directory.write_json(names.CONFIG, bound.settings.model_dump(mode="json"))
-        with logged(watch, path) as log:
+        with logged(events, path) as log:
             for caution in cautions(bound):
-                log.say(f"note: {caution}")
+                log.on_message(f"note: {caution}")
             return _carry_out(bound, directory, log)
     finally:
         directory.close()
 
 
-def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcome:
+def resume(path: Path, events: Listener, bound: BoundRun | None = None) -> RunOutcome:
     """Continue an interrupted run; a complete one is only read.
 
     Args:
         path: of the run.
-        watch: told what happens.
+        events: receives the events of the run.
         bound: the run, where it is bound already.
 
     Raises:
@@ -196,17 +185,19 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
         if not bound.tester.simulates:
             sizes = bound.technology.sizes_of(run.frame_sizes[0])
             check_order(directory, streams_of(bound, sizes).values())
-        with logged(watch, path) as log:
+        with logged(events, path) as log:
             return _carry_out(bound, directory, log)
     finally:
         directory.close()
 
 
-def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
+def _carry_out(bound: BoundRun, directory: RunDir, events: Listener) -> RunOutcome:
     results = ResultsFile(directory)
     journal = journal_of(directory, results.held)
     if journal.torn:
-        watch.say("the last line of the journal was incomplete; its trial is measured again")
+        events.on_message(
+            "the last line of the journal was incomplete; its trial is measured again"
+        )
     able = partial(check_capabilities, bound)  # some can do less than their options say
     bench = Bench(bound, keep=directory.path, opened=able)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True, opened=able)
@@ -214,7 +205,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     remaining = RemainingTime(stages(bound))
     counts = DeviceCounts(results.held.get(COUNTS, ()))
     state = _State(
-        bound, directory, results, journal, bench, loopback, watch, tables, remaining, counts
+        bound, directory, results, journal, bench, loopback, events, tables, remaining, counts
     )
     try:
         _write_results(state)
@@ -229,8 +220,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
             state.bench.close()  # a device that cannot be restored must not cost the results
         finally:
             state.loopback.close()
-            if described:
-                _note_tester(state, described)
+            _note_end(state, described)
             _write_results(state)
             journal.close()
     return RunOutcome(
@@ -253,7 +243,7 @@ def _measure_all(state: _State) -> None:
         sizes = plugin.sizes_of(size)
         _begin(state, beginning(sizes.label, first=size == run.frame_sizes[0]))
         streams = _load(state, sizes)
-        state.watch.say(f"{sizes.label} octets: checking the translation")
+        state.events.on_message(f"{sizes.label} octets: checking the translation")
         try:
             finding = check_translation(
                 for_preflight(plugin, JournaledTester(state, state.bench)),
@@ -268,7 +258,7 @@ def _measure_all(state: _State) -> None:
                 for caution in of_medium(
                     run, state.bench.describe(), in_lab=state.bound.tester.in_lab
                 ):
-                    state.watch.say(f"note: {caution}")
+                    state.events.on_message(f"note: {caution}")
             if apart and size == run.frame_sizes[0]:  # others are measured at what these find
                 rates = _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
             _measure_size(state, sized, sizes, streams, rates)
@@ -323,6 +313,16 @@ def _measure_size(
 def _measure_point(
     state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
 ) -> dict[str, Sequence[float]]:
+    """Measure the benchmarks of a phase at a point, and pass their records on."""
+    before = len(state.records)
+    rates = _measure_benchmarks(state, phase, chosen, point)
+    state.events.on_point_end(state.records[before:])
+    return rates
+
+
+def _measure_benchmarks(
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
+) -> dict[str, Sequence[float]]:
     """Benchmarks one after the other, results on disk as they come; the rates that were found."""
     rates: dict[str, Sequence[float]] = {}
     refused = None
@@ -341,13 +341,13 @@ def _measure_point(
             if phase == Phase.VARIANTS:
                 _load(state, point.sizes)  # the variant of the one before is still there
             else:
-                state.watch.say(f"{where}: {benchmark.name}")
+                state.events.on_message(f"{where}: {benchmark.name}")
             planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
             _begin(state, planned.stage, planned)
             try:
                 at, measured = _measured(state, benchmark, at)
             except BeyondTester as exc:
-                state.watch.say(f"{where}: {benchmark.name} is not measured: {exc.message}")
+                state.events.on_message(f"{where}: {benchmark.name} is not measured: {exc.message}")
                 measured = benchmark.nothing(at, exc.message, at.said)
             state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
@@ -451,7 +451,7 @@ def _point(
         measure=JournaledTester(state, state.bench),
         loopback=loopback if state.bound.measures_tester else None,
         watch=partial(_progressed, state),
-        say=state.watch.say,
+        say=state.events.on_message,
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
         emptying=lambda: state.bound.emptying,
@@ -489,7 +489,7 @@ def _find_capacity(
     others = state.capacities.setdefault(spec.variant + octets, {})
     _begin(state, Stage(SELFTEST, octets, CONNECTIONS if of_phase_one else spec.mode))
     if state.bound.tester.loops_back:
-        state.watch.say(f"{what}: how much the tester itself can do")
+        state.events.on_message(f"{what}: how much the tester itself can do")
     capacity, source = find_capacity(
         state.bound,
         streams,
@@ -503,7 +503,7 @@ def _find_capacity(
     if not of_phase_one:
         others[spec.mode] = capacity.rate_fps
     if source != THIS_RUN:
-        state.watch.say(f"{what}: the tester's own capacity: {source}")
+        state.events.on_message(f"{what}: the tester's own capacity: {source}")
     if not capacity.rate_fps:
         raise TesterError(
             "the tester loses frames even without a device: "
@@ -517,11 +517,14 @@ def _find_capacity(
 
 def _progressed(state: _State, progress: Progress) -> None:
     state.remaining.progress(progress)
-    state.watch.trial(progress)
+    if progress.verdict is None:
+        state.events.on_step_start(progress)
+    else:
+        state.events.on_step_end(progress)
 
 
 def _say_of_size(state: _State, octets: str, text: str) -> None:
-    state.watch.say(f"{octets} octets, {text}")
+    state.events.on_message(f"{octets} octets, {text}")
 
 
 def _begin(state: _State, stage: Stage, sharper: PlannedStage | None = None) -> None:
@@ -577,7 +580,7 @@ class JournaledTester:
     def _run(self, trial: Trial) -> TrialResult:
         state = self._state
         state.measured += 1
-        state.watch.now(state.remaining.now(trial, state.before))
+        state.events.on_trial_start(state.remaining.activity(trial, state.before))
         wanted = state.run.procedure.watch_device
         self._read_device(trial)
         # a rehearsal, of all things, must not reset the device that its testbed file names
@@ -662,9 +665,16 @@ def _write_results(state: _State) -> None:
         state.directory.write_text(name, text)
 
 
-def _note_tester(state: _State, described: dict[str, Any]) -> None:
+def _note_end(state: _State, tester: dict[str, Any] | None) -> None:
+    """Add to the manifest: the tester, when the run ended, its status and its first figure."""
     directory = state.directory
-    content = directory.read_json(names.MANIFEST) or {"run": state.journal.run or ""}
-    content["tester"] = described
-    content.setdefault("finished", []).append(now())
+    content = directory.read_json(names.MANIFEST)
+    if content is None and tester is None:
+        return
+    content = content or {"run": state.journal.run or ""}
+    content["status"] = state.status
+    content["headline"] = headline(state.records[0]) if state.records else ""
+    if tester:
+        content["tester"] = tester
+        content.setdefault("finished", []).append(now())
     directory.write_json(names.MANIFEST, content)

@@ -27,7 +27,7 @@ def for_preflight(plugin: Technology, measure: Measure) -> Measure:
         return _asking(measure, Queries())
     if not plugin.stateful:
         return measure
-    most = plugin.most_sessions or plugin.combinations
+    most = plugin.params.most_sessions or plugin.combinations
     count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
     return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 

@@ -1,70 +1,105 @@
-"""How trials and times are told: in the log, on the terminal, in a campaign's plan."""
+"""How trials, points and times are described: in the log, on the terminal, in a campaign's plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 from v6t.procedures.trial_runner import FPS, Progress
 
 if TYPE_CHECKING:
-    from v6t.core.runs.remaining import Now
+    from v6t.analysis.record import Record
+    from v6t.core.runs.events import Activity
     from v6t.trials.result import TrialResult
 
+LONG_S = 5.0
+"""Length from which on the time within a trial is shown."""
 
-def outcome(progress: Progress) -> str:
-    """Describe a finished trial in one line."""
+
+def describe_step(progress: Progress) -> str:
+    """Describe a finished step in one line.
+
+    Raises:
+        ValueError: the step has no verdict yet.
+    """
     verdict = progress.verdict
     if verdict is None:
-        raise ValueError("the trial is not over")
+        raise ValueError("the step has no verdict yet")
     word = "passed" if verdict.passed else "failed" if verdict.valid else "INVALID"
     if verdict.valid and not progress.searched:
-        word = "measured"  # loss is what these look for, or what they put up with
+        word = "measured"
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{point(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
+    return f"{describe_place(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
 
 
-LONG_S = 5.0
-"""From this length of a trial on it is told how far it is."""
+def describe_place(progress: Progress) -> str:
+    """Name the point, the repetition and the step."""
+    name = progress.point.removeprefix("throughput/")
+    return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
 
 
-def happening(now: Now, progress: Progress | None, passed_s: float) -> str:
+def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
+    """Yield a line about the benchmarks of one point: the first one's figure, trials and time."""
+    if not records:
+        return
+    first = records[0]
+    trials = sum(len(r.trials) for r in records)
+    yield (
+        f"  {first.sizes:<9} {first.direction:<13}  {headline(first)}   "
+        f"{trials:,} trials   {duration(seconds)}"
+    )
+
+
+def headline(record: Record) -> str:
+    """Name a record's benchmark and its first figure."""
+    from v6t.benchmarks.registry import presentations
+
+    if not record.measured:
+        return f"{record.benchmark} not measured"
+    presentation = presentations().of(record)
+    result = next((r for r in presentation.results(record) if r.headline and r.summary), None)
+    if result is None or result.summary is None:
+        return record.benchmark
+    value = presentation.shown(result.summary.median)
+    return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
+
+
+def describe_activity(activity: Activity, progress: Progress | None, passed_s: float) -> str:
     """Describe the current trial in one line.
 
     Args:
-        now: the stage, and the trial that has begun.
-        progress: what the last trial of a benchmark is for; another than this in self-tests.
-        passed_s: since it began.
+        activity: the trial.
+        progress: last step of a benchmark; the trial may belong to a self-test instead.
+        passed_s: time since the trial began.
     """
-    trial = now.trial
-    of_trial = progress is not None and trial.key.startswith(f"{progress.point}/")
-    parts = [f"{now.stage}: "]
-    unit, bracket = FPS, ""
-    if progress is not None and of_trial:
-        place = f" {progress.repetition}/{progress.repetitions} step {progress.step}"
-        parts = [f"{now.stage}{place}: "]
+    trial, stage = activity.trial, activity.stage
+    of_step = progress is not None and trial.key.startswith(f"{progress.point}/")
+    parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
+    unit, bounds = FPS, ""
+    if progress is not None and of_step:
+        parts.append(f" {progress.repetition}/{progress.repetitions} step {progress.step}")
         unit = progress.unit
         if progress.low_fps != progress.high_fps:
-            bracket = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
-    parts.append(f"offering {trial.rate_fps:,.0f} {unit}{bracket}")
-    if now.attempt > 1:
-        parts.append(f", attempt {now.attempt}")
+            bounds = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
+    parts.append(f": {trial.rate_fps:,.0f} {'fps' if unit == FPS else unit}{bounds}")
+    if activity.attempt > 1:
+        parts.append(f", attempt {activity.attempt}")
     whole_s = trial.pause_s + trial.total_duration_s + trial.residual_wait_s
     if whole_s >= LONG_S:
         parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
-    parts += [f", {word}" for word in _before(now.before)]
-    return "".join(parts) + f"; about {duration(max(0.0, now.left_s - passed_s))} left"
+    parts += [f", {word}" for word in _describe_last(activity.before)]
+    return "".join(parts)
 
 
-def _before(result: TrialResult | None) -> Iterator[str]:
+def _describe_last(result: TrialResult | None) -> Iterator[str]:
     """Yield what the trial before showed: frames lost, and the device's busiest core."""
     if result is None:
         return
     required = sum(d.count_frames("required") for d in result.directions.values())
     if required:
         received = sum(d.count_frames("received") for d in result.directions.values())
-        yield f"the one before lost {(required - received) / required:.4%}"
+        yield f"last lost {(required - received) / required:.4%}"
     busiest = [load.max_percent for load in result.device_loads.values() if load.max_percent]
     if busiest:
         yield f"device CPU {max(median(cores) for cores in busiest):.0f} %"
@@ -78,9 +113,3 @@ def duration(seconds: float) -> str:
     if whole >= 60:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole} s"
-
-
-def point(progress: Progress) -> str:
-    """Where the trial belongs, with repetition and step."""
-    name = progress.point.removeprefix("throughput/")
-    return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.placement import MAX_RING_FRAMES, RING_OCTETS
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

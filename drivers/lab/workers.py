@@ -13,7 +13,7 @@ import types
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from v6t.base.entry_points import BLAMED, blame
+from v6t.base.entry_points import DEFECT_HINT, describe_culprit
 from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab import netns
 
@@ -83,7 +83,7 @@ class Worker:
         except (EOFError, OSError) as exc:
             raise self._make_death_error() from exc
         if status == "blamed":
-            raise ExtensionError(value, BLAMED, code="worker-failed")
+            raise ExtensionError(value, DEFECT_HINT, code="worker-failed")
         if status == "error":
             raise TesterError(f"the {self.role} failed: {value}", code="worker-failed")
         return value
@@ -203,5 +203,5 @@ def _serve(pipe: Connection) -> None:
 
 
 def _describe_error(exc: Exception) -> tuple[str, str]:
-    blamed = blame(exc)
+    blamed = describe_culprit(exc)
     return ("error", f"{type(exc).__name__}: {exc}") if blamed is None else ("blamed", blamed)

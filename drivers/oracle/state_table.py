@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import TesterError
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream

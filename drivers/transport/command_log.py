@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from v6t.base.errors import V6tError
-from v6t.base.plain_text import in_one_line, visible
+from v6t.base.text import escape_controls, escape_line
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import redact
 
@@ -28,15 +28,7 @@ _LOG = logging.getLogger(__name__)
 def run_logged(
     device: str, command: str, text: str, level: int, run: Callable[[], Output]
 ) -> Output:
-    """Run a command and log it, whether it ends or fails.
-
-    Args:
-        device: the device's name.
-        command: the shell line.
-        text: its standard input.
-        level: of the log record.
-        run: runs it.
-    """
+    """Run a command and log it, whether it ends or fails."""
     if not _LOG.isEnabledFor(level):
         return run()
     _LOG.debug("%s: running a command", device)
@@ -63,21 +55,11 @@ def log_command(
     out: str = "",
     err: str = "",
 ) -> None:
-    """Log a command that has ended.
-
-    Args:
-        device: the device's name.
-        command: the shell line, or the line typed.
-        text: its standard input.
-        level: of the log record.
-        result: how it ended.
-        duration_s: how long it took [s].
-        out, err: its answer.
-    """
+    """Log a command that has ended."""
     if not _LOG.isEnabledFor(level):
         return
     lines = [
-        f"{device}: {in_one_line(redact(result))} after {duration_s:.3f} s",
+        f"{device}: {escape_line(redact(result))} after {duration_s:.3f} s",
         f"$ {_command(command, text)}",
     ]
     lines += _mark_lines("|", out) + _mark_lines("!", err)
@@ -96,7 +78,6 @@ def failure(exc: BaseException) -> str:
 
 
 def _command(command: str, text: str) -> str:
-    """Return a command as it can be copied into a shell, its standard input as a here-document."""
     command = _cut(command, COMMAND_LIMIT)
     if text:
         body = _cut(text, COMMAND_LIMIT)
@@ -119,4 +100,4 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _visible(line: str) -> str:
-    return "\t".join(visible(part) for part in line.split("\t"))
+    return "\t".join(escape_controls(part) for part in line.split("\t"))

@@ -25,7 +25,7 @@ from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.sending import SendingTime, measure_sending_time
 from v6t.drivers.trex.stats import StepStats, parse_step
 from v6t.profiles.model import Layer
-from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, response
+from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp, TcpCounts
@@ -250,7 +250,7 @@ def make_profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, An
         "hold_us": round(schedule.hold_s * 1e6),
         "after_us": round(schedule.after_s * 1e6),
         "request": base64.b64encode(REQUEST).decode(),
-        "response": base64.b64encode(response(tcp.object_octets)).decode(),
+        "response": base64.b64encode(build_response(tcp.object_octets)).decode(),
         "closing": tcp.closing,
         "segment_octets": SEGMENT_OCTETS,
         "given_up_s": OPENING_S,
@@ -307,7 +307,7 @@ def count_answered(
     """
     late = min(_count(at_opening, s, "tcps_connects") for s in at_opening) - counts.established
     requests = _count(counters, "client", "tcps_sndbyte") // len(REQUEST)
-    objects = _count(counters, "client", "tcps_rcvbyte") // len(response(tcp.object_octets))
+    objects = _count(counters, "client", "tcps_rcvbyte") // len(build_response(tcp.object_octets))
     again = sum(
         _count(counters, side, name)
         for side in counters
@@ -412,7 +412,7 @@ class TcpTrials:
         """Ask for the objects."""
         _, tcp = self._current
         count = min(_count(self._opened, side, "tcps_connects") for side in self._opened)
-        done = {"client": {"tcps_rcvbyte": count * len(response(tcp.object_octets))}}
+        done = {"client": {"tcps_rcvbyte": count * len(build_response(tcp.object_octets))}}
         stats = self._watch("ask", "tcps_sndbyte", len(REQUEST), count, done)
         self._answered = stats.counters
         counts = count_answered(self._counts, self._answered, self._opened, tcp)

@@ -21,7 +21,7 @@ from v6t.drivers.trex.streams import (
     with_stamps,
 )
 from v6t.packets.direction import Direction
-from v6t.profiles.compiler.schedule import counts, first_positions, positions
+from v6t.profiles.compiler.schedule import count_frames, find_first_positions, find_positions
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, list_directions
@@ -215,7 +215,7 @@ def make_bursts(
     weights = [s.weight for s in streams.streams]
     frames = _share(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
-    shares = counts(weights, frames)
+    shares = count_frames(weights, frames)
     delays = trial.delays
     limit_fps = stamped_fps(trial.mode)
     # all trials of a search are counted alike: its highest rate decides
@@ -224,7 +224,7 @@ def make_bursts(
     tags = [0] * len(weights)
     if delays is not None and delays.tags:
         total = _share(delays.tags, part, parts)
-        tags = counts(taggable, total) if total else tags
+        tags = count_frames(taggable, total) if total else tags
     elif stamp and not every:
         most = frames if delays is not None else _share(samples, part, parts)
         step = max(interval, math.ceil(trial.rate_fps / limit_fps))
@@ -234,7 +234,7 @@ def make_bursts(
         ]
     bursts: list[Burst] = []
     for index, (stream, share, position, tagged) in enumerate(
-        zip(streams.streams, shares, first_positions(weights), tags, strict=True)
+        zip(streams.streams, shares, find_first_positions(weights), tags, strict=True)
     ):
         rate = rate_fps * stream.weight / sum(weights)
         group = stream.stream_id if every and not is_marked(stream) else None
@@ -313,7 +313,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
 def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> list[int]:
     """Return the number of the first frame of each stream that a pair of ports sends."""
     weights = [s.weight for s in streams.streams]
-    shares = [counts(weights, _share(trial.frames, n, parts)) for n in range(part)]
+    shares = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
     return [sum(column) for column in zip([0] * len(weights), *shares, strict=True)]
 
 
@@ -330,7 +330,7 @@ def add_second_rate(
     second_trial = replace(
         trial, second_segment=None, rate_fps=segment.rate_fps, duration_s=segment.duration_s
     )
-    sent = counts([s.weight for s in streams.streams], trial.first_segment_frames)
+    sent = count_frames([s.weight for s in streams.streams], trial.first_segment_frames)
     shift = GROUPS_PER_DIRECTION // 2
     later = tuple(
         replace(start_at_frame(stream, frames), stream_id=stream.stream_id + shift)
@@ -370,7 +370,7 @@ def start_flows_in_turn(
     bursts: list[Burst] = []
     sources: dict[int, FrameSource] = {}
     for number, (stream, frames) in enumerate(
-        zip(streams.streams, counts(weights, trial.frames), strict=True)
+        zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
         period = compute_period(stream)
         if period is None or starts.flows % period:
@@ -393,7 +393,7 @@ def start_flows_in_turn(
                 made.append(with_checksum_fixes(with_mark(constant)))
             else:
                 made += with_stamps(replace(streams, streams=(constant,))).streams
-            place = int(positions(weights, number, np.array([first]))[0])
+            place = int(find_positions(weights, number, np.array([first]))[0])
             group = None if flow else constant.stream_id
             bursts.append(Burst(len(made) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
     return replace(streams, streams=tuple(made)), bursts, sources
@@ -407,7 +407,7 @@ def _find_first_turn(
     share = weights[number] / sum(weights)
     first = max(0, math.floor(due * share) - 2 * starts.flows)
     first += (flow - first) % starts.flows
-    while int(positions(weights, number, np.array([first]))[0]) < due:
+    while int(find_positions(weights, number, np.array([first]))[0]) < due:
         first += starts.flows
     return first
 

@@ -27,7 +27,7 @@ from v6t.drivers.trex.streams import (
     readdress,
 )
 from v6t.packets import trailer
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream
 

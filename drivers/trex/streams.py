@@ -96,7 +96,7 @@ def _with_stamp(stream: Stream) -> Stream:
         return stream
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
     octets = _FIRST_OCTETS.get(version, 0)
-    if ins.variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
+    if ins.count_variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
         # no room to undo what TRex changes in the template
         if version == 4:
             packet[l3 + 1] |= 1
@@ -265,7 +265,9 @@ class MarkedStreams:
             streams: without stamps.
         """
         distances = {number_distance(len(packet_of(s))) for s in streams.streams}
-        used = (ins.variable_octets(list(s.trex["vm"]["instructions"])) for s in streams.streams)
+        used = (
+            ins.count_variable_octets(list(s.trex["vm"]["instructions"])) for s in streams.streams
+        )
         has_room = all(octets + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS for octets in used)
         if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
             return

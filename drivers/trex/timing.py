@@ -16,7 +16,7 @@ from v6t.drivers.trex.counting import Counted, count_group
 from v6t.drivers.trex.histogram import Histogram
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
-from v6t.packets.unique import count_unique
+from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 from v6t.analysis.means import means
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.tests.core.support import v6t
 
@@ -34,7 +34,7 @@ def results(path, **procedure):
             procedure={"repetitions": 5, "resolution_fps": 1000.0, **procedure},
         )
     )
-    execute(bind(run), path, Silent())
+    execute(bind(run), path, Listener())
     return json.loads((path / "results.json").read_text())["results"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from v6t.audit.auditor import Listening, Outcome, carry_out
+from v6t.audit.auditor import AuditRequest, Outcome, carry_out
 from v6t.audit.clause import Clause, Subject, subject_of
 from v6t.audit.self_check import DeviceProbe
 from v6t.plugins.base import Technology
@@ -14,7 +14,7 @@ from v6t.plugins.base import Technology
 def outcomes(device: Any, clauses: Sequence[Clause]) -> list[Outcome]:
     """Carry out clauses with one device, one after the other."""
     probe = DeviceProbe(device)
-    return [carry_out(clause, probe, Listening()) for clause in clauses]
+    return [carry_out(clause, probe, AuditRequest()) for clause in clauses]
 
 
 def with_params(technology: Technology, **params: Any) -> Technology:

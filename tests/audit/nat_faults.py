@@ -16,7 +16,6 @@ from v6t.audit.packet_device.nat import (
     NatDevice,
     NatEndpoint,
     NatMapping,
-    NatTable,
     SessionKey,
     Translated,
     endpoint,
@@ -38,11 +37,11 @@ FAULTS: dict[str, tuple[str, type[NatDevice]]] = {}
 PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
-def override(owner: type, method: str, change: Change, only: int | None) -> Change:
+def override(method: str, change: Change, only: int | None) -> Change:
     """Return a faulty method; `only` is the protocol of the packets, sessions and mappings with the fault."""
 
     def faulty(self: Any, *args: Any, **kwargs: Any) -> Any:
-        correct = partial(getattr(owner, method), self)
+        correct = partial(getattr(NatDevice, method), self)
         if only is not None and protocol_of(args[0]) != only:
             return correct(*args, **kwargs)
         return change(self, correct, *args, **kwargs)
@@ -51,14 +50,9 @@ def override(owner: type, method: str, change: Change, only: int | None) -> Chan
 
 
 def plant(name: str, clause: str, only: int | None = None, **changes: Change) -> None:
-    """Add a fault: methods of the table, or else of the device, and how they are wrong."""
-    methods: dict[type, dict[str, Any]] = {NatTable: {}, NatDevice: {}}
-    for method, change in changes.items():
-        owner: type = NatTable if hasattr(NatTable, method) else NatDevice
-        methods[owner][method] = override(owner, method, change, only)
-    table = type("FaultyTable", (NatTable,), methods[NatTable])
-    device = type("FaultyDevice", (NatDevice,), {"table_class": table, **methods[NatDevice]})
-    FAULTS[name] = clause, device
+    """Add a fault: methods of the device, and how they are wrong."""
+    methods = {method: override(method, change, only) for method, change in changes.items()}
+    FAULTS[name] = clause, type("FaultyDevice", (NatDevice,), methods)
 
 
 def plant_flows(name: str, *clauses: str, **changes: Change) -> None:
@@ -81,12 +75,12 @@ def drop(*_: Any, **__: Any) -> Any:
 # mappings
 
 
-def find_by_destination(table: NatTable, _: Change, session: SessionKey) -> NatMapping | None:
+def find_by_destination(table: NatDevice, _: Change, session: SessionKey) -> NatMapping | None:
     return next((m for m in table.mappings if (m.protocol, m.host, m.inside) == session[:3]
                  and has_server(m, session.server)), None)
 
 
-def find_contended(table: NatTable, correct: Change, session: SessionKey) -> NatMapping | None:
+def find_contended(table: NatDevice, correct: Change, session: SessionKey) -> NatMapping | None:
     ports = [m.inside.port for m in table.mappings if m.protocol == session.protocol]
     is_contended = len(ports) > len(set(ports))
     return find_by_destination(table, correct, session) if is_contended else correct(session)
@@ -96,15 +90,15 @@ def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
     return server.address in {s.address for s in mapping.servers}
 
 
-def ports_of_host(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
+def ports_of_host(table: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
     return {m.public.port for m in table.mappings if m.host == session.host}
 
 
-def ports_with_server(table: NatTable, _: Change, session: SessionKey, __: Any) -> set[int]:
+def ports_with_server(table: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
     return {m.public.port for m in table.mappings if m.host == session.host or has_server(m, session.server)}
 
 
-def find_newest(table: NatTable, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
+def find_newest(table: NatDevice, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
     return [correct(proto, public), *(m for m in table.mappings if (m.protocol, m.public) == (proto, public))][-1]
 
 
@@ -141,7 +135,7 @@ plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_che
 def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: Change = drop) -> Change:
     """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
 
-    def send_in(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+    def send_in(table: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
         if packet.is_error or packet.src in table.pool:
             return correct(packet)
         mapping = table.find_public(transport_of(packet), endpoint(packet, is_source=False))
@@ -154,7 +148,7 @@ def knows_server(mapping: NatMapping, packet: IPPacket) -> bool:
     return has_server(mapping, endpoint(packet, is_source=True))
 
 
-def keep_source(_: NatTable, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+def keep_source(_: NatDevice, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
     """Translate hairpinned packets, but not their sources."""
     source = endpoint(packet, is_source=True)
     return [(side, replace_endpoint(p, source, is_source=True) if side == "left" else p, to)
@@ -175,12 +169,12 @@ plant("hairpinned errors dropped", "hairpinned-error", send_error_out=lambda t, 
 # ICMP errors, fragments and protocols
 
 
-def end_mappings(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+def end_mappings(table: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
     sent, table.mappings = correct(packet), []
     return sent
 
 
-def keep_quoted(_: NatTable, correct: Change, packet: IPPacket, *host: Any) -> list[Translated]:
+def keep_quoted(_: NatDevice, correct: Change, packet: IPPacket, *host: Any) -> list[Translated]:
     [(side, translated, to)] = correct(packet, *host)
     return [(side, translated.with_message(packet.octets), to)]
 
@@ -196,7 +190,7 @@ def is_late(device: NatDevice, packet: IPPacket) -> bool:
     return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-def forward_to_first(table: NatTable, correct: Change, packet: IPPacket) -> list[Translated]:
+def forward_to_first(table: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
     try:
         return correct(packet)
     except Drop:
@@ -237,10 +231,10 @@ def drop_resets(side: str) -> Change:
         drop() if "R" in flags_of(packet) and at == side else correct(mapping, packet, at))
 
 
-def use_then(action: Callable[[NatTable, NatMapping], Any], flag: str = "", only: str = "") -> Change:
+def use_then(action: Callable[[NatDevice, NatMapping], Any], flag: str = "", only: str = "") -> Change:
     """Return a `use` that does something after segments with a flag, or after packets of one side only."""
 
-    def use(table: NatTable, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
+    def use(table: NatDevice, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
         correct(mapping, packet, side)
         if (not flag or flag in flags_of(packet)) and only in side:
             action(table, mapping)
@@ -248,12 +242,12 @@ def use_then(action: Callable[[NatTable, NatMapping], Any], flag: str = "", only
     return use
 
 
-def forget_reset(*, accepted: bool) -> Callable[[NatTable, NatMapping], Any]:
+def forget_reset(*, accepted: bool) -> Callable[[NatDevice, NatMapping], Any]:
     """Forget connections after segments RST that their hosts accept, or after others."""
     return lambda t, m: t.mappings.remove(m) if (m.lifetime_s == RESET_S) == accepted else None
 
 
-def shorten(seconds: float) -> Callable[[NatTable, NatMapping], None]:
+def shorten(seconds: float) -> Callable[[NatDevice, NatMapping], None]:
     return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
 
 
@@ -287,12 +281,12 @@ def drop_with_port_unreachable(*_: Any) -> NatMapping:
     raise Drop(IcmpError(3, 3))
 
 
-def replace_oldest(table: NatTable, _: Change, session: SessionKey) -> NatMapping:
+def replace_oldest(table: NatDevice, _: Change, session: SessionKey) -> NatMapping:
     table.mappings.pop(0)
     return table.create(session)
 
 
-def grow(table: NatTable, correct: Change, session: SessionKey) -> NatMapping:
+def grow(table: NatDevice, correct: Change, session: SessionKey) -> NatMapping:
     before, table.mappings = table.mappings, []
     mapping = correct(session)
     table.mappings = [*before, mapping]
@@ -323,7 +317,7 @@ def die_of_unknown_reply(table: Any, correct: Change, packet: IPPacket) -> list[
 
 def keep_mappings(device: NatDevice, _: Change) -> None:
     """Keep the mappings, and forget which ports they have."""
-    device.table.used_ports = lambda *_: set()  # type: ignore[method-assign]
+    device.used_ports = lambda *_: set()  # type: ignore[method-assign]
 
 
 def keep_protocol(proto: int) -> Change:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from v6t.audit.packet_device.maps import MapSharing
+from v6t.audit.packet_device.maps import AddressSharing
 from v6t.audit.packet_device.packets import read_header
 from v6t.audit.packet_device.relays import MapTRelayDevice, TunnelDevice, TunnelRelay
 from v6t.audit.packet_device.translator import TranslatingDevice
@@ -53,7 +53,7 @@ def _owner(change: Callable[[Any, Any, Any, Any], Any]) -> tuple[Any, str, Calla
 
         return wrong
 
-    return MapSharing, "find", make
+    return AddressSharing, "find", make
 
 
 # fmt: off
@@ -117,7 +117,7 @@ def relay() -> Iterator[Fault]:
                 arriving=drop(lambda p: version(p) == 4 and p[6] & 0x3F | p[7] > 0))
     yield Fault("TCP dropped", "up-tcp", arriving=drop(lambda p: version(p) == 6 and p[6] == IPIP and p[49] == 6))
     yield Fault("no hairpin", "hairpin",
-                patch=(MapSharing, "has_share", lambda _: lambda self, ipv4, customer=None: False))
+                patch=(AddressSharing, "has_share", lambda _: lambda self, ipv4, customer=None: False))
 # fmt: on
 
 

@@ -10,7 +10,6 @@ from v6t.audit.auditor import (
     TRIES,
     AuditProgress,
     AuditRequest,
-    Listening,
     carry_out,
     check_core,
     choose_clauses,
@@ -258,17 +257,17 @@ def clause_with(verdicts: Iterable[Verdict], level: str = "MUST", lasts_s: float
 def test_clause_that_does_not_conform_is_repeated(
     verdicts: list[Verdict], tries: int, verdict: str
 ) -> None:
-    outcome = carry_out(clause_with(verdicts), Recorder(), Listening())
+    outcome = carry_out(clause_with(verdicts), Recorder(), AuditRequest())
     assert (outcome.tries, outcome.judgement.verdict) == (tries, verdict)
 
 
 def test_clause_that_lasts_long_is_tried_once() -> None:
-    outcome = carry_out(clause_with(["deviates"], lasts_s=60), Recorder(), Listening())
+    outcome = carry_out(clause_with(["deviates"], lasts_s=60), Recorder(), AuditRequest())
     assert outcome.tries == 1
 
 
 def test_may_that_is_not_followed_is_information() -> None:
-    outcome = carry_out(clause_with(["deviates"] * 3, "MAY"), Recorder(), Listening())
+    outcome = carry_out(clause_with(["deviates"] * 3, "MAY"), Recorder(), AuditRequest())
     assert outcome.judgement.verdict == "information"
 
 
@@ -279,7 +278,9 @@ def test_each_try_listens_longer_after_a_frame() -> None:
 
     probe = Recorder()
     clause = Clause("RFC 1", "1", "late", "MUST", "it comes late", steps)
-    assert carry_out(clause, probe, Listening(1, 1)).judgement.verdict == "conforms"
+    assert (
+        carry_out(clause, probe, AuditRequest(wait_s=1, quiet_s=1)).judgement.verdict == "conforms"
+    )
     assert probe.quiet == [1, 3, 9]
 
 
@@ -289,6 +290,6 @@ def test_probe_that_cannot_flush_makes_clause_untestable() -> None:
         return Judgement("conforms", "", "")
 
     outcome = carry_out(
-        Clause("RFC 1", "1", "c", "MUST", "it does", steps), Recorder(), Listening()
+        Clause("RFC 1", "1", "c", "MUST", "it does", steps), Recorder(), AuditRequest()
     )
     assert (outcome.judgement.verdict, outcome.judgement.got) == ("not testable", "no way")

@@ -8,7 +8,6 @@ import pytest
 from v6t.audit.clause import Clause
 from v6t.audit.nat import NatSuite
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.nat import NatDevice
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.base import Technology
@@ -53,7 +52,7 @@ def test_nat_with_planted_fault_deviates(fault: str) -> None:
         for clause in (c for c in clauses if c.name.endswith(suffix)):
             (view,) = technology.audit_views()
             assert isinstance(view, Nat)
-            device = device_class(DeviceLinks.from_technology(technology), view)
+            device = device_class(technology.dut_intent(), view)
             [outcome] = outcomes(device, [clause])
             assert outcome.judgement.verdict in ("deviates", "information")
             return
@@ -68,7 +67,7 @@ def test_nat_that_sends_nothing_conforms_to_nothing() -> None:
     for technology, clauses in clauses_of(Nat44()):
         (view,) = technology.audit_views()
         assert isinstance(view, Nat)
-        found = outcomes(DeadDevice(DeviceLinks.from_technology(technology), view), clauses)
+        found = outcomes(DeadDevice(technology.dut_intent(), view), clauses)
         assert [o for o in found if o.judgement.verdict == "conforms"] == []
 
 

@@ -43,7 +43,7 @@ def test_correct_6rd_relay_conforms(technology: Technology) -> None:
 @pytest.mark.parametrize(
     ("method", "wrong", "clauses"),
     [
-        ("is_own_source", lambda self, outer, inner: True, {"outer-source", "inner-source"}),
+        ("check_source", lambda self, outer, inner: None, {"outer-source", "inner-source"}),
         ("endpoint", lambda self, inner: self.tunnel.remote, {"embedded"}),
         ("decrement", lambda self, packet: packet, {"outer-ttl", "encapsulated"}),
     ],

@@ -10,7 +10,7 @@ from v6t.audit.clause import Clause, Suite, subject_of
 from v6t.audit.customer_edge import CustomerEdgeSuite
 from v6t.audit.map_relay import RelaySuite
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.maps import MapSharing
+from v6t.audit.packet_device.maps import AddressSharing
 from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
 from v6t.audit.translation import TranslationSuite
@@ -19,7 +19,6 @@ from v6t.plugins.audit_views import (
     OVERLAPPING_MAPPINGS,
     PREFIX_BESIDE_MAPPINGS,
     UNLIKE_MAPPINGS,
-    prefix_variant,
 )
 from v6t.plugins.base import Technology
 from v6t.plugins.dslite import DsLiteAftr
@@ -117,7 +116,7 @@ def test_translator_with_ipv4_on_the_left_conforms() -> None:
 def test_wrong_prefix_length_is_found() -> None:
     subject = subject_of(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
     device = build_device(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64")))
-    clauses = list(TRANSLATION.clauses(subject, prefix_variant(56)))
+    clauses = list(TRANSLATION.clauses(subject, "prefix of /56"))
     assert deviations(device, clauses) == ["up-56", "down-56"]
 
 
@@ -188,7 +187,9 @@ def test_relay_with_wrong_rules_is_found(
     _, variant, clause, params = wrong
     technology = with_params(MapEBorderRelay(), **MapEBorderRelay().audit_variants()[variant])
     if not params:
-        monkeypatch.setattr(MapSharing, "find", relay_faults.confuse_neighbors(MapSharing.find))
+        monkeypatch.setattr(
+            AddressSharing, "find", relay_faults.confuse_neighbors(AddressSharing.find)
+        )
     device = build_device(relay_faults.with_wrong_rules(technology, params))
     found = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
     assert [o.judgement.verdict for o in found if o.clause.label == clause] == ["deviates"]

@@ -5,11 +5,11 @@ import csv
 import pstats
 
 import pytest
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs import raw_tables, rundir
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ def rehearse(path, sizes, repetitions=5):
         benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
         procedure={"repetitions": repetitions, "latency": {"tags": 100}},
     )  # fmt: skip
-    execute(bind(resolve(flags=flags)), path, Silent())
+    execute(bind(resolve(flags=flags)), path, Listener())
     # figures are as many as points, and would be three quarters of all calls
     write.write(path, figures=False)
     return len((path / rundir.JOURNAL).read_text().splitlines())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 
 EVERYTHING = (
@@ -28,5 +28,5 @@ def made(path, *benchmarks, plugin="mape-br", modes=("bidirectional",), seed=1, 
         label=label,
         **rest,
     )
-    execute(bind(resolve(flags=flags)), path, Silent())
+    execute(bind(resolve(flags=flags)), path, Listener())
     return path

@@ -429,7 +429,7 @@ def test_refusals(arguments, code, tmp_path, monkeypatch):
         (("params.ces: [64, 128, 256]", "params.ea_len: [99]"), "out-of-range"),
         (("name: directions", "name: customers"), "duplicate"),
         (("name: small\n", "name: small\npaper: unknown\n"), "unknown-name"),
-        (("plugin: mape-br", "plugin: mape"), "unknown-name"),
+        (("plugin: mape-br", "plugin: mapee"), "unknown-name"),
         (("modes: [forward, reverse]", "modes.x: [1]"), "not-a-section"),
     ],
 )

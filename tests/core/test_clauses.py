@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 from v6t.analysis.report.compliance import clauses
 from v6t.benchmarks.registry import presentations
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.trials.codec import result_from_json, result_to_json
 
@@ -34,7 +34,7 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
         benchmarks=benchmarks, tester_options={k: str(v) for k, v in device.items()},
         procedure=procedure,
     )  # fmt: skip
-    execute(bind(resolve(testbed_path=testbed, flags=flags)), home / "run", Silent())
+    execute(bind(resolve(testbed_path=testbed, flags=flags)), home / "run", Listener())
     return write.load(home / "run")
 
 

@@ -151,14 +151,14 @@ def test_anyway_compares_and_says_what_differs(tmp_path):
 def test_points_of_one_run_only_are_named(runs, tmp_path):
     made(tmp_path / "more", "throughput", modes=("bidirectional", "forward"))
     done = v6t("compare", runs / "first", tmp_path / "more")
-    assert done.status == 0
+    assert done.status in (0, 7), done.err
     assert re.search(r"^\W*throughput 104/64 forward: .* more", done.out, re.MULTILINE)
     assert re.search(r"^\W*frame-loss 104/64 bidirectional: .* first", done.out, re.MULTILINE)
 
 
 def test_several_runs_are_set_against_the_first(runs):
     done = v6t("compare", runs / "first", runs / "again", runs / "slow")
-    assert done.status == 0
+    assert done.status == 7
     assert "again against first" in done.out
     assert "slow against first" in done.out
 
@@ -174,7 +174,7 @@ def test_json_follows_its_schema(runs):
 def test_comparisons_can_be_kept(suffix, runs, tmp_path):
     target = tmp_path / f"out.{suffix}"
     done = v6t("compare", runs / "first", runs / "slow", "-o", target)
-    assert (done.status, done.out) == (0, "")
+    assert (done.status, done.out) == (7, "")
     assert "worse" in target.read_text()
 
 

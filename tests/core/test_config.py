@@ -415,7 +415,7 @@ def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
         {"procedure": {"repetitions": 0}},
         {"modes": ["fwd"]},
         {"frame_sizes": [1]},
-        {"plugin": "mape"},
+        {"plugin": "mapee"},
         {"tester": "simm"},
         {"tester_options": {"x": "1"}},
         {"dut": "cisco"},

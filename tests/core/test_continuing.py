@@ -8,9 +8,9 @@ import zlib
 
 import pytest
 from v6t.base.errors import TesterError
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.runs.continuing import check_order
+from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
@@ -49,7 +49,7 @@ def with_another_field(entry):
 
 @pytest.fixture
 def complete(tmp_path):
-    execute(bind(simulated()), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Listener())
     return tmp_path / "out"
 
 
@@ -57,7 +57,7 @@ def complete(tmp_path):
 def begun(tmp_path):
     """A run whose tester failed when one direction of three was known."""
     with pytest.raises(TesterError):
-        execute(bind(simulated(crash_at=60)), tmp_path / "out", Silent())
+        execute(bind(simulated(crash_at=60)), tmp_path / "out", Listener())
     assert 1 <= len(results(tmp_path / "out")["results"]) < 3
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
@@ -68,7 +68,7 @@ def begun(tmp_path):
 def test_a_complete_run_is_only_read(complete):
     before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()}
     assert "nothing was measured" in v6t("resume", complete).err
-    assert resume(complete, Silent()).replayed == len(journal_keys(complete))
+    assert resume(complete, Listener()).replayed == len(journal_keys(complete))
     assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()} == before
 
 
@@ -91,7 +91,7 @@ def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_
     if what == "trials asked otherwise":
         rewrite(path, lambda e: unmarked(with_another_field(e)))
     elif what == "another run":
-        execute(bind(simulated(delay_us=30)), tmp_path / "other", Silent())
+        execute(bind(simulated(delay_us=30)), tmp_path / "other", Listener())
         shutil.copy(tmp_path / "other" / "journal.jsonl", path)
     elif what == "missing":
         (path / "journal.jsonl").unlink()
@@ -111,7 +111,7 @@ def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(compl
     (complete / "results.json").write_text(json.dumps(content))
     before = tree(complete)
     with expect_error("journal-mismatch"):
-        resume(complete, Silent())
+        resume(complete, Listener())
     kept = {name: text for name, text in tree(complete).items() if name != "log.txt"}
     assert kept == {name: text for name, text in before.items() if name != "log.txt"}
 
@@ -128,7 +128,7 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
         known.append(len(results(begun)["results"]))
 
     monkeypatch.setattr(ResultsFile, "write", watched)
-    resume(begun, Silent())
+    resume(begun, Listener())
     assert known == sorted(known)
     assert known[-1] == 3
 
@@ -136,16 +136,16 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
 def test_results_that_are_lost_come_from_the_journal_again(complete):
     before = (complete / "results.json").read_bytes()
     (complete / "results.json").unlink()
-    assert resume(complete, Silent()).measured == 0
+    assert resume(complete, Listener()).measured == 0
     assert (complete / "results.json").read_bytes() == before
 
 
 def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
     (begun / "manifest.json").unlink()
-    resume(begun, Silent())
-    execute(bind(simulated()), tmp_path / "whole", Silent())
+    resume(begun, Listener())
+    execute(bind(simulated()), tmp_path / "whole", Listener())
     assert comparable(begun) == comparable(tmp_path / "whole")
-    assert resume(begun, Silent()).measured == 0
+    assert resume(begun, Listener()).measured == 0
     assert len({e["run"] for e in entries(begun)}) == 1
 
 

@@ -1,11 +1,11 @@
 """Runs without a device: the tester's ports joined, every benchmark as ever."""
 
 import pytest
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting.write import load
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.core.runs.stolen import share_of
 from v6t.core.runs.tester_capacity import NO_DEVICE
@@ -32,7 +32,7 @@ def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
 def test_it_is_the_tester_that_is_measured(tmp_path):
     limits = {"tester_fps": 700_000, "capacity_fps": 1000, "delay_us": 500, "tester_delay_us": 3}
     bound = direct("ipv4-router", "throughput", "latency", options=limits)
-    execute(bound, tmp_path / "out", Silent())
+    execute(bound, tmp_path / "out", Listener())
     found = by_benchmark(tmp_path / "out")
     assert 600_000 < found["throughput"]["median"] <= 714_000  # sending may take 1.02 times as long
     assert found["throughput"]["upper_bound"] > 1_200_000
@@ -45,7 +45,7 @@ def test_it_is_the_tester_that_is_measured(tmp_path):
 def test_connections_are_made_without_a_device(tmp_path):
     count = {"connections": {"count": 5000, "validate_connections": False}}
     bound = direct("nat44", "connection-rate", options={"tester_fps": 90_000}, **count)
-    execute(bound, tmp_path / "out", Silent())
+    execute(bound, tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["connection-rate"]
     assert 60_000 < record["median"] <= 92_000
     assert record["conditions"]["device"] == "cable"
@@ -64,7 +64,7 @@ def test_a_cable_has_no_options():
 @pytest.mark.lab
 def test_real_frames_come_back_as_they_were_sent(tmp_path):
     bound = direct("mape-br", "throughput", tester="embedded", trial_duration_s=0.3, repetitions=1)
-    execute(bound, tmp_path / "out", Silent())
+    execute(bound, tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["median"] > 0
     assert record["matched"] == 1.0

@@ -10,17 +10,17 @@ from collections import Counter
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.events import Listener
 from v6t.core.runs.export import run_file
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.lab.privilege import available
-from v6t.profiles.compiler.schedule import order
+from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import expand_set
-from v6t.profiles.mixes import canonical, sequence_of
+from v6t.profiles.mixes import describe_sequence, normalize_mix
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
@@ -41,7 +41,7 @@ IMIX = "imix:64x28,570x16,1518x4"
     ],
 )
 def test_what_people_write(written, meant):
-    assert canonical(written) == meant
+    assert normalize_mix(written) == meant
     assert resolve(flags=Flags("siit", frame_sizes=(written.strip(), 84))).frame_sizes == (
         meant,
         84,
@@ -103,11 +103,11 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
         if params == {}:  # classes of one size only
             assert sorted(share.values()) == [period // 12, period // 3, period * 7 // 12]
         for start in (0, 17, period - 3):
-            placed = Counter(np.array(octets)[order(weights, start, 600)].tolist())
+            placed = Counter(np.array(octets)[list_classes(weights, start, 600)].tolist())
             for length, weight in share.items():
                 assert abs(placed[length] - 600 * weight / period) <= len(weights)
         frames = expand_set(made, 0, 24)
-        expected = np.array(octets)[order(weights, 0, 24)].tolist()
+        expected = np.array(octets)[list_classes(weights, 0, 24)].tolist()
         assert [len(frame) + 4 for frame in frames] == expected
 
 
@@ -121,7 +121,7 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
 )
 def test_the_order_is_spelled_out(mix, genome):
     """RFC 6985 sections 5 and 6.3."""
-    assert sequence_of(mix).startswith(genome)
+    assert describe_sequence(mix).startswith(genome)
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
@@ -147,7 +147,7 @@ def test_both_links_carry_it():
 def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
     flags = Flags("siit", tester="sim", frame_sizes=("imix",), benchmarks=("latency",),
                   modes=("forward",), of_settings={"--rate": "1Gbps"})  # fmt: skip
-    execute(bind(resolve(flags=flags)), tmp_path / "out", Silent())
+    execute(bind(resolve(flags=flags)), tmp_path / "out", Listener())
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     mean = (84 * 28 + 570 * 16 + 1518 * 4) / 48
     assert record["rate"] == pytest.approx(1e9 / (8 * (mean + 20)))
@@ -161,7 +161,7 @@ def rehearsed(tmp_path_factory):
                   benchmarks=("throughput", "frame-loss", "latency", "pdv", "ipdv", "back-to-back",
                               "system-recovery", "flows"))  # fmt: skip
     run = resolve(flags=flags)
-    execute(bind(run), base / "out", Silent())
+    execute(bind(run), base / "out", Listener())
     write.write(base / "out", formats=["md"])
     return run, base / "out"
 
@@ -187,7 +187,7 @@ def test_every_benchmark_is_measured_and_named(rehearsed):
 
 def test_it_is_resumed_exported_and_compared(rehearsed):
     run, out = rehearsed
-    assert resume(out, Silent()).status == "complete"
+    assert resume(out, Listener()).status == "complete"
     assert run_file(run)["frame_sizes"] == [IMIX, 84]
     told = v6t("compare", out, out).out
     assert "imix" in told

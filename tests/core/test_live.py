@@ -21,6 +21,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import live, write
 from v6t.core.reporting.live import LiveView, address_of, is_own
 from v6t.core.reporting.live_page import PAGE
+from v6t.core.runs.events import Listener, Listeners
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
 from v6t.tests.expect import expect_error, expect_refusal
@@ -32,20 +33,17 @@ from .support import v6t
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-class Heard:
-    """What a watch was told."""
+class Heard(Listener):
+    """Counts what happens."""
 
     def __init__(self):
-        self.said, self.trials = [], 0
+        self.messages, self.steps = [], 0
 
-    def say(self, text):
-        self.said.append(text)
+    def on_message(self, text):
+        self.messages.append(text)
 
-    def trial(self, progress):
-        self.trials += 1
-
-    def now(self, now):
-        self.last = now
+    def on_step_end(self, progress):
+        self.steps += 1
 
 
 def asked(url, path="/", method="GET", **headers):
@@ -62,7 +60,7 @@ def asked(url, path="/", method="GET", **headers):
 
 @pytest.fixture
 def view(tmp_path):
-    with LiveView(("127.0.0.1", 0), tmp_path / "run", Heard()) as made:
+    with LiveView(("127.0.0.1", 0), tmp_path / "run") as made:
         yield made
 
 
@@ -146,19 +144,19 @@ def test_a_browser_is_told_to_ask_nobody_else(view):
 
 def test_only_other_addresses_are_warned_of(tmp_path):
     heard = Heard()
-    with LiveView(("127.0.0.1", 0), tmp_path, heard):
+    with LiveView(("127.0.0.1", 0), tmp_path, heard.on_message):
         pass
-    assert [line[:5] for line in heard.said] == ["live:"]
+    assert [line[:5] for line in heard.messages] == ["live:"]
     heard = Heard()
-    with LiveView(("0.0.0.0", 0), tmp_path, heard):  # noqa: S104
+    with LiveView(("0.0.0.0", 0), tmp_path, heard.on_message):  # noqa: S104
         pass
-    assert "everybody who reaches" in heard.said[0] and "without password" in heard.said[0]
+    assert "everybody who reaches" in heard.messages[0] and "without password" in heard.messages[0]
 
 
 def test_a_taken_port_is_one_sentence(view, tmp_path):
     port = urlsplit(view.url).port
     with expect_error("socket-failed"):
-        LiveView(("127.0.0.1", port), tmp_path, Heard())
+        LiveView(("127.0.0.1", port), tmp_path)
 
 
 def test_clients_that_say_nothing_keep_nobody_out_for_long(view):
@@ -172,7 +170,7 @@ def test_clients_that_say_nothing_keep_nobody_out_for_long(view):
 
 
 def test_it_ends_with_the_run(tmp_path):
-    with LiveView(("127.0.0.1", 0), tmp_path, Heard()) as view:
+    with LiveView(("127.0.0.1", 0), tmp_path) as view:
         url = view.url
     with pytest.raises(OSError, match="."):
         asked(url)
@@ -185,10 +183,10 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
     load = live.load
     monkeypatch.setattr(live, "load", lambda path: made.append(path) or load(path))
     heard = Heard()
-    with LiveView(("127.0.0.1", 0), tmp_path / "alone", heard) as view:
-        run_of(tmp_path / "alone", view)
-    assert made == [] and heard.trials > 5 and len(heard.said) > 2
-    with LiveView(("127.0.0.1", 0), tmp_path / "seen", Heard()) as view:
+    with LiveView(("127.0.0.1", 0), tmp_path / "alone") as view:
+        run_of(tmp_path / "alone", Listeners(view, heard))
+    assert made == [] and heard.steps > 5 and len(heard.messages) > 2
+    with LiveView(("127.0.0.1", 0), tmp_path / "seen") as view:
         asked(view.url)
         run_of(tmp_path / "seen", view)
         state = json.loads(asked(view.url, "/now")[2])
@@ -198,7 +196,7 @@ def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path
     assert state["title"] == "v6t: seen" and state["version"] >= 1
     assert state["trials"][0].startswith("104/forward 3/3")
     # making it takes a twentieth of the time at most: not once for each trial
-    assert len(made) < heard.trials / 2
+    assert len(made) < heard.steps
 
 
 def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
@@ -206,9 +204,9 @@ def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
         raise ValueError("a presentation of somebody else")
 
     monkeypatch.setattr(live, "load", broken)
-    with LiveView(("127.0.0.1", 0), tmp_path, Heard()) as view:
+    with LiveView(("127.0.0.1", 0), tmp_path) as view:
         asked(view.url)
-        view.say("on and on")
+        view.on_message("on and on")
         assert "appears when" in asked(view.url, "/report")[2]
         assert json.loads(asked(view.url, "/now")[2])["now"] == "on and on"
 
@@ -223,7 +221,7 @@ def test_a_browser_follows_the_run(tmp_path):
             shutil.rmtree(tmp_path / "run", ignore_errors=True)
             run_of(tmp_path / "run", view, trial_delay_s=0.05)
 
-    with LiveView(("127.0.0.1", 0), tmp_path / "run", Heard()) as view:
+    with LiveView(("127.0.0.1", 0), tmp_path / "run") as view:
         asked(view.url)  # somebody looks, from the first trial on
         running = threading.Thread(target=measure, args=(view,))
         running.start()
@@ -353,7 +351,7 @@ def test_two_testbeds_are_followed(tmp_path):
 def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_path):
     made = []
     seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
-    with LiveView(("127.0.0.1", 0), tmp_path, Heard(), lambda path: made.append(1) or "x") as view:
+    with LiveView(("127.0.0.1", 0), tmp_path, page=lambda path: made.append(1) or "x") as view:
         view.glance(lambda: pytest.fail("nobody looks"))
         for pages in (0, 1, 1, 2):
             asked(view.url, "/now")
@@ -363,23 +361,23 @@ def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_pa
 
 
 def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
-    with LiveView(("127.0.0.1", 0), tmp_path, Heard()) as view:
+    with LiveView(("127.0.0.1", 0), tmp_path) as view:
         over = Verdict(passed=True, valid=True)
-        view.begun("001-first")
-        view.trial(Progress("throughput/1/forward", 1, 1, 1, 2, 1.0, 9.0, 5.0, over))
-        view.begun("002-second")
-        view.say("run 2 of 2")
+        view.on_run_start("001-first")
+        view.on_step_end(Progress("throughput/1/forward", 1, 1, 1, 2, 1.0, 9.0, 5.0, over))
+        view.on_run_start("002-second")
+        view.on_message("run 2 of 2")
         state = json.loads(asked(view.url, "/now")[2])
         assert state["now"].startswith("002-second: ")
         assert state["trials"] == []
-        view.begun("")
-        view.say("the report")
+        view.on_run_start("")
+        view.on_message("the report")
         assert json.loads(asked(view.url, "/now")[2])["now"] == "the report"
 
 
 def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_path, monkeypatch):
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
-    assert carry_out(directory, campaign.runs, Heard()) == []
+    assert carry_out(directory, campaign.runs, Listener()) == []
     (directory / campaign.runs[1].directory / "config.json").write_text("{")
     read, load = [], write.load
     monkeypatch.setattr(write, "load", lambda path: read.append(path.name) or load(path))
@@ -397,7 +395,7 @@ def test_states_are_read_again_only_when_they_changed(tmp_path, monkeypatch):
     states = States(directory, campaign)
     words, complete = states.told()
     assert (words.startswith("0 of 2 "), complete) == (True, 0)
-    assert carry_out(directory, campaign.runs[:1], Heard()) == []
+    assert carry_out(directory, campaign.runs[:1], Listener()) == []
     words, complete = states.told()
     assert (words.startswith("1 of 2 "), complete) == (True, 1)
     monkeypatch.setattr("v6t.core.campaigns.states.status_of", None)  # would be called

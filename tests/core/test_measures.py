@@ -15,13 +15,13 @@ from v6t.analysis.remarks import remarks
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
 from v6t.benchmarks.registry import presentations
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs import bench, hooks
 from v6t.core.runs.bench import make_tester
+from v6t.core.runs.events import Listener
 from v6t.core.runs.hooks import DuringTrial, run_hook
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
@@ -92,7 +92,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
     execute(
         bind(wanted("throughput", "latency", device=DEVICE, **QUICK_ALL)),
         tmp_path / "out",
-        Silent(),
+        Listener(),
     )
     assert made == [False]
     found = by_benchmark(tmp_path / "out")
@@ -104,7 +104,7 @@ def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, mon
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
     fine = {"back_to_back": {"resolution_frames": 64}}
-    execute(bind(wanted(*ALL, device=device, **QUICK_ALL, **fine)), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, device=device, **QUICK_ALL, **fine)), tmp_path / "out", Listener())
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
@@ -142,9 +142,9 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
         return replace(measure(self, trial), tester={"counting": way})
 
     run = wanted(*chosen, device={**DEVICE, "capacity_noise": 0.0}, **QUICK_ALL)
-    plain = execute(bind(run), tmp_path / "plain", Silent())
+    plain = execute(bind(run), tmp_path / "plain", Listener())
     monkeypatch.setattr(SimTester, "measure", measured)
-    told = execute(bind(run), tmp_path / "told", Silent())
+    told = execute(bind(run), tmp_path / "told", Listener())
     for records, expected in ((plain.records, {None}), (told.records, {"marks", "trailer"})):
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
@@ -160,7 +160,7 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
 
 
 def test_every_number_comes_with_its_trials(tmp_path):
-    execute(bind(wanted(*ALL, **QUICK_ALL)), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, **QUICK_ALL)), tmp_path / "out", Listener())
     journal = Journal(tmp_path / "out" / "journal.jsonl")
     for record in results(tmp_path / "out")["results"]:
         assert record["trials"]
@@ -172,14 +172,14 @@ def test_every_number_comes_with_its_trials(tmp_path):
 
 def test_results_are_json_without_infinities(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.2}
-    execute(bind(wanted(*ALL, device=device, **QUICK_ALL)), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, device=device, **QUICK_ALL)), tmp_path / "out", Listener())
     text = (tmp_path / "out" / "results.json").read_text()
     assert "Infinity" not in text
     assert "NaN" not in text
 
 
 def test_raw_values_of_each_benchmark(tmp_path):
-    execute(bind(wanted(*SIX, **QUICK)), tmp_path / "out", Silent())
+    execute(bind(wanted(*SIX, **QUICK)), tmp_path / "out", Listener())
     names = {p.name for p in (tmp_path / "out").glob("*.csv")}
     assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
     with (tmp_path / "out" / "latency.csv").open() as table:
@@ -201,12 +201,12 @@ def test_one_table_per_benchmark(tmp_path):
 
 
 def test_throughput_is_measured_where_it_is_needed(tmp_path):
-    execute(bind(wanted("latency", **QUICK)), tmp_path / "out", Silent())
+    execute(bind(wanted("latency", **QUICK)), tmp_path / "out", Listener())
     assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
     execute(
         bind(wanted("latency", latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)),
         tmp_path / "given",
-        Silent(),
+        Listener(),
     )
     found = by_benchmark(tmp_path / "given")
     assert list(found) == ["latency"]
@@ -220,7 +220,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
     # a 256th of it, where a search ends in which nothing passed, is in that zone
     coarse = {**QUICK, "resolution_fps": 800_000.0}
-    execute(bind(wanted("latency", "reset", device=device, **coarse)), tmp_path / "out", Silent())
+    execute(bind(wanted("latency", "reset", device=device, **coarse)), tmp_path / "out", Listener())
     found = by_benchmark(tmp_path / "out")
     assert found["throughput"]["median"] == 0.0
     assert "no rate passed" in found["latency"]["not_measured"]
@@ -229,7 +229,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
 
 def test_searches_and_repetition_rules_are_named(tmp_path):
     run = wanted("throughput", search="mlrsearch", adaptive={"most": 8}, resolution_fps=20_000.0)
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["search"] == "mlrsearch"
     assert record["title"].startswith("Throughput (MLRsearch, RFC 2544 goal) (adaptive, n=")
@@ -240,16 +240,16 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
 def test_mlrsearch_is_labelled_as_what_it_is(tmp_path):
     pytest.importorskip("MLRsearch")
     run = wanted("throughput", search="mlrsearch", **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["title"] == "Throughput (MLRsearch, RFC 2544 goal)"
     assert "loss ratio 0" in record["search_label"]
 
 
 def test_a_finished_run_of_all_is_only_read_again(tmp_path):
-    execute(bind(wanted(*ALL, **QUICK_ALL)), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, **QUICK_ALL)), tmp_path / "out", Listener())
     before = comparable(tmp_path / "out")
-    outcome = resume(tmp_path / "out", Silent())
+    outcome = resume(tmp_path / "out", Listener())
     assert outcome.measured == 0
     assert comparable(tmp_path / "out") == before
 
@@ -257,13 +257,13 @@ def test_a_finished_run_of_all_is_only_read_again(tmp_path):
 @pytest.mark.parametrize("at", [10, 25, 40, 50, 56])
 def test_resumes_in_the_middle_of_any_benchmark(tmp_path, at):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(bind(wanted(*ALL, **QUICK_ALL)), whole, Silent())
+    execute(bind(wanted(*ALL, **QUICK_ALL)), whole, Listener())
     with pytest.raises(TesterError):
-        execute(bind(wanted(*ALL, device={**DEVICE, "crash_at": at}, **QUICK_ALL)), cut, Silent())
+        execute(bind(wanted(*ALL, device={**DEVICE, "crash_at": at}, **QUICK_ALL)), cut, Listener())
     config = json.loads((cut / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
-    resume(cut, Silent())
+    resume(cut, Listener())
     assert comparable(cut) == comparable(whole)
     assert journal_keys(cut) == journal_keys(whole)
 
@@ -272,7 +272,7 @@ def test_a29_killed_after_repetition_7_of_20(tmp_path):
     """No repetition is lost or doubled when the run is killed and resumed."""
     procedure = {"repetitions": 20, "resolution_fps": 200_000.0}
     whole = tmp_path / "whole"
-    execute(bind(wanted("throughput", **procedure)), whole, Silent())
+    execute(bind(wanted("throughput", **procedure)), whole, Listener())
     cut = tmp_path / "cut"
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
     process = warm.Process(
@@ -291,7 +291,7 @@ def test_a29_killed_after_repetition_7_of_20(tmp_path):
     keys = journal_keys_whole_lines(journal)
     assert any("/r07/" in key for key in keys)
     assert not any("/r20/" in key for key in keys)
-    resume(cut, Silent())
+    resume(cut, Listener())
     assert comparable(cut) == comparable(whole)
     assert by_benchmark(cut)["throughput"]["repetitions"] == 20
     assert len(set(journal_keys(cut))) == len(journal_keys(cut))
@@ -304,7 +304,7 @@ def journal_keys_whole_lines(path):
 
 def test_kills_in_any_benchmark_change_nothing(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(bind(wanted(*SIX, repetitions=2, resolution_fps=20_000.0)), whole, Silent())
+    execute(bind(wanted(*SIX, repetitions=2, resolution_fps=20_000.0)), whole, Listener())
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
     first = [*SIM, "--mode", "bidirectional", "--reps", "2",
              "--resolution", "20000", "--measure", ",".join(SIX), *device,
@@ -376,7 +376,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
         make_tester(bind(wanted("latency", **QUICK_LATENCY))),
     )
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(bind(wanted("pdv", **QUICK_LATENCY)), tmp_path / "out", Silent())
+        execute(bind(wanted("pdv", **QUICK_LATENCY)), tmp_path / "out", Listener())
     assert not (tmp_path / "out").exists()
 
 
@@ -398,13 +398,13 @@ def test_the_plan_knows_every_benchmark():
 def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
     device = {**DEVICE, "tester_fps": 3_000_000}
     run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     record = by_benchmark(tmp_path / "out")["back-to-back"]
     assert record["not_measured"]
     assert record["average"] is None
     assert record["trials"] == []
     run = wanted("back-to-back", device=device, **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "tester", Silent())
+    execute(bind(run), tmp_path / "tester", Listener())
     record = by_benchmark(tmp_path / "tester")["back-to-back"]
     assert record["title"] != "Back-to-back frames"
     assert record["average"] > 0
@@ -418,7 +418,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     told = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333, "residual_wait_s": 0.25,
             "verifications": verifications, "at": "tester"}  # fmt: skip
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     (record,) = (r for r in write.load(tmp_path / "out").records if r.benchmark == "back-to-back")
     results, searched = presentations().sheets([record])
     assert results.title == record.title
@@ -510,7 +510,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
     run = wanted(
         "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
     )
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     (record,) = [r for r in write.load(tmp_path / "out").records if r.benchmark == "latency"]
     assert (record.measured, record.repetitions, len(record.trials)) == (
         True,
@@ -525,7 +525,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
 def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     found = by_benchmark(tmp_path / "out")
     capacity = found["throughput"]["tester_ceiling"]
     loss = found["frame-loss"]
@@ -546,7 +546,7 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     }
     assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}
     slow = wanted("latency", device=device, latency={"rate_fps": 50_000.0}, **QUICK_LATENCY)
-    execute(bind(slow), tmp_path / "slow", Silent())
+    execute(bind(slow), tmp_path / "slow", Listener())
     latency = by_benchmark(tmp_path / "slow")["latency"]
     assert latency["above_usable"] == []
     assert not any("self-test" in said for said in said_of(latency))

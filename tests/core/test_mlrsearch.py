@@ -9,13 +9,13 @@ from v6t.analysis.remarks import remarks
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import presentations
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.presets import caveats
 from v6t.core.reporting.compare import comparison_of
 from v6t.core.runs.bench import make_tester
+from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results_file import records_of
 from v6t.core.runs.runner import execute, resume
@@ -40,7 +40,7 @@ RFC_GOALS = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
 
 def measured(path, device=STEADY, goals=GOALS, **procedure):
     given = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
-    execute(bind(wanted("mlrsearch", device=device, **given)), path, Silent())
+    execute(bind(wanted("mlrsearch", device=device, **given)), path, Listener())
     return MlrRecord.model_validate(results(path)["results"][0])
 
 
@@ -125,7 +125,7 @@ def test_a_search_is_taken_up_where_it_was(tmp_path, at):
     config = json.loads((cut / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
-    resume(cut, Silent())
+    resume(cut, Listener())
     assert comparable(cut) == comparable(whole)
     assert rows(cut) == rows(whole)
 
@@ -215,7 +215,9 @@ def test_a_library_of_another_version_is_said(monkeypatch):
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
-    execute(bind(wanted("throughput", device=STEADY, search="mlrsearch")), tmp_path / "o", Silent())
+    execute(
+        bind(wanted("throughput", device=STEADY, search="mlrsearch")), tmp_path / "o", Listener()
+    )
     found = results(tmp_path / "o")["results"][0]
     assert found["controller"] == f"{mlr.LIBRARY} {mlr.VERSION}"
     goal = found["goal"]

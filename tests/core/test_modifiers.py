@@ -16,7 +16,6 @@ from v6t.analysis.published.library import facts_of
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.modifiers import management
@@ -28,6 +27,7 @@ from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.events import Listener
 from v6t.core.runs.export import run_file
 from v6t.core.runs.results_file import records_of
 from v6t.core.runs.runner import execute, resume
@@ -36,8 +36,8 @@ from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.privilege import available
-from v6t.intent.requirements import DeviceRequirements
-from v6t.profiles.compiler.schedule import order
+from v6t.intent.device import DeviceRequirements
+from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
@@ -70,7 +70,9 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)
-        places = [at for at, which in enumerate(order(weights, 0, 2000)) if which == len(others)]
+        places = [
+            at for at, which in enumerate(list_classes(weights, 0, 2000)) if which == len(others)
+        ]
         gaps = {after - before for before, after in pairwise(places)}
         assert gaps <= {99, 100, 101}
         (frame,) = Expander(last).frames(0, 1)
@@ -83,18 +85,18 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
 
 def test_results_say_what_went_on(tmp_path):
     run = asked(benchmarks=("throughput", "frame-loss", "latency"), modes=("forward",))
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
     assert {r["conditions"]["modifier"] for r in results["results"]} == {"broadcast"}
     assert any("1 frame in 100 is a broadcast" in said for said in results["caveats"])
     write.write(tmp_path / "out", formats=["html", "md"])
     assert "section 11.1" in (tmp_path / "out" / "report.html").read_text()
-    assert resume(tmp_path / "out", Silent()).status == "complete"
+    assert resume(tmp_path / "out", Listener()).status == "complete"
     assert run_file(run)["modifier"] == "broadcast"
     plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
     assert "modifier" not in run_file(plain)
-    execute(bind(plain), tmp_path / "plain", Silent())
+    execute(bind(plain), tmp_path / "plain", Listener())
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
@@ -134,7 +136,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
         procedure={"frame_loss": {"rates_fps": [2000], "duration_s": 0.5},
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     )  # fmt: skip
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     rows = (tmp_path / "out" / "trials.csv").read_text().splitlines()
     sent = [row for row in rows if "broadcast" in row and "frame-loss/" in row]
     assert len(sent) >= 2
@@ -473,7 +475,7 @@ def test_a_simulated_device_is_asked_nothing(tmp_path):
     run = resolve(flags=Flags(
         "siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",)
     ))  # fmt: skip
-    outcome = execute(bind(run), tmp_path / "out", Silent())
+    outcome = execute(bind(run), tmp_path / "out", Listener())
     assert outcome.status == "complete"
     assert not any(said.startswith("management:") for said in outcome.caveats)
     (words,) = [said for said in outcome.caveats if said.startswith("under a modifier")]
@@ -494,7 +496,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
         procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     ))  # fmt: skip
-    outcome = execute(bind(run), tmp_path / "out", Silent())
+    outcome = execute(bind(run), tmp_path / "out", Listener())
     write.write(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
@@ -515,7 +517,7 @@ def test_a_real_router_under_each(modifier, tmp_path):
     )
     (said,) = [said for said in outcome.caveats if said.startswith(f"{modifier}: ")]
     assert f"{sum(m['times'] for m in done):,} right" in said
-    assert said in resume(tmp_path / "out", Silent()).caveats
+    assert said in resume(tmp_path / "out", Listener()).caveats
     if modifier in ("routing", "bgp"):
         ways = [t["result"]["modifier"]["what"] for t in beside]
         assert len(set(ways)) == 2 and all(a != b for a, b in pairwise(ways))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.selftest import measure_capacities
 from v6t.procedures.tester_rate import min_plausible_fps
@@ -20,11 +20,11 @@ def entries(path):
     return [json.loads(line.partition(" ")[2]) for line in lines]
 
 
-class Listening(Silent):
+class Listening(Listener):
     def __init__(self):
         self.said = []
 
-    def say(self, text):
+    def on_message(self, text):
         self.said.append(text)
 
 

@@ -8,11 +8,11 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.plan import ACTIONS, Change
@@ -89,7 +89,7 @@ def test_a_change_lies_within_the_stream():
 def test_the_blocked_time_of_a_simulated_device(tmp_path):
     """It forwards nothing for 40 ms when something is changed, and everything otherwise."""
     run = asked(options={"reconfigure_s": 0.04}, repetitions=3)
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
     for change, ways in record["changes"].items():
@@ -101,7 +101,7 @@ def test_the_blocked_time_of_a_simulated_device(tmp_path):
         assert len(list(csv.DictReader(file))) == 3 * 4 * 2
     write.write(tmp_path / "out", formats=["md"])
     assert "Reconfiguration under traffic" in (tmp_path / "out" / "report.md").read_text()
-    assert resume(tmp_path / "out", Silent()).status == "complete"
+    assert resume(tmp_path / "out", Listener()).status == "complete"
 
 
 @pytest.mark.lab
@@ -120,7 +120,7 @@ def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, t
                    "selftest": "cached", "sending_time_tolerance": 5, "pause_s": 0, "invalid_retries": 8,
                    "connections": {"count": 50, "rate_cps": 200}},
     ))  # fmt: skip
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
     assert all(ways["forward"]["frames"] == [500] for ways in record["changes"].values())

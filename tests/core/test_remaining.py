@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import random
 import re
 from functools import partial
 
 import pytest
-from v6t.core.cli.progress import Live, Silent
+from rich.console import Console
+from v6t.core.cli.progress import LiveProgress
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import runner
 from v6t.core.runs.bench import Bench
+from v6t.core.runs.events import Activity, Listener
 from v6t.core.runs.plan import PlannedStage, Stage, plan, stages
-from v6t.core.runs.remaining import Now, RemainingTime
-from v6t.core.runs.wording import happening
+from v6t.core.runs.remaining import RemainingTime
+from v6t.core.runs.wording import describe_activity
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -135,8 +138,8 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
         clock.s += machine.get("setup_s", 3.0) * chance.lognormvariate(0.0, 0.3) / 2
         load(self, streams)
 
-    class Watch(Silent):
-        def now(self, now):
+    class Watch(Listener):
+        def on_trial_start(self, now):
             seen.append((clock.s - 100.0, now.left_s))
 
     for key, value in {"setup_s": 3.0, "load_s": 1.0, "overhead_s": 0.1}.items():
@@ -164,8 +167,8 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
         begun.append(stage)
         begin(self, stage, planned)
 
-    class Watch(Silent):
-        def now(self, now):
+    class Watch(Listener):
+        def on_trial_start(self, now):
             seen.append(now)
 
     monkeypatch.setattr(RemainingTime, "begin", note)
@@ -208,33 +211,30 @@ def lost(share, device=()):
 def test_the_live_line_says_what_happens_now():
     stage = Stage("throughput", "84/64", "forward")
     load = DeviceLoad((1.0, 2.0), (90, 98), (50, 52))
-    now = Now(
+    now = Activity(
         stage, trial_of("throughput/84/forward/r02/s03/a2"), 2, lost(5, {"d": load}.items()), 200.0
     )
-    said = happening(now, progress_of(2, 3), 12.0)
-    numbers = "84 64 2 4 3 500,000 0 1,000,000 2 12 72 0.5000 94 3 08"
+    said = describe_activity(now, progress_of(2, 3), 12.0)
+    numbers = "84 64 2 4 3 500,000 0 1,000,000 2 12 72 0.5000 94"
     assert re.findall(r"\d[\d,.]*\d|\d", said) == numbers.split()
 
 
 def test_during_a_self_test_it_says_nothing_of_the_search_before():
     stage = Stage("self-test", "84/64", "reverse")
     trial = trial_of("selftest/84/reverse/t03", duration_s=0.3, residual_wait_s=0.1, pause_s=0.0)
-    said = happening(Now(stage, trial, 1, None, 60.0), progress_of(2, 5), 0.0)
-    assert re.findall(r"\d[\d,.]*\d|\d", said) == ["84", "64", "500,000", "1", "00"]
+    said = describe_activity(Activity(stage, trial, 1, None, 60.0), progress_of(2, 5), 0.0)
+    assert re.findall(r"\d[\d,.]*\d|\d", said) == ["84", "64", "500,000"]
 
 
-def test_the_live_line_is_drawn_anew_while_a_trial_runs():
-    from rich.console import Console
-
-    live = Live(Console(force_terminal=True, width=200, file=open("/dev/null", "w")))  # noqa: SIM115
-    assert str(live.__rich__()) == ""
-    live.now(
-        Now(Stage("pdv", "84/64", "forward"), trial_of("pdv/84/forward/r01/a1"), 1, None, 500.0)
+def test_the_state_line_advances_while_a_trial_runs():
+    live = LiveProgress(Console(force_terminal=True, width=200, file=io.StringIO()))
+    stage = Stage("pdv", "84/64", "forward")
+    live.on_trial_start(
+        Activity(stage, trial_of("pdv/84/forward/r01/a1"), 1, None, 500.0, 500.0, 7, 13)
     )
-    first = str(live.__rich__())
-    live._since -= 30
-    later = str(live.__rich__())
+    first = str(live._render())
+    live._activity_began -= 30
+    later = str(live._render())
     live.close()
-    assert re.search(r"\b0 of 72 s", first)
-    assert re.search(r"\b30 of 72 s", later)
-    assert ("8 min 20 s left" in first) and ("7 min 50 s left" in later)
+    assert re.search(r" 50%   trial 7 of ~20   8 min 20 s left\n.*\b0 of 72 s", first)
+    assert re.search(r" 53%   trial 7 of ~20   7 min 50 s left\n.*\b30 of 72 s", later)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import is_demonstration
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 
 CHOSEN = "no clause: v6t's own choice"
@@ -166,7 +166,7 @@ def test_trials_are_asked_for_with_these_values(tmp_path):
         tester_options={"capacity_fps": "1100", "buffer_frames": "100"},
         procedure={"repetitions": 2, "latency": {"tags": 500}},
     )  # fmt: skip
-    execute(bind(resolve(testbed_path=testbed, flags=flags)), tmp_path / "run", Silent())
+    execute(bind(resolve(testbed_path=testbed, flags=flags)), tmp_path / "run", Listener())
     trials: dict[str, list] = {}
     for trial in write.load(tmp_path / "run").trials:
         trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)

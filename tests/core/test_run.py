@@ -8,9 +8,9 @@ import time
 
 import pytest
 from v6t.base.errors import BeyondTester
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
@@ -51,7 +51,7 @@ def journal_keys(path):
 
 
 def test_records_say_what_they_are(tmp_path):
-    outcome = execute(bind(simulated(capacity_fps=1_000_000)), tmp_path / "out", Silent())
+    outcome = execute(bind(simulated(capacity_fps=1_000_000)), tmp_path / "out", Listener())
     assert outcome.status == "complete"
     records = results(tmp_path / "out")["results"]
     assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
@@ -68,7 +68,7 @@ def test_records_say_what_they_are(tmp_path):
 
 
 def test_repetitions_in_siitperfs_column_order(tmp_path):
-    execute(bind(simulated()), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Listener())
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
     assert (
         header == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate,Limited"
@@ -76,22 +76,22 @@ def test_repetitions_in_siitperfs_column_order(tmp_path):
 
 
 def test_a_finished_run_is_only_read_again(tmp_path):
-    execute(bind(simulated(capacity_noise=0.05)), tmp_path / "out", Silent())
+    execute(bind(simulated(capacity_noise=0.05)), tmp_path / "out", Listener())
     before = comparable(tmp_path / "out")
-    outcome = resume(tmp_path / "out", Silent())
+    outcome = resume(tmp_path / "out", Listener())
     assert outcome.measured == 0
     assert comparable(tmp_path / "out") == before
 
 
 def test_results_are_never_overwritten(tmp_path):
-    execute(bind(simulated()), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Listener())
     with expect_error("file-exists"):
-        execute(bind(simulated()), tmp_path / "out", Silent())
+        execute(bind(simulated()), tmp_path / "out", Listener())
 
 
 def test_a_wrong_device_is_not_measured(tmp_path):
     with expect_error("translation-incorrect") as caught:
-        execute(bind(simulated(mismatch=3)), tmp_path / "out", Silent())
+        execute(bind(simulated(mismatch=3)), tmp_path / "out", Listener())
     assert "expected" in caught.value.message
     content = results(tmp_path / "out")
     assert content["status"] == "translation incorrect"
@@ -100,13 +100,13 @@ def test_a_wrong_device_is_not_measured(tmp_path):
 
 def test_resumes_after_the_tester_failed(tmp_path):
     whole = tmp_path / "whole"
-    execute(bind(simulated(capacity_noise=0.05)), whole, Silent())
+    execute(bind(simulated(capacity_noise=0.05)), whole, Listener())
     with expect_error("tester-fault"):
-        execute(bind(simulated(capacity_noise=0.05, crash_at=30)), tmp_path / "cut", Silent())
+        execute(bind(simulated(capacity_noise=0.05, crash_at=30)), tmp_path / "cut", Listener())
     config = json.loads((tmp_path / "cut" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (tmp_path / "cut" / "config.json").write_text(json.dumps(config))
-    resume(tmp_path / "cut", Silent())
+    resume(tmp_path / "cut", Listener())
     assert comparable(tmp_path / "cut") == comparable(whole)
     assert journal_keys(tmp_path / "cut") == journal_keys(whole)
 
@@ -124,19 +124,19 @@ def test_what_is_beyond_the_tester_is_not_measured_and_all_else_is(tmp_path, mon
     own = {"delay_variation": {"duration_s": 0.2}, "repetitions": 1, "resolution_fps": 1e5}
     wanted = {"benchmarks": ("throughput", "ipdv", "pdv"), "modes": ("forward",)}
     run = resolve(flags=Flags(plugin="mape-br", tester="sim", procedure=own, **wanted))
-    outcome = execute(bind(run), tmp_path / "out", Silent())
+    outcome = execute(bind(run), tmp_path / "out", Listener())
     assert outcome.status == "complete"
     found = {r["benchmark"]: r.get("not_measured") for r in results(tmp_path / "out")["results"]}
     assert (found["throughput"], found["pdv"]) == (None, None)
     assert "1,000" in found["ipdv"]
-    assert resume(tmp_path / "out", Silent()).measured == 0
+    assert resume(tmp_path / "out", Listener()).measured == 0
 
 
 def test_twenty_kills_change_nothing(tmp_path):
     """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
     options = {"capacity_noise": 0.05, "loss_probability": 0.1}
     whole = tmp_path / "whole"
-    execute(bind(simulated(**options)), whole, Silent())
+    execute(bind(simulated(**options)), whole, Listener())
     command = [
         "run", "--plugin", "mape-br", "--tester", "sim",
         "--reps", "3", "--resolution", "10000", "--set-tester", "trial_delay_s=0.02",
@@ -175,16 +175,16 @@ def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):
         (out / name).touch()
-    assert execute(bind(simulated()), out, Silent()).status == "complete"
+    assert execute(bind(simulated()), out, Listener()).status == "complete"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
     from v6t.core.runs.rundir import RunDir
 
-    execute(bind(simulated()), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Listener())
     holder = RunDir(tmp_path / "out", new=False)
     try:
         with expect_error("directory-locked"):
-            resume(tmp_path / "out", Silent())
+            resume(tmp_path / "out", Listener())
     finally:
         holder.close()

@@ -13,10 +13,10 @@ from v6t.analysis.posterior import Inference, log_erf, log_stretch
 from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import presentations, results_schema
 from v6t.benchmarks.soak import critical_load_rows, soak_record, soak_rows
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
@@ -123,7 +123,7 @@ def critical(tmp_path_factory):
     curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
     run = asked("critical-load", tester={"loss_curve": json.dumps(curve), "random_loss": "true"},
                 critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0})  # fmt: skip
-    execute(bind(run), out, Silent())
+    execute(bind(run), out, Listener())
     return out
 
 
@@ -148,7 +148,7 @@ def lossless(tmp_path_factory):
     out = tmp_path_factory.mktemp("lossless") / "out"
     run = asked("critical-load", ("bidirectional",), {"tester_fps": 40_000},
                 critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0})  # fmt: skip
-    execute(bind(run), out, Silent())
+    execute(bind(run), out, Listener())
     return out
 
 
@@ -217,7 +217,7 @@ def test_it_is_resumed_to_the_same_figure(critical, tmp_path):
     for name in ("config.json", "manifest.json"):
         (again / name).write_text((critical / name).read_text())
     (again / "journal.jsonl").write_text("".join(lines[: len(lines) // 2]))
-    assert resume(again, Silent()).status == "complete"
+    assert resume(again, Listener()).status == "complete"
     records = [json.loads((d / "results.json").read_text())["results"] for d in (critical, again)]
     assert records[0] == records[1]
 
@@ -226,7 +226,7 @@ def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
     """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
     run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
                 soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000})  # fmt: skip
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     assert (record["stretches"], record["faltered"], record["measured_s"]) == (15, 0, 300)
     with (tmp_path / "out" / "soak.csv").open() as file:
@@ -279,14 +279,14 @@ def test_an_interrupted_soak_keeps_every_stretch(tmp_path):
     """The tester fails in the twenty-ninth: resumed, the run has the figures of an uninterrupted one."""
     soak = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
     bursts = {"bursts_per_s": 0.2, "burst_frames": 7}
-    execute(bind(asked("soak", tester=bursts, soak=soak)), tmp_path / "whole", Silent())
+    execute(bind(asked("soak", tester=bursts, soak=soak)), tmp_path / "whole", Listener())
     run = asked("soak", tester={**bursts, "crash_at": 30}, soak=soak)
     with pytest.raises(TesterError):
-        execute(bind(run), tmp_path / "out", Silent())
+        execute(bind(run), tmp_path / "out", Listener())
     lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
     kept = sum('"key":"soak/' in line for line in lines)
     assert kept == 28
-    assert resume(tmp_path / "out", Silent()).status == "complete"
+    assert resume(tmp_path / "out", Listener()).status == "complete"
     whole, out = (
         json.loads((tmp_path / d / "results.json").read_text())["results"][0]
         for d in ("whole", "out")

@@ -10,11 +10,12 @@ import pytest
 from rich.console import Console
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import results_schema
-from v6t.core.cli.progress import Silent
-from v6t.core.cli.summary import print_summary
+from v6t.core.cli.summary import print_results
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting.write import load
+from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan, stages
 from v6t.core.runs.runner import execute, resume
 from v6t.tests.expect import expect_error
@@ -45,7 +46,7 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
 
 def measured(tmp_path, *benchmarks, **options):
     """Records by benchmark."""
-    outcome = execute(bind(wanted(*benchmarks, **options)), tmp_path / "run", Silent())
+    outcome = execute(bind(wanted(*benchmarks, **options)), tmp_path / "run", Listener())
     assert outcome.status == "complete"
     return {r.benchmark: r.to_json() for r in outcome.records}
 
@@ -95,7 +96,7 @@ def test_each_connection_is_a_flow(tmp_path):
         update={"flows": run.procedure.flows.model_copy(update={"counts": (1, 6)})}
     )
     outcome = execute(
-        bind(run.model_copy(update={"procedure": procedure})), tmp_path / "run", Silent()
+        bind(run.model_copy(update={"procedure": procedure})), tmp_path / "run", Listener()
     )
     assert any("connection is a" in said for said in outcome.caveats)
     (record,) = [r.to_json() for r in outcome.records if r.benchmark == "flows"]
@@ -114,19 +115,19 @@ def test_each_connection_is_a_flow(tmp_path):
 
 def test_a_finished_run_is_read_again_without_measuring(tmp_path):
     measured(tmp_path, "connection-rate", "teardown", count=10_000)
-    again = resume(tmp_path / "run", Silent())
+    again = resume(tmp_path / "run", Listener())
     assert again.measured == 0
     assert [r.benchmark for r in again.records] == ["connection-rate", "teardown"]
 
 
-class Impatient(Silent):
+class Impatient(Listener):
     """Interrupts a run at one of its trials."""
 
     def __init__(self, left):
         self.left = left
 
-    def trial(self, progress):
-        self.left -= progress.verdict is None
+    def on_step_start(self, progress):
+        self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
 
@@ -135,10 +136,10 @@ class Impatient(Silent):
 def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
     device = {"insertion_cps": 700_000, "teardown_cps": 50_000, "table_entries": 30_001}
     run = wanted("connection-rate", "throughput", "teardown", device=device, count=20_000)
-    whole = execute(bind(run), tmp_path / "whole", Silent())
+    whole = execute(bind(run), tmp_path / "whole", Listener())
     with pytest.raises(KeyboardInterrupt):
         execute(bind(run), tmp_path / "cut", Impatient(trials))
-    outcome = resume(tmp_path / "cut", Silent())
+    outcome = resume(tmp_path / "cut", Listener())
     assert outcome.status == "complete"
     assert outcome.replayed > 0
     assert outcome.measured > 0
@@ -264,14 +265,14 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
             wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000)
         ),
         tmp_path / "run",
-        Silent(),
+        Listener(),
     )
     found = {r.benchmark: r.to_json() for r in outcome.records}
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    print_summary(Console(width=200), outcome, "t")
-    assert "64/64 bidirectional: not measured" in capsys.readouterr().out
+    print_results(Console(width=200), load(tmp_path / "run"), tmp_path, warnings=True)
+    assert capsys.readouterr().out.count("not measured") == 3
 
 
 REFUSED = {
@@ -320,7 +321,7 @@ def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
     run = resolve(flags=flags)
     # the look at the translation needs its 200 connections, too
     with expect_error("tester-fault", mentions="199", kind=DutError):
-        execute(bind(run), tmp_path / "run", Silent())
+        execute(bind(run), tmp_path / "run", Listener())
 
 
 def test_what_differs_from_the_rfc_is_said_beside_the_numbers():

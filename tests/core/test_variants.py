@@ -8,13 +8,13 @@ from v6t.analysis.record import FrameSizes
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
 from v6t.benchmarks.flows import FlowsRecord
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
+from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
 from v6t.tests.core.support import v6t
@@ -50,7 +50,7 @@ def only(path):
 )
 def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
     device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
-    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Silent())
+    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Listener())
     record = only(tmp_path / "out")
     assert record["use"] == use
     rates = {case: found["median"] for case, found in record["cases"].items()}
@@ -63,7 +63,7 @@ def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
 
 def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
     device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
-    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Silent())
+    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Listener())
     record = only(tmp_path / "out")
     assert record["use"] is None
     assert "tester" in record["why"]
@@ -71,7 +71,7 @@ def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
 
 def test_the_probe_of_customers_behind_ipv6(tmp_path):
     device = {"cores": 8, "hashes": "ports", "capacity_fps": 400_000}
-    execute(bind(wanted("rss-probe", "mape-br", device=device)), tmp_path / "out", Silent())
+    execute(bind(wanted("rss-probe", "mape-br", device=device)), tmp_path / "out", Listener())
     # the ports are behind the inner header, where this device does not look
     assert only(tmp_path / "out")["cases"]["ports"]["median"] < 500_000
 
@@ -115,7 +115,7 @@ def test_flows_and_their_degradation(tmp_path):
         "flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01},
         params={"left_hosts": "{policy: fixed}"},
     )  # fmt: skip
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     points = only(tmp_path / "out")["points"]
     assert [(p["flows"], p["start"]) for p in points] == [
         (1, "together"), (64, "together"), (64, "successive")
@@ -138,7 +138,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
         flows={"counts": [64], "starts": ["together", "successive"], "interval_s": 0.01,
                "also": also, "quarters": True},
     )  # fmt: skip
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     record = FlowsRecord.model_validate(only(tmp_path / "out"))
     assert [p.flows for p in record.points] == [1, 16, 32, 48, 64, 16, 32, 48, 64]
     rates = {(p.flows, p.start): p.median for p in record.points}
@@ -215,7 +215,7 @@ def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
 def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_path):
     """RFC 8219 section 10.2.2: by (n - 1) t; delays are those of the traffic of all flows."""
     flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
-    execute(bind(wanted("flows", flows=flows)), tmp_path / "out", Silent())
+    execute(bind(wanted("flows", flows=flows)), tmp_path / "out", Listener())
     asked = {}
     for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines():
         trial = json.loads(line.partition(" ")[2]).get("trial", {})
@@ -246,7 +246,7 @@ def test_settings_of_what_is_measured_beside_flows_have_an_effect():
 def test_a_degradation_of_an_earlier_version_has_the_sign_of_today(tmp_path):
     device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
     run = wanted("flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01})
-    execute(bind(run), tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Listener())
     record = only(tmp_path / "out")
     now = FlowsRecord.model_validate(record)
     earlier = {**record, "title": "Throughput by network flows, Xpd = (Xn - X1) / X1 * 100 %"}
@@ -261,13 +261,13 @@ def test_a_degradation_of_an_earlier_version_has_the_sign_of_today(tmp_path):
 def test_variants_resume_where_they_were(tmp_path, benchmark):
     device = {"cores": 4, "capacity_fps": 400_000, "capacity_noise": 0.05}
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(bind(wanted(benchmark, device=device)), whole, Silent())
+    execute(bind(wanted(benchmark, device=device)), whole, Listener())
     with pytest.raises(TesterError):
-        execute(bind(wanted(benchmark, device={**device, "crash_at": 25})), cut, Silent())
+        execute(bind(wanted(benchmark, device={**device, "crash_at": 25})), cut, Listener())
     config = json.loads((cut / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
-    outcome = resume(cut, Silent())
+    outcome = resume(cut, Listener())
     assert outcome.replayed
     assert outcome.measured
     expected, found = only(whole), only(cut)
@@ -289,7 +289,7 @@ def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
         make_tester(bind(wanted("flows", flows={"starts": ["together"]}))),
     )
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(bind(wanted("flows")), tmp_path / "out", Silent())
+        execute(bind(wanted("flows")), tmp_path / "out", Listener())
 
 
 @pytest.mark.parametrize(
@@ -316,12 +316,12 @@ def test_variants_are_compared_one_by_one(tmp_path):
         record = presentations().read(values)
         return presentations().of(record).results(record)
 
-    execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Silent())
+    execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Listener())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]
     assert names == [
         "rate, 1 flows, together", "rate, 4 flows, together", "rate, 4 flows, successive"
     ]  # fmt: skip
-    execute(bind(wanted("rss-probe")), tmp_path / "probe", Silent())
+    execute(bind(wanted("rss-probe")), tmp_path / "probe", Listener())
     found = list(quantities(only(tmp_path / "probe")))
     assert len(found) == 4
     assert all(len(q.values) == 1 and q.resolution == 20_000.0 for q in found)

@@ -37,7 +37,7 @@ from v6t.drivers.oracle.two_phase import (
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import PhaseCounts
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
 from v6t.packets.walker import locate_endpoints, locate_headers
@@ -249,7 +249,7 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
         )  # fmt: skip
         which = np.arange(4000, 4050)
         which = which % COUNT if way == "forward" else order.connections(which)
-        wanted = plugin.connected(way, frames, opening[which], table.rows[which])
+        wanted = plugin.expect_connected(way, frames, opening[which], table.rows[which])
         assert not wanted.reason.any()
         answer = outer.expect(way, frames)
         assert (answer.frames == wanted.frames).all()

@@ -11,8 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
@@ -25,7 +24,7 @@ from v6t.packets.header_policy import (
 )
 from v6t.plugins.base import Expected
 from v6t.plugins.dslite import DsLiteAftr
-from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams, Ipv4aasTunnelled
+from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.lwaftr import LightweightAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -55,15 +54,12 @@ OTHERS = {
     "ipv4-router": Ipv4Router, "ipv6-router": Ipv6Router, "nat44": Nat44, "nat66": Nat66,
     "nptv6": Nptv6,
 }  # fmt: skip
-VARIANTS = {
-    "464xlat": Ipv4aas, "map-t": Ipv4aas,
-    "ds-lite": Ipv4aasTunnelled, "lw4o6": Ipv4aasTunnelled, "map-e": Ipv4aasTunnelled,
-}  # fmt: skip
+VARIANTS = ("464xlat", "map-t", "ds-lite", "lw4o6", "map-e")
 
 
 def plugin_of(name):
     if name in VARIANTS:
-        return VARIANTS[name](Ipv4aasParams(variant=name))
+        return Ipv4aas(Ipv4aasParams(variant=name))
     return (TUNNELS | CUSTOMERS | TRANSLATORS | OTHERS)[name]()
 
 
@@ -86,7 +82,7 @@ class Connected:
     def expect(self, direction, frames):
         count = len(frames)
         initial, learned = (np.repeat(a, count, axis=0) for a in (self._initial, self._learned))
-        return self._plugin.connected(direction, frames, initial, learned)
+        return self._plugin.expect_connected(direction, frames, initial, learned)
 
 
 @cache

@@ -19,10 +19,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import EnvironmentLacking, TesterError
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.trex import attachment
@@ -371,7 +371,7 @@ def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkey
     )
     bound = bind(resolve(flags=flags))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        execute(bound, tmp_path / "run", Silent())
+        execute(bound, tmp_path / "run", Listener())
     assert not (tmp_path / "run/journal.jsonl").read_text()
 
 

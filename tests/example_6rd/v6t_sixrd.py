@@ -21,7 +21,7 @@ from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams, describe_link, negative_share
 from v6t.plugins.reference_device import DROP_ALL, Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
-from v6t.plugins.tunnels import carries_ipv6, decapsulate, encapsulate, unmarkable
+from v6t.plugins.tunnels import carries_ipv6, decapsulate, encapsulate, select_unmarkable
 from v6t.profiles.model import FramePair, Traffic, Variable
 
 
@@ -184,7 +184,7 @@ class SixrdBorderRelay(StatelessTechnology):
         drops = [
             (NOT_FORWARDED, ~ours),
             (EXHAUSTED, inner["hlim"] <= 1),
-            (SixrdDrop.UNMARKABLE, unmarkable(packets, outer_version=4)),
+            (SixrdDrop.UNMARKABLE, select_unmarkable(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~self._is_delegated(inner["src_octets"])),
         ]
         return Answer(drops, lambda rows: decapsulate(packets[rows], 4), version=6)

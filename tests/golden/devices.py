@@ -152,7 +152,7 @@ def _first_frames(technology: Technology) -> list[tuple[Any, Any]]:
     for direction in DIRECTIONS:
         case = FrameCase(technology, size, direction, "")
         for stream in case.streams.streams:
-            frames.append((direction, case.marked(stream)[:TRANSLATED_FRAMES]))
+            frames.append((direction, case.stamp_frames(stream)[:TRANSLATED_FRAMES]))
     return frames
 
 

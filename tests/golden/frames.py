@@ -14,7 +14,7 @@ from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets.arrays import U8
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.reference import Expected
-from v6t.plugins.conformance import NONCE, Case, cases, exhausted
+from v6t.plugins.conformance import NONCE, Case, exhaust_hops, list_cases
 from v6t.profiles.dns.zone import Zone
 from v6t.profiles.streams import Stream
 from v6t.tests.core.support import v6t
@@ -96,7 +96,7 @@ def exchange_frames(technology: str) -> Parts:
     if zone is not None:
         return {"names": zone_lines(zone)}
     parts: Parts = {}
-    for case in cases(kind):
+    for case in list_cases(kind):
         part = f"{case.size} {case.direction} VLANs {case.links[0].vlan} {case.links[1].vlan}"
         part += f" {len(case.streams.streams)} streams"
         try:
@@ -109,7 +109,7 @@ def exchange_frames(technology: str) -> Parts:
 
 def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
     """Yield each marked frame, its translation or drop reason, and which damaged frames match."""
-    sent = case.marked(stream)[:COMPARED_FRAMES]
+    sent = case.stamp_frames(stream)[:COMPARED_FRAMES]
     answer = case.answer(stream, sent)
     rows = zip(sent, answer.frames, answer.length.tolist(), answer.reason.tolist(), strict=True)
     for frame, emitted, length, reason in rows:
@@ -139,7 +139,7 @@ class _FirstAnswer:
 
 def strange_frames(frame: U8) -> Iterator[U8]:
     """Yield copies of a frame that a device drops or handles differently."""
-    yield np.frombuffer(exhausted(frame.tobytes()), dtype=np.uint8)[None].copy()
+    yield exhaust_hops(frame[None])
     for octet in STRANGE_OCTETS:
         strange = frame[None].copy()
         strange[0, octet] ^= 0x15
@@ -164,7 +164,7 @@ def judge(case: Case, stream: Stream, answer: Expected) -> str:
 def zone_lines(zone: Zone) -> list[str]:
     """Return addresses of a zone and the names and records at its start and end."""
     numbers = np.array([0, 1, 2, zone.count - 1, zone.count])
-    addresses = zone.addresses(numbers)
+    addresses = zone.list_addresses(numbers)
     shares = (0.0, 0.3, 1.0)
-    own = [zone.with_own(addresses, share).tolist() for share in shares]
+    own = [zone.has_native_record(addresses, share).tolist() for share in shares]
     return [repr(zone), str(addresses.tolist()), *map(str, own)]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from v6t.audit.auditor import AuditProgress, AuditRequest, Listening, choose_clauses, run_audit
+from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
 from v6t.core.audit_device import BoundDevice
 from v6t.core.audit_output import write_audit
 from v6t.core.cli.audit_command import make_record
@@ -26,7 +26,7 @@ from v6t.tests.jool.built import built_mapt
 from v6t.tests.jool.image import JOOL
 from v6t.tests.jool.vm import MachineDut, Standing
 
-LISTENING = Listening(wait_s=0.6, quiet_s=0.15)
+LISTENING_S = {"wait_s": 0.6, "quiet_s": 0.15}
 """Without hardware acceleration a virtual machine takes its time."""
 
 
@@ -53,7 +53,7 @@ def audited(plugin: str, place: Path, *, variants: bool) -> None:
     device, selection = choose_clauses(BoundDevice(bound), (), bound.settings.params)
     progress, started = AuditProgress(), time.monotonic()
     with one_machine(Standing(image, files)):
-        run_audit(device, selection, AuditRequest(variants=variants, listening=LISTENING), progress)
+        run_audit(device, selection, AuditRequest(variants=variants, **LISTENING_S), progress)
     suites = [suite.name for suite in selection.suites]
     seconds = time.monotonic() - started
     write_audit(make_record(bound, "jool", suites, seconds, progress), progress.frames, place)

@@ -29,7 +29,7 @@ def package_of(folder):
 def test_every_folder_with_code_is_a_listed_package():
     packages = listed(setup()["options"]["packages"])
     assert len(set(packages)) == len(packages)
-    expected = {package_of(folder) for folder in folders()}
+    expected = {"v6t", *(package_of(folder) for folder in folders())}
     assert set(packages) == expected
     for folder in folders():
         assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is no package"
@@ -39,13 +39,13 @@ def test_every_listed_package_is_mapped_to_its_folder():
     """Rooms are mapped; a package below one is looked for below the room's folder."""
     options = setup()["options"]
     mapped = dict(line.split(" = ") for line in listed(options["package_dir"]))
-    assert set(mapped) == {f"v6t.{room}" for room in ROOMS}
+    assert mapped == {"v6t": "api", **{f"v6t.{room}": room for room in ROOMS}}
     distribution = Distribution({"packages": listed(options["packages"]), "package_dir": mapped})
     command = build_py(distribution)
     command.ensure_finalized()
     for package in listed(options["packages"]):
         place = command.get_package_dir(package)
-        assert package == package_of(Path(place))
+        assert package == ("v6t" if place == "api" else package_of(Path(place)))
         assert (CHECKOUT / place / "__init__.py").is_file()
 
 

@@ -24,12 +24,12 @@ def test_the_wheel_holds_every_module(wheel):
 
 def test_the_wheel_holds_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert "v6t/__init__.py" not in names
+    assert {"v6t/__init__.py", "v6t/py.typed"} <= set(names)
     for name in names:
         top, _, rest = name.partition("/")
         assert top == "v6t" or top.endswith(".dist-info"), name
         if top == "v6t":
-            assert rest.partition("/")[0] in ROOMS, name
+            assert rest.partition("/")[0] in (*ROOMS, "__init__.py", "py.typed"), name
 
 
 def test_the_sdist_holds_what_a_builder_needs(built):

@@ -158,7 +158,7 @@ def test_a_stranger_in_the_tunnel_is_not_heard():
 def test_ports_below_the_offset_belong_to_nobody():
     """PSID 9 of 5 bits from bit 6 on: 288 has the PSID's bits, but A = 0."""
     for plugin, at in ((MapECe(), 74), (MapTCe(), 54), (LwB4(), 74)):
-        ports = plugin.params.ports
+        ports = plugin.params.customer.ports
         frames = expanded(plugin, "forward", 3)
         low = ports.psid << ports.low_bits
         for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
@@ -187,7 +187,7 @@ def test_a_map_t_ce_takes_its_own_address_only():
 def test_a_customer_with_a_prefix_has_many_hosts():
     given = {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0}
     for plugin in (MapECe(MapECeParams(**given)), MapTCe(MapTCeParams(**given))):
-        assert plugin.params.ipv4 == IPv4Network("192.0.2.48/28")
+        assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
         out = plugin.expect("forward", expanded(plugin, "forward", 2000)).frames
         assert {row.tobytes()[3] for row in out[:, 30:34]} == set(range(48, 64))
 

@@ -8,12 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import DeviceLinks
 from v6t.audit.packet_device.maps import PrefixMap
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.drivers.duts.chain.oracle import ChainOracle
+from v6t.drivers.duts.expect_profile import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
@@ -54,13 +53,12 @@ class DualDevice(NatDevice):
     """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
 
     def __init__(self, plugin):
-        p, ports = plugin.params, DeviceLinks(plugin.links)
+        p, intent = plugin.params, plugin.dut_intent()
         pool = tuple(p.public.first + n for n in range(p.public.count))
-        super().__init__(ports, Nat((), (), pool, public=p.public.span))
+        super().__init__(intent, Nat((), (), pool, public=p.public.span))
         self.is_translating = p.variant in TRANSLATING
-        self.hop = StatelessTranslatingDevice(
-            ports, "left", 1500, AddressTable(prefix=INSIDE.prefix)
-        )
+        table = AddressTable(prefix=INSIDE.prefix)
+        self.hop = StatelessTranslatingDevice(intent, "left", 1500, table)
 
     def decrement(self, packet):
         if not self.is_translating:
@@ -72,9 +70,7 @@ class DualDevice(NatDevice):
 def nat_part(nat, pool_first, count, ports):
     """The NAT among the parts of a chain."""
     pool = tuple(pool_first + n for n in range(count))
-    return NatDevice(
-        DeviceLinks(nat.intent.links), Nat((), (), pool, public=(ports.min, ports.max))
-    )
+    return NatDevice(nat.intent, Nat((), (), pool, public=(ports.min, ports.max)))
 
 
 def dual(variant, links=None, **given):
@@ -113,11 +109,11 @@ def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
     frames, out, learned = sent(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(learned, axis=0)) == FRAMES
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert rows_of(answer) == out
     back = replies(plugin, learned, size)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
@@ -152,7 +148,7 @@ def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
         """The oracle's plugin with its connections."""
 
         def expect(self, direction, frames):
-            return plugin.connected(direction, frames, first, learned)
+            return plugin.expect_connected(direction, frames, first, learned)
 
     first = frames
     oracle.oracle = Bound()
@@ -207,7 +203,7 @@ def test_it_is_pickled_by_its_parameters(variant):
     assert plugin.parts
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
     assert type(again) is type(plugin)
-    assert rows_of(again.connected("forward", frames, frames, learned)) == out
+    assert rows_of(again.expect_connected("forward", frames, frames, learned)) == out
     for part in plugin.parts:
         if part.reference is not None:
             assert len(pickle.dumps(part.reference)) < 10_000
@@ -227,7 +223,7 @@ def test_a_source_outside_the_port_set_is_a_drop():
     frames, _, learned = sent(plugin, device, 104)
     learned = learned.copy()
     learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
-    reason = plugin.connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connected("forward", frames, frames, learned).reason
     assert reason[0] == StatefulDrop.OUTSIDE_POOL
     assert not reason[1:].any()
 
@@ -303,10 +299,10 @@ def test_an_aftr_tells_softwires_apart(given, size):
     plugin, device = aftr(**given)
     frames, out, learned = sent(plugin, device, size)
     assert (frames.shape[1] + 4, len(out[0]) + 4) == (size, size - 40)
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert rows_of(answer) == out
     back = replies(plugin, learned, size)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert rows_of(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
 
@@ -335,7 +331,7 @@ def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(DeviceLinks.from_technology(plugin), view, view.aftr)
+    device = BlindAftr(plugin.dut_intent(), view, view.aftr)
     _, _, learned = sent(plugin, device, 104)
     memory = MemoryFile(learned.size)
     try:
@@ -351,7 +347,7 @@ def test_endpoints_before_an_aftr_are_softwires_and_ports():
         initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
-    assert plugin.endpoints == 8
+    assert plugin.params.endpoints == 8
     assert inside_endpoints(streams(plugin, "forward", 104)[0], plugin.combinations) == 8
 
 
@@ -371,7 +367,7 @@ def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
 
     class Bound:
         def expect(self, direction, given):
-            return plugin.connected(direction, given, frames, learned)
+            return plugin.expect_connected(direction, given, frames, learned)
 
     oracle.oracle = Bound()
     assert rows_of(oracle.expect("forward", frames)) == out

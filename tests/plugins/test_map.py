@@ -36,7 +36,7 @@ def test_encoding_and_decoding_are_inverse(drawn):
     assert prefix.subnet_of(rule.ipv6_prefix)
     assert prefix.prefixlen == rule.ipv6_prefix.prefixlen + rule.ea_len
     assert rule.shared == (rule.psid_len > 0)
-    assert rule.prefix_ce == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
+    assert rule.assigns_prefixes == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
 
 
 @settings(REPEATABLE, max_examples=400)

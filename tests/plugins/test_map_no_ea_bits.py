@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from v6t.base.errors import UsageError
 from v6t.plugins.base import Technology
-from v6t.plugins.map_domains import owner
+from v6t.plugins.map_rules import RuleTable
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.mapt_br import MapTBorderRelay, MapTParams
 from v6t.profiles.compiler.compile import compile_traffic
@@ -83,9 +83,8 @@ def test_shorter_rule_gets_no_ports_of_a_longer_one():
 
 
 def test_owner_of_a_port_without_ea_bits_is_its_ce():
-    rules = [domain.rule for domain in mape(domains=[SECOND]).params.all_domains]
-    address = IPv4Address("192.0.2.18")
-    assert [owner(rules, address, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
+    table, address = RuleTable(mape(domains=[SECOND]).params.rules), IPv4Address("192.0.2.18")
+    assert [table.find_ce(address, port) for port in (1232, 1236, 1240)] == [CE_34, CE_35, None]
 
 
 def test_intent_rules_without_ea_bits_hold_psid_and_format():

@@ -140,7 +140,7 @@ def test_a_wrong_bit_is_noticed(rule, data):
     assert not back.consistent[n:64].any() or (passed >= 64).all()
     # only the host's own bits, which a CE with an IPv4 prefix may choose, are free
     at = 111 if rule.iid_format == "rfc7597" else 103
-    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.prefix_ce else 0
+    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.assigns_prefixes else 0
     assert passed.tolist() == list(range(at - free + 1, at + 1))
     assert (back.ipv4[passed] != to_numbers(ipv4)[0]).all()
     assert end <= 64

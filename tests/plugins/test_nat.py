@@ -7,8 +7,7 @@ from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.device import DeviceLinks
-from v6t.audit.packet_device.nat import NatTable
+from v6t.audit.packet_device.nat import MappingDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.registry import make_driver
 from v6t.packets.checksum import write_ipv4_checksum
@@ -72,24 +71,24 @@ CASES = {
 DEFAULTS = ("nat44", "nat64", "nat66", "nat46")
 
 
-class Nat46Device(StatelessTranslatingDevice):
+class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
 
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        super().__init__(DeviceLinks.from_technology(plugin), "right", 1500, table)
-        self.mappings = NatTable(Nat((), (), p.pool, public=p.public.span))
+        view = Nat((), (), p.pool, public=p.public.span)
+        super().__init__(plugin.dut_intent(), view, "right", 1500, table)
 
     def is_ipv4_destination(self, destination):
-        return destination in self.mappings.pool
+        return destination in self.pool
 
     def forward_ipv4(self, packet):
         for _, translated in super().forward_ipv4(packet):
-            yield from ((side, p) for side, p, _ in self.mappings.send_out(translated))
+            yield from ((side, p) for side, p, _ in self.send_out(translated))
 
     def forward_ipv6(self, packet):
-        for _, translated, _ in self.mappings.send_in(packet):
+        for _, translated, _ in self.send_in(packet):
             yield from super().forward_ipv6(translated)
 
 
@@ -133,7 +132,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     plugin, device = made(case, links)
     frames, out, learned = established(plugin, device, size)
     assert verify(frames).all()
-    answer = plugin.connected("forward", frames, frames, learned)
+    answer = plugin.expect_connected("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == out
     # the Responder answers to where it learned
@@ -144,7 +143,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     if plugin.ip_versions[1] == 4:
         write_ipv4_checksum(back, 14)
     locate_headers(back[0]).write_checksum(back)
-    answer = plugin.connected("reverse", back, frames, learned)
+    answer = plugin.expect_connected("reverse", back, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
@@ -188,7 +187,7 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # of IPv6: another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
-    reason = plugin.connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connected("forward", frames, frames, learned).reason
     assert reason[:3].tolist() == [StatefulDrop.OUTSIDE_POOL] * 3
     assert not reason[3:].any()
 
@@ -209,7 +208,7 @@ def test_a_plugin_is_pickled_without_what_it_prepared(case):
     frames, out, learned = established(plugin, device)
     assert len(pickle.dumps(plugin)) < 10_000
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
-    assert emitted(again.connected("forward", frames, frames, learned)) == out
+    assert emitted(again.expect_connected("forward", frames, frames, learned)) == out
 
 
 @pytest.mark.parametrize(
@@ -320,5 +319,5 @@ def test_addresses_that_would_be_translated_are_no_clients():
 
 def test_bib_entries_and_sessions_of_the_defaults():
     plugin = Nat64()
-    assert (plugin.endpoints, plugin.combinations) == (40_000, 4_000_000)
+    assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
     assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.tests.expect import expect_error
 
@@ -37,7 +37,7 @@ def measured(name, path, **tester):
             procedure={"repetitions": 1, "resolution_fps": 50_000.0},
         )
     )
-    return execute(bind(run), path, Silent())
+    return execute(bind(run), path, Listener())
 
 
 @pytest.mark.parametrize("name", TECHNOLOGIES)

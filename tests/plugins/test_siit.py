@@ -21,8 +21,8 @@ from v6t.plugins.translation import (
     MappingsArray,
     Rfc6052Array,
     four_to_six,
-    plain_ipv4,
-    plain_ipv6,
+    is_plain_ipv4,
+    is_plain_ipv6,
     six_to_four,
 )
 
@@ -158,9 +158,9 @@ def packets(draw):
 @given(packets(), prefixes6052())
 def test_translation_there_and_back_is_exact(ipv4, prefix):
     array = Rfc6052Array(prefix)
-    assert plain_ipv4(ipv4).all()
+    assert is_plain_ipv4(ipv4).all()
     out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
-    assert plain_ipv6(out).all()
+    assert is_plain_ipv6(out).all()
     for row in range(len(ipv4)):
         again = IPv6(out[row].tobytes())
         del again[UDP].chksum
@@ -186,7 +186,7 @@ def test_a_wrong_checksum_stays_wrong(ipv4, error):
     array = Rfc6052Array(IPv6Network("2001:db8::/96"))
     wrong = (ipv4[:, 26].astype(int) << 8 | ipv4[:, 27]) ^ error
     ipv4[:, 26], ipv4[:, 27] = wrong >> 8, wrong & 255
-    bad = plain_ipv4(ipv4)
+    bad = is_plain_ipv4(ipv4)
     out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
     for row in np.flatnonzero(bad & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
         again = IPv6(out[row].tobytes())

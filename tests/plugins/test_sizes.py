@@ -23,10 +23,10 @@ def links(mtu=1500, vlan=None):
 def test_jumbo_frames_where_the_mtu_allows(name):
     plugin = load_plugin(name)
     listed = plugin.rfc_frame_sizes
-    assert plugin(None, links()).rfc_sizes() == listed
-    assert plugin(None, links(4082)).rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
+    assert plugin(None, links()).list_rfc_sizes() == listed
+    assert plugin(None, links(4082)).list_rfc_sizes() == (*listed, *JUMBO_SIZES[:2])
     wide = plugin(None, links(9216))
-    assert wide.rfc_sizes() == (*listed, *JUMBO_SIZES)
+    assert wide.list_rfc_sizes() == (*listed, *JUMBO_SIZES)
     for size in JUMBO_SIZES:
         sizes = wide.frame_pair(size)
         assert (sizes.ipv6, sizes.ipv6 - sizes.ipv4) == (size, plugin.overhead)
@@ -41,7 +41,7 @@ def test_jumbo_frames_where_the_mtu_allows(name):
 @pytest.mark.parametrize("name", STATELESS)
 def test_the_tagged_size(name):
     plugin = load_plugin(name)
-    assert plugin(None, links(vlan=7)).rfc_sizes()[-1] == 1522
+    assert plugin(None, links(vlan=7)).list_rfc_sizes()[-1] == 1522
 
 
 def test_the_rfc_preset_measures_them(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -12,6 +13,7 @@ import pytest
 from v6t.audit.auditor import load_suites, select_clauses
 from v6t.audit.packet_device.build import build_device
 from v6t.core.config import plugins
+from v6t.plugins.conformance import assert_conforms
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.audit.in_process import outcomes
@@ -93,6 +95,21 @@ def test_it_gets_the_whole_machine(site, tmp_path):
 def test_tutorial_plugin_has_at_most_100_lines_of_code():
     text = (TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8")
     assert sum(bool(line.strip()) for line in text.splitlines()) <= 100
+
+
+def test_tutorial_plugin_imports_names_that_the_tutorial_explains():
+    module = ast.parse((TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8"))
+    imports = (n for n in ast.walk(module) if isinstance(n, ast.ImportFrom))
+    names = {alias.name for n in imports if n.module.startswith("v6t") for alias in n.names}
+    page = (TESTS.parent / "docs" / "tutorials" / "plugin.md").read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    words = {word for span in re.findall(r"`[^`]+`", prose) for word in re.findall(r"\w+", span)}
+    assert names <= words
+
+
+def test_tutorial_plugin_conforms(site):
+    del site
+    assert_conforms(plugins.load_plugin("my-nptv6"))
 
 
 def test_tutorial_plugin_is_audited_by_the_clauses_of_its_view(site):

@@ -7,8 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 from v6t.core.config.resolve import Flags, resolve
-from v6t.packets.unique import sort_unique
-from v6t.plugins.four_tuples import TupleField, combinations, linear_tuples, shuffled_tuples
+from v6t.packets.arrays import sort_unique
+from v6t.plugins.four_tuples import (
+    TupleField,
+    count_combinations,
+    enumerate_linearly,
+    shuffle_tuples,
+)
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.nat66 import Nat66
@@ -147,7 +152,7 @@ def enumerated(fields, tuples):
     layers = tuples.vary(layers)
     made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
     (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
-    count = combinations(fields)
+    count = count_combinations(fields)
     frames = Expander(stream).frames(0, 2 * count)
     at = {"IP.src": 28, "IP.dst": 32, "UDP.sport": 34, "UDP.dport": 36}
     rows = np.stack([number(frames, at[f.field], 2) for f in fields], axis=1)
@@ -180,12 +185,12 @@ LARGE = [(2, 3, 64, 1024), (1, 12, 16, 4096), (1, 5, 64, 2048), (1, 1, 512, 1024
 )
 def test_all_combinations_once_and_again_in_the_same_order(counts, first):
     fields = fields_of(*counts, first=first)
-    found = enumerated(fields, shuffled_tuples(fields, 5))
+    found = enumerated(fields, shuffle_tuples(fields, 5))
     total = np.zeros(len(found), dtype=np.uint64)
     for column, f in zip(found.T, fields, strict=True):
         total = total << np.uint64(16) | column
         assert set(sort_unique(column).tolist()) == set(range(f.first, f.first + f.count))
-    assert len(sort_unique(total)) == combinations(fields)
+    assert len(sort_unique(total)) == count_combinations(fields)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +225,14 @@ def test_steps_between_connections_look_random(plugin, counts):
 def test_in_order_the_last_field_changes_fastest(counts, down):
     fields = fields_of(*counts)
     wanted = list(product(*(range(f.first, f.first + f.count) for f in fields)))
-    found = list(map(tuple, enumerated(fields, linear_tuples(fields, down)).tolist()))
+    found = list(map(tuple, enumerated(fields, enumerate_linearly(fields, down)).tolist()))
     assert found == (wanted[::-1] if down else wanted)
 
 
 def test_what_trex_cannot_enumerate_is_refused_with_a_way_out():
     with expect_error("beyond-trex", mentions="65535") as caught:
-        shuffled_tuples(fields_of(1, 1, 999, 999), 1)
+        shuffle_tuples(fields_of(1, 1, 999, 999), 1)
     assert "common divisor" in caught.value.hint
     with expect_error("beyond-trex") as caught:
-        linear_tuples(fields_of(1, 1, 3, 100), down=False)
+        enumerate_linearly(fields_of(1, 1, 3, 100), down=False)
     assert "pseudorandom" in caught.value.hint

@@ -86,7 +86,7 @@ def test_rules_keep_what_the_port_set_holds():
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
     held = {port for port in range(65536) if port & mask == psid and port >= floor}
-    ports = MapECe().params.ports
+    ports = MapECe().params.customer.ports
     assert held == {port for port in range(65536) if port in ports}
     assert held
 

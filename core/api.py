@@ -1,0 +1,249 @@
+"""Runs and campaigns for Python programs; ``import v6t`` offers these names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.record import Record
+from v6t.analysis.report.verdict import verdict_sentences
+from v6t.analysis.rundata import RunData
+from v6t.analysis.trial_rows import list_trial_rows
+from v6t.base.errors import UsageError
+from v6t.benchmarks.registry import presentations
+from v6t.core.campaigns.campaign import opened
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.reporting.write import load as load_data
+from v6t.core.reporting.write import write
+from v6t.core.runs import rundir, runner
+from v6t.core.runs.events import Listener
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
+TRIALS = "trials"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, complete or not.
+
+    Attributes:
+        path: its directory.
+    """
+
+    path: Path
+
+    @cached_property
+    def data(self) -> RunData:
+        """Everything in the directory."""
+        return load_data(self.path)
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
+        return self.data.status
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Settings, as in ``config.json``."""
+        return self.data.config
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Results of each benchmark at each frame size and direction."""
+        return self.data.records
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about the whole run."""
+        return list(self.data.results.get("caveats", ()))
+
+    @property
+    def verdict(self) -> str:
+        """The throughput in a sentence; empty if none was measured."""
+        return "".join(verdict_sentences(self.data)[:1])
+
+    def table(self, name: str) -> list[Row]:
+        """Return the figures of a benchmark, or the trials, as rows of plain numbers.
+
+        Args:
+            name: a benchmark that was measured, or ``trials``.
+
+        Returns:
+            For a benchmark one row for each figure: ``benchmark``, ``ipv6_octets``, ``ipv4_octets``,
+            ``mix``, ``direction``, ``figure``, ``unit``, ``median``, ``p1``, ``p99`` (None if undefined),
+            ``repetitions``, ``limited`` (by the tester or the medium) and ``load``. Rates
+            are per direction. For ``trials`` the columns of ``trials.csv``.
+
+        Raises:
+            UsageError: the run has no such table.
+        """
+        if name == TRIALS:
+            return [row for t in self.data.trials for row in list_trial_rows(t.asked, t.result)]
+        rows = [row for record in self.records if record.benchmark == name for row in _rows(record)]
+        if not rows:
+            known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS])
+            raise UsageError(
+                f"{self.path} has no table '{name}'", ", ".join(known), code="unknown-name"
+            )
+        return rows
+
+    def dataframe(self, name: str) -> pd.DataFrame:
+        """Return a table as a pandas data frame.
+
+        Raises:
+            UsageError: the run has no such table.
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.table(name))
+
+    def report(self, *formats: str) -> list[Path]:
+        """Write the report, for example ``run.report("html", "tex")``, and return its files."""
+        return write(self.path, None, formats or ("html",))
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign.
+
+    Attributes:
+        path: its directory.
+    """
+
+    path: Path
+
+    @cached_property
+    def runs(self) -> Mapping[str, Run]:
+        """Runs that have begun, by their directory."""
+        names = [run.directory for run in opened(self.path).runs]
+        return {n: Run(self.path / n) for n in names if (self.path / n / rundir.CONFIG).is_file()}
+
+    def table(self, name: str) -> list[Row]:
+        """Return the rows of all runs that have such a table, each with its ``run``."""
+        rows = []
+        for directory, run in self.runs.items():
+            if name == TRIALS or any(record.benchmark == name for record in run.records):
+                rows += [{"run": directory, **row} for row in run.table(name)]
+        return rows
+
+    def dataframe(self, name: str) -> pd.DataFrame:
+        """Return such rows as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.table(name))
+
+
+def load(directory: str | Path) -> Run | Campaign:
+    """Load a run or a campaign from its directory; nothing in it is changed.
+
+    Raises:
+        UsageError: the directory holds neither.
+    """
+    path = Path(directory)
+    if (path / "campaign.json").is_file():
+        opened(path)
+        return Campaign(path)
+    if not (path / rundir.CONFIG).is_file():
+        raise rundir.no_run(path)
+    return Run(path)
+
+
+def run(
+    technology: str | None = None,
+    *,
+    run_file: str | Path | None = None,
+    testbed: str | Path | None = None,
+    output: str | Path | None = None,
+    tester: str | None = None,
+    dut: str | None = None,
+    preset: str | None = None,
+    measure: Sequence[str] = (),
+    frame_sizes: Sequence[int | str] = (),
+    modes: Sequence[str] = (),
+    params: Mapping[str, Any] | None = None,
+    dut_options: Mapping[str, Any] | None = None,
+    tester_options: Mapping[str, Any] | None = None,
+    procedure: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    label: str | None = None,
+    listener: Listener | None = None,
+) -> Run:
+    """Measure a technology; see ``v6t run --help``, whose options have these names.
+
+    Args:
+        technology: name or alias; default: that of the run file.
+        run_file, testbed: files that ``v6t init`` writes; arguments win over files.
+        output: directory of the run; default: a new one below ``runs``.
+        tester, dut, preset: names.
+        measure: benchmarks.
+        frame_sizes: IPv6 frame sizes [octets with FCS] or mixes.
+        modes: ``forward``, ``reverse``, ``bidirectional``.
+        params: parameters of the technology, as ``--set``.
+        dut_options, tester_options, procedure: as ``--set-dut``, ``--set-tester``, ``--set-procedure``.
+        seed: seed of all pseudorandom numbers.
+        label: words for the results.
+        listener: receives the events of the run.
+
+    Raises:
+        V6tError: as the command; what was measured stays on disk.
+    """
+    flags = Flags(
+        plugin=technology,
+        params=_texts(params),
+        tester=tester,
+        tester_options=_texts(tester_options),
+        dut=dut,
+        dut_params=_texts(dut_options),
+        preset=preset,
+        benchmarks=tuple(measure),
+        modes=tuple(modes),
+        frame_sizes=tuple(frame_sizes),
+        procedure_texts=_texts(procedure),
+        seed=seed,
+        label=label,
+    )
+    bound = resolve_and_bind(_path(run_file), _path(testbed), flags)
+    path = Path(output) if output is not None else rundir.default_path(bound.settings)
+    bound.tester.prepare()
+    runner.execute(bound, path, listener or Listener())
+    return Run(path)
+
+
+def _path(file: str | Path | None) -> Path | None:
+    return None if file is None else Path(file)
+
+
+def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
+    """Write values as the command line takes them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (values or {}).items()
+    }
+
+
+def _rows(record: Record) -> Iterator[Row]:
+    for result in presentations().of(record).results(record) if record.measured else ():
+        summary = result.summary
+        yield {
+            "benchmark": record.benchmark,
+            "ipv6_octets": record.frame_sizes.ipv6,
+            "ipv4_octets": record.frame_sizes.ipv4,
+            "mix": record.frame_sizes.mix,
+            "direction": record.direction,
+            "figure": result.name or result.headline,
+            "unit": result.unit,
+            "median": summary.median if summary else None,
+            "p1": summary.p1 if summary else None,
+            "p99": summary.p99 if summary else None,
+            "repetitions": len(result.values) or record.repetitions,
+            "limited": result.limited or result.uncovered,
+            "load": result.at,
+        }

@@ -1,0 +1,122 @@
+"""What a run would do, for ``v6t run --dry-run``: a screen in short, or with ``-v`` everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+from v6t.analysis.sheet import number_of
+from v6t.core.cli.wrapping import wrap
+from v6t.core.config.cautions import cautions
+from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.plan import RunPlan, plan
+from v6t.core.runs.wording import duration
+from v6t.drivers.duts.capabilities import find_capabilities
+from v6t.profiles.mixes import format_sizes
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.intent.device import LinkIntent
+
+NAME_WIDTH = 13
+MOST_ADDRESSES = 3
+EARLY_SHARE = 0.8
+"""A shorter time is printed if it may be less than this share of the planned one."""
+
+
+def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
+    """Print what the run would do."""
+    planned = plan(bound)
+    if as_json:
+        print(json.dumps(planned.to_json(), indent=1))
+        return
+    lines = _detailed(bound, planned) if detailed else _short(bound, planned)
+    for line in lines:
+        click.echo(line)
+
+
+def _short(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+    run = bound.settings
+    yield f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"
+    yield from _row("traffic", "; ".join(_traffic(bound, planned)))
+    sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
+    names = dict.fromkeys(p.benchmark for p in planned.points)
+    modes = dict.fromkeys(p.mode for p in planned.points)
+    yield from _row("measures", ", ".join(names))
+    yield from _row("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}")
+    yield from _row("takes", _time(planned))
+    if bound.driver.configures:
+        _, changes = plan_without_device(bound)
+        yield from _row("device gets", "; ".join(_device(bound)))
+        yield from _row("", f"in {number_of(len(changes.steps), 'step')}, all undone at the end")
+        yield from _row("", "(commands: v6t dut plan, or -v)")
+    elif not bound.driver.absent:
+        yield from _row("device needs", "; ".join(_device(bound)))
+    warnings = [*planned.caveats, *cautions(bound)]
+    for number, warning in enumerate(warnings):
+        yield from _row("" if number else "warnings", warning)
+    yield "Nothing was changed."
+
+
+def _row(name: str, text: str) -> Iterator[str]:
+    yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
+
+
+def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+    technology = bound.technology
+    yield f"{technology.title}, {' and '.join(f'IPv{v}' for v in technology.ip_versions)}"
+    if bound.settings.connects:
+        count = bound.settings.procedure.connections.count
+        yield f"{number_of(count, 'connection')} of {technology.combinations:,} possible four-tuples"
+    background = [s for s in planned.streams if "(background)" in s]
+    if background:
+        yield f"{number_of(len(background), 'stream')} of background traffic"
+
+
+def _time(planned: RunPlan) -> str:
+    text = f"about {number_of(planned.trials, 'trial')}, {duration(planned.duration_s)}"
+    if planned.least_s < EARLY_SHARE * planned.duration_s:
+        text += f" ({duration(planned.least_s)} if the device carries every upper bound at once)"
+    return text
+
+
+def _device(bound: BoundRun) -> Iterator[str]:
+    """Yield the addresses of each side, and the numbers of routes and neighbors."""
+    intent = bound.intent
+    sides: tuple[tuple[str, LinkIntent], ...] = (("left", intent.left), ("right", intent.right))
+    for name, side in sides:
+        addresses = [str(a) for a in side.addresses]
+        more = len(addresses) - MOST_ADDRESSES
+        shown = ", ".join(addresses[:MOST_ADDRESSES]) + (f" and {more} more" if more > 0 else "")
+        yield f"{name} {shown or 'no address'}"
+    yield number_of(sum(len(side.routes) for _, side in sides), "route")
+    yield number_of(sum(len(side.neighbors) for _, side in sides), "neighbor")
+
+
+def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+    run = bound.settings
+    yield f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"
+    for point in planned.points:
+        counted = f"; counted by {point.counted_by}" if point.counted_by else ""
+        yield (
+            f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
+            f"{point.trials} trials, about {duration(point.duration_s)}; the medium carries "
+            f"{point.media_fps:,} fps per direction{counted}"
+        )
+    yield f"  together {_time(planned)}"
+    yield "Streams"
+    yield from (f"  {line}" for line in planned.streams)
+    if bound.driver.configures and not bound.driver.of_parts:
+        yield f"Capabilities of the {run.dut.driver} driver"
+        for row, text in find_capabilities(bound.driver, bound.intent).rows():
+            yield f"  {row:<12} {text}"
+    yield "State of the device"
+    yield "  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  ")
+    if bound.driver.configures:
+        yield "Commands for the device"
+        yield "  " + plan_text(*plan_without_device(bound)).replace("\n", "\n  ")
+    yield from map(wrap, planned.caveats)
+    yield from (wrap(f"note: {caution}") for caution in cautions(bound))
+    yield "Nothing was changed."

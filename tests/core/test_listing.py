@@ -1,0 +1,117 @@
+"""Runs listed and shown again, and technologies named by other names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from v6t.base.files import hold_lock
+from v6t.core.config.plugins import ALIASES, names
+from v6t.core.runs.listing import list_runs
+from v6t.tests.expect import expect_refusal
+
+from .support import SIM, v6t
+
+SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--no-report")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "one"
+    assert v6t(*SHORT, "-o", path).status == 0
+    return path
+
+
+def test_list_shows_technology_figure_and_state(run):
+    (found,) = list_runs(run.parent)
+    assert (found.technology, found.device, found.tester) == ("mape-br", "reference", "sim")
+    assert (found.headline, found.state) == ("throughput 980,000 fps", "complete")
+    assert json.loads(v6t("list", run.parent, "--json").out)[0]["path"] == str(run)
+    assert "throughput 980,000 fps" in v6t("list", run.parent).out
+
+
+def test_list_reads_the_state_of_a_run_that_is_not_complete(run, tmp_path):
+    path = tmp_path / "campaign" / "001-a"
+    shutil.copytree(run, path)
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+    assert [found.state for found in list_runs(tmp_path)] == ["interrupted"]
+    with hold_lock(path):
+        assert [found.state for found in list_runs(tmp_path)] == ["in progress"]
+
+
+def test_list_leaves_out_what_is_no_run(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.json").write_text("{")
+    assert list_runs(tmp_path) == []
+    expect_refusal(v6t("list", tmp_path / "missing"), "not-a-directory")
+
+
+def test_show_prints_the_results_of_the_run_again(run):
+    assert v6t("show", run).out == v6t("resume", run, "--no-report").out
+    assert "selftest/104/forward/t01" in v6t("show", run, "--trials").out
+    assert "SIMULATED" in v6t("show", run, "--warnings").out
+    assert v6t("show", run, "--json").out == (run / "results.json").read_text()
+
+
+@pytest.mark.parametrize("alias", sorted(ALIASES))
+def test_aliases_name_technologies(alias):
+    assert ALIASES[alias] in names()
+    assert alias == alias.lower()
+
+
+def test_technology_is_named_without_an_option(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = v6t("run", "MAP-E", "--tester", "sim", "--dry-run")
+    assert done.out.startswith("mape-br on reference, sim tester")
+    expect_refusal(v6t("run", "map-e", "--plugin", "siit", "--dry-run"), "conflicting-options")
+
+
+def test_file_wins_over_a_technology_of_the_same_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mape-br").write_text("plugin: siit\n")
+    assert v6t("run", "mape-br", "--tester", "sim", "--dry-run").out.startswith("siit on")
+
+
+def test_lists_are_separated_by_commas():
+    done = v6t(*SIM, "--frame-size", "104,512", "--mode", "forward,reverse", "--dry-run", "--json")
+    points = json.loads(done.out)["points"]
+    assert {p["mode"] for p in points} == {"forward", "reverse"}
+    assert {p["frame_sizes"]["ipv6"] for p in points} == {104, 512}
+
+
+def test_rfc_stands_for_the_sizes_of_rfc_8219():
+    done = v6t(*SIM, "--frame-size", "rfc", "--mode", "forward", "--dry-run", "--json")
+    sizes = [p["frame_sizes"]["ipv6"] for p in json.loads(done.out)["points"]]
+    assert len(sizes) > 5 and 1518 in sizes
+
+
+def test_help_prints_the_help_of_a_command():
+    assert v6t("help", "dut", "plan").out.startswith("Usage: v6t dut plan ")
+    assert v6t("help").out == v6t("--help").out
+    expect_refusal(v6t("help", "nothing"), "unknown-command")
+
+
+def test_drivers_are_listed_with_technologies_and_programs():
+    drivers = {d["name"]: d for d in json.loads(v6t("dut", "list", "--json").out)}
+    assert "mape-br" in drivers["vpp"]["technologies"]
+    assert drivers["tayga"]["programs"].keys() == {"tayga"}
+    assert drivers["command"]["technologies"] == []
+
+
+@pytest.mark.parametrize(("rate", "status"), [("900k", 0), ("1.5M", 7)])
+def test_run_fails_below_a_rate(rate, status, tmp_path):
+    done = v6t(*SHORT, "--fail-below", rate, "-o", tmp_path / "out")
+    assert done.status == status
+    assert ("is below 1,500,000 fps" in done.err) == bool(status)
+
+
+def test_rate_to_fail_below_has_a_unit_that_exists():
+    expect_refusal(v6t(*SHORT, "--fail-below", "10 apples", "--dry-run"), "wrong-form")
+
+
+def test_explain_without_a_name_lists_the_names():
+    groups = json.loads(v6t("explain", "--json").out)
+    assert "pdv" in groups["benchmarks"] and "P99" in groups["words of tables and figures"]
+    assert "procedure.repetitions" in groups["settings"] and "wrong-form" in groups["error codes"]

@@ -1,0 +1,103 @@
+"""The page on results in Python, executed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import v6t
+from v6t.analysis.report.latex import escape_latex
+from v6t.base.errors import UsageError
+from v6t.core.campaigns.campaign import lay_out, start
+from v6t.tests.expect import expect_error
+from v6t.tests.packaging.support import CHECKOUT
+
+PAGE = CHECKOUT / "docs" / "python.md"
+CAMPAIGN = """\
+name: two
+title: Two
+run: {plugin: siit, modes: [forward], procedure: {repetitions: 1}}
+testbeds: {one: {tester: {kind: sim}}}
+experiments: [{name: a, matrix: {frame_sizes: [[84], [512]]}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("page")
+
+
+@pytest.fixture(scope="module")
+def names(place):
+    """Names after the code of the page was executed."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for code in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+            exec(compile(code, PAGE, "exec"), found)  # noqa: S102
+        found["run"].data  # noqa: B018  (read before the directory is left)
+        return found
+
+
+def test_page_measures_and_reads(names):
+    run = names["run"]
+    assert run.status == "complete" and run.verdict
+    rows = run.table("throughput")
+    assert [(r["ipv6_octets"], r["direction"], r["unit"]) for r in rows] == [
+        (104, "forward", "fps"),
+        (1518, "forward", "fps"),
+    ]
+    assert rows[0]["p1"] <= rows[0]["median"] <= rows[0]["p99"]
+    assert {r["figure"] for r in run.table("latency")} == {"TL forward", "WCL forward"}
+    assert len(names["rows"]) == len(run.table("trials"))
+
+
+def test_unknown_table_names_those_that_exist(names):
+    with expect_error("unknown-name") as caught:
+        names["run"].table("pdv")
+    assert "throughput" in str(caught.value.hint)
+
+
+def test_latex_tables_have_as_many_cells_as_columns(names, place):
+    text = (place / "my-run" / "tables.tex").read_text()
+    for columns, body in re.findall(r"\\begin{tabular}{(\w+)}(.*?)\\end{tabular}", text, re.S):
+        rows = [row for row in body.split(r"\\") if "&" in row]
+        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
+    assert "SIMULATED" in text and r"\toprule" in text
+    if shutil.which("pdflatex"):
+        document = (
+            r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{tables}"
+            r"\end{document}"
+        )
+        (place / "my-run" / "paper.tex").write_text(document)
+        subprocess.run(
+            ["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=place / "my-run", check=True
+        )
+
+
+def test_latex_escapes_what_it_takes_for_commands():
+    assert escape_latex("50 % of a_b & #1 {x} \\y") == (
+        r"50 \% of a\_b \& \#1 \{x\} \textbackslash{}y"
+    )
+
+
+def test_campaign_adds_the_run_to_its_rows(tmp_path):
+    (tmp_path / "c.yaml").write_text(CAMPAIGN)
+    start(lay_out(tmp_path / "c.yaml"), tmp_path / "out")
+    campaign = v6t.load(tmp_path / "out")
+    assert campaign.runs == {} and campaign.table("throughput") == []
+    first = "001-a-84"
+    v6t.run("siit", tester="sim", modes=["forward"], procedure={"repetitions": 1},
+            output=tmp_path / "out" / first)  # fmt: skip
+    campaign = v6t.load(tmp_path / "out")
+    assert [row["run"] for row in campaign.table("throughput")] == [first]
+
+
+def test_bad_arguments_have_the_codes_of_the_command(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        v6t.run("map-e", tester="sim", params={"ea_len": 99}, output=tmp_path / "x")
+    assert caught.value.code and not (tmp_path / "x").exists()
+    with expect_error("no-such-run"):
+        v6t.load(tmp_path)
