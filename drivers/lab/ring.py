@@ -74,19 +74,18 @@ class _Ring:
 
 
 class RxRing(_Ring):
-    """Frames arriving at an interface, own transmissions left out."""
+    """Frames arriving at an interface, own transmissions left out.
+
+    Args:
+        interface: name within this process's namespace.
+        frame_octets: longest frame expected, without FCS.
+        slots: ring size; default: as many as fit 48 MiB, at most 65,536.
+
+    Raises:
+        OSError: no such interface, or not permitted.
+    """
 
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
-        """Open and bind.
-
-        Args:
-            interface: name within this process's namespace.
-            frame_octets: longest frame expected, without FCS.
-            slots: ring size; default: as many as fit 48 MiB, at most 65,536.
-
-        Raises:
-            OSError: no such interface, or not permitted.
-        """
         super().__init__(interface, _RX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
         number = socket.if_nametoindex(interface)
@@ -164,19 +163,18 @@ class RxRing(_Ring):
 
 
 class TxRing(_Ring):
-    """Frames to send; they go to the driver directly, past queueing disciplines and taps."""
+    """Frames to send; they go to the driver directly, past queueing disciplines and taps.
+
+    Args:
+        interface: name within this process's namespace.
+        frame_octets: longest frame to send, without FCS.
+        slots: ring size.
+        bypass: past queueing disciplines and taps.
+    """
 
     def __init__(
         self, interface: str, frame_octets: int, slots: int | None = None, *, bypass: bool = True
     ) -> None:
-        """Open and bind; see :class:`RxRing`.
-
-        Args:
-            interface: name within this process's namespace.
-            frame_octets: longest frame to send, without FCS.
-            slots: ring size.
-            bypass: past queueing disciplines and taps.
-        """
         super().__init__(interface, _TX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, int(bypass))
         self.socket.bind((interface, 0))

@@ -124,7 +124,7 @@ def missing_example(
     oracle: Oracle | None,
     source: FrameSource | None = None,
 ) -> Mapping[str, str]:
-    """A frame that never came back, beside what should have."""
+    """Describe a lost frame and its reference translation."""
     expander = source or Expander(stream)
     sent = expander.frames(number, 1)
     trailer.stamp(
@@ -182,7 +182,7 @@ def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapp
 
 
 def describe_difference(expected: bytes, received: bytes) -> str:
-    """The first difference between two frames, naming the header field it is in."""
+    """Describe the first difference between two frames with its header field."""
     if not received:
         return "the device dropped it" if expected else "dropped, as it should be"
     if not expected:

@@ -35,17 +35,16 @@ _SHARE = 1 << 24
 
 
 class MemoryFile:
-    """Anonymous memory that other processes of this user can map by its path."""
+    """Anonymous memory that other processes of this user can map by its path.
+
+    Args:
+        octets: its size.
+
+    Raises:
+        TesterError: there is not so much memory.
+    """
 
     def __init__(self, octets: int) -> None:
-        """Reserve it, filled with zeros; pages come when they are written.
-
-        Args:
-            octets: its size.
-
-        Raises:
-            TesterError: there is not so much memory.
-        """
         self._file = os.memfd_create("v6t-connections")
         try:
             os.ftruncate(self._file, max(octets, 1))
@@ -64,16 +63,15 @@ class MemoryFile:
 
 
 class StateTable:
-    """A view of the rows; see the module's text."""
+    """A view of the rows; see the module's text.
+
+    Args:
+        path: of the memory file.
+        count: connections.
+        version: of IP behind the device.
+    """
 
     def __init__(self, path: str, count: int, version: int = 4) -> None:
-        """Map it.
-
-        Args:
-            path: of the memory file.
-            count: connections.
-            version: of IP behind the device.
-        """
         self.count = count
         self.version = version
         self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW[version]))
@@ -91,11 +89,11 @@ class StateTable:
         self.rows[numbers[::-1]] = tuples[::-1]
 
     def count_learned(self) -> int:
-        """Connections with a row."""
+        """Count the connections with a row."""
         return sum(int(np.count_nonzero(part.any(axis=1))) for part in self._parts())
 
     def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
-        """Connections whose row equals that of another one, and two such."""
+        """Count connections whose row equals that of another one; return an example, too."""
         count, example = 0, None
         for marks, numbers in self._shares(_mark):
             ordered = np.sort(marks)
@@ -118,7 +116,6 @@ class StateTable:
     def _shares(
         self, mark: Callable[[U8], NDArray[np.uint64]]
     ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-        """Marks and numbers of learned rows, equal marks together, in shares that fit memory."""
         shares = -(-self.count // _SHARE)
         for share in range(shares):
             marks, numbers = [], []
@@ -137,7 +134,7 @@ class StateTable:
 
 
 def endpoint_marks(rows: U8) -> NDArray[np.uint64]:
-    """A mark of source address and source port of each row, equal for equal ones."""
+    """Hash source address and source port of each row."""
     size = (rows.shape[1] - 4) // 2
     return _mark(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
 
@@ -173,7 +170,6 @@ def count_inside_endpoints(stream: Stream, count: int) -> int | None:
 
 
 def _as_wide(tuples: U8, width: int) -> U8:
-    """Tuples of another IP version cut or padded per address (loopback only)."""
     size, wanted = (tuples.shape[1] - 4) // 2, (width - 4) // 2
     out = np.zeros((len(tuples), width), dtype=np.uint8)
     take = min(size, wanted)
@@ -185,7 +181,6 @@ def _as_wide(tuples: U8, width: int) -> U8:
 
 
 def _mark(rows: U8) -> NDArray[np.uint64]:
-    """A 64-bit mark of each row, equal for equal rows."""
     width = -(-rows.shape[1] // 4) * 4
     padded = np.zeros((len(rows), width), dtype=np.uint8)
     padded[:, : rows.shape[1]] = rows

@@ -153,7 +153,6 @@ def find_ends(technology: object) -> Ends:
 
 
 def _low_octets(address: IPv4Address | IPv6Address) -> str:
-    """Return the last four octets, as ASTF counts addresses."""
     return str(IPv4Address(int(address) & 0xFFFFFFFF))
 
 
@@ -447,7 +446,6 @@ class TcpTrials:
     def _watch(
         self, step: Step, counter: str, each: int, count: int, done: Mapping[str, Any]
     ) -> StepStats:
-        """Wait until a step is over."""
         schedule = make_schedule(self._current[0])
         began_s = schedule.begin_s(step)
         until_s = began_s + schedule.lasts_s + schedule.wait_s

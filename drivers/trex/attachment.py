@@ -169,7 +169,6 @@ class Attachment:
         return description
 
     def _describe_access(self) -> str:
-        """Say who can command the server, which asks nobody for a password."""
         if self._bed is not None:
             return "the lab's namespace only"
         if self.server is not None and self.server.is_fenced:
@@ -198,7 +197,6 @@ class Attachment:
         return self.placement is not None and self.placement.is_shared and self._is_on_linux
 
     def _start(self) -> None:
-        """Start or find what is needed for an engine, and take the ports."""
         options = self._options
         self._start_worker()
         if options.start == "always" or self._bed is not None or not self._connect():
@@ -346,7 +344,6 @@ class Attachment:
             self._steer(find_forwarding_cpus(placement, self.client["cpus"]))
 
     def _steer(self, cpus: list[int]) -> None:
-        """Forward on CPUs that the options name, or on these where that is allowed."""
         rps_cpus = self._options.rps_cpus
         cpus = cpus if rps_cpus is None else list(rps_cpus)
         lab = self._bed.lab if self._bed is not None else None
@@ -439,6 +436,5 @@ class Attachment:
         return self.facts.cores_per_port == 1 and self._is_in_software()
 
     def _is_in_software(self) -> bool:
-        """Whether the server finds trailers whatever the headers became."""
         virtual = all(port.is_virtual for port in self._ports)
         return virtual or (self._flags is not None and "--software" in self._flags)

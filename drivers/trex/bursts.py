@@ -252,7 +252,6 @@ def _share(whole: int, part: int, parts: int) -> int:
 
 
 def _split_by_limit(burst: Burst) -> list[Burst]:
-    """Send more frames than TRex takes as equal groups without a pause, and the rest."""
     if burst.frames // burst.times <= MAX_BURST_FRAMES:
         return [burst]
     if burst.pg_id is not None:
@@ -402,7 +401,6 @@ def start_flows_in_turn(
 def _find_first_turn(
     weights: list[int], number: int, flow: int, trial: Trial, starts: FlowStarts
 ) -> int:
-    """Find the number within the class of the first frame of a flow that has begun."""
     due = flow * starts.interval_s * trial.rate_fps
     share = weights[number] / sum(weights)
     first = max(0, math.floor(due * share) - 2 * starts.flows)
@@ -413,7 +411,6 @@ def _find_first_turn(
 
 
 def _make_constant(stream: Stream, flow: int) -> Stream:
-    """Make a stream of the frame of one flow."""
     packet = Expander(stream).frames(flow, 1)[0].tobytes()
     binary = base64.b64encode(packet).decode()
     return stream.with_program(

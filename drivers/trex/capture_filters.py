@@ -69,7 +69,6 @@ def neighbors_filter(frames: int, wanted: int) -> str:
 
 
 def _mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[str]:
-    """Require that the lowest bits of a number are zero, octet by octet from its lowest."""
     mask = (1 << bits) - 1
     return [
         f"ether[len - {low + step * octet}] & {mask >> 8 * octet & 0xFF} = 0"

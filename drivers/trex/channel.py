@@ -182,7 +182,6 @@ class ClientWorker:
 
 
 def _pack_modules(paths: Sequence[str]) -> bytes:
-    """Return names and texts of modules, and of the packages they are in."""
     top = Path(__file__).parent.parent.parent
     names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in paths]
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})

@@ -498,7 +498,6 @@ class LearnedConnections:
         read_numbers: Reader,
         learn: Callable[[I64, U8], None] | None = None,
     ) -> None:
-        """Count the connections of a recording one by one."""
         is_recorded = np.zeros(self._rows.count, dtype=bool)
         self._recorded = 0
         for _, frames in self._recordings.read(PHASE_NAMES[direction]):
@@ -536,7 +535,6 @@ class LearnedConnections:
     def _list(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
     ) -> StreamSet:
-        """Make the foreground of a set blocks of listed frames, once per table."""
         key = (streams.direction, reading, entries, alone)
         if key not in self._sets:
             count = self._rows.count

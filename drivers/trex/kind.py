@@ -65,23 +65,19 @@ class Trex(TesterKind):
 
     @property
     def in_lab(self) -> bool:
-        """Whether the options say ``lab: true``."""
         return bool(self.options.lab)
 
     @property
     def loops_back(self) -> bool:
-        """Whether v6t can join the ports: real ones have the device between them."""
         return self.in_lab
 
     @property
     def shared(self) -> str:
-        """What two runs must not share: the lab, or the server."""
         if self.in_lab:
             return THIS_MACHINE
         return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
 
     def check_links(self, links: Any) -> None:
-        """Refuse a pair's VLAN where the first pair has none, or one beside it for the background."""
         for number, pair in enumerate(self.options.pairs):
             for name in ("left", "right"):
                 side, link = getattr(pair, name), links.link_at(name)
@@ -97,7 +93,6 @@ class Trex(TesterKind):
                     )
 
     def prepare(self) -> None:
-        """Find the installation, and get the right to make namespaces for the lab."""
         from v6t.drivers.lab.privilege import acquire
         from v6t.drivers.trex.installation import require_installation
 
@@ -109,7 +104,6 @@ class Trex(TesterKind):
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> TrexTester:
-        """Make a tester that is not open yet."""
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
@@ -121,22 +115,18 @@ class Trex(TesterKind):
         return options.with_swapped_ports() if links.swapped else options
 
     def prober(self, links: Any, bed: Bed | None) -> Prober:
-        """Probe through TRex's ports: no other program can send through a NIC of theirs."""
         from v6t.drivers.trex.probing import TrexProber
 
         return TrexProber(self._options_for(links), links, bed)
 
     @property
     def no_negative(self) -> tuple[str, str] | None:
-        """Why negative traffic needs a trailer in each frame."""
         return NOT_TOLD_APART if self._by_ports else None
 
     def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        """Return the limit of trials that need a stamp in every frame."""
         return stamped_fps(mode) if needs & STAMPED_CAPABILITIES.keys() else math.inf
 
     def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        """Say how frames are told apart: by stamps as far as these reach, unless marks are better."""
         if self._by_ports:
             return "ports"
         limit_fps = stamped_fps(mode)
@@ -150,7 +140,6 @@ class Trex(TesterKind):
 
     @property
     def _by_ports(self) -> bool:
-        """Whether port counters count in every trial."""
         return self.options.by_trailer is False or self.options.cores > 1
 
     @property
@@ -174,7 +163,6 @@ class Trex(TesterKind):
         return place_threads(1 + len(own.pairs), cpus, own.core_list).is_shared
 
     def caveats(self) -> Iterator[str]:
-        """Yield how frames are told apart, as far as that is decided before a run."""
         if self._by_ports:
             some = self.options.compares_some and self.options.in_software
             compared = "some are" if some else "none is"
@@ -205,7 +193,6 @@ class Trex(TesterKind):
             )
 
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
-        """Warn that TRex times frames with one core."""
         if timed and self.options.cores != 1:
             yield (
                 f"{' and '.join(timed)}: one of TRex's {self.options.cores} data path cores sends a "
@@ -215,7 +202,6 @@ class Trex(TesterKind):
             )
 
     def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield what the run's own trials tell: cores of its server, and stamps that were not seen."""
         if self.options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
             yield (
                 "the server has several data path cores, so frames were counted by its ports, less control "
@@ -238,7 +224,6 @@ class Trex(TesterKind):
             )
 
     def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """Check the limits of TRex's lists and identifiers; yield what connections take."""
         from v6t.drivers.trex.connections import check_connections, describe_costs
 
         check_connections(most, needs)
@@ -247,7 +232,6 @@ class Trex(TesterKind):
     def conversations(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
-        """Check the limits of TRex's stateful engine; yield how it counts."""
         from v6t.drivers.trex import astf
 
         if not self.options.is_owned:
@@ -261,7 +245,6 @@ class Trex(TesterKind):
         yield astf.METHOD
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Check installation, client and server, here or on the host that the options name."""
         from v6t.drivers.trex.doctor import examine
 
         findings = examine(self.options)
@@ -271,7 +254,6 @@ class Trex(TesterKind):
 
 
 def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Check whether v6t can start a server where none answers."""
     from v6t.drivers.trex.channel import ClientWorker
     from v6t.drivers.trex.doctor import examine_interfaces
 

@@ -28,7 +28,6 @@ Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 
 
 def _check_length(value: Any) -> Any:
-    """Refuse the interfaces of several pairs in one list."""
     if isinstance(value, (list, tuple)) and len(value) != 2:
         raise InvalidValue(
             f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
@@ -423,7 +422,6 @@ def _with_plural(number: int, noun: str) -> str:
 
 
 def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
-    """Return ports and interfaces of a pair, right before left."""
     return {"ports": of.ports[::-1], "interfaces": of.interfaces and of.interfaces[::-1]}
 
 

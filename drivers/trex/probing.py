@@ -36,7 +36,6 @@ class TrexProber:
             raise
 
     def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
-        """Send frames and listen; see the protocol."""
         left, right = self._ports.values()
         arrivals = self._attachment.ask(
             "exchange",
@@ -51,5 +50,4 @@ class TrexProber:
         ]
 
     def close(self) -> None:
-        """Give the ports back."""
         self._attachment.close()

@@ -146,7 +146,6 @@ class TrexTester:
         return _ONE_CORE | {"tcp"} if options.is_owned else _ONE_CORE
 
     def open(self) -> None:
-        """Find client and server, start what is missing, take the ports."""
         try:
             self.attachment.open()
         except BaseException:
@@ -154,7 +153,6 @@ class TrexTester:
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Prepare streams; a trial installs those it sends."""
         self._oracle = None if self._loopback else oracle
         self._streams = {}
         self._marked.clear()
@@ -180,7 +178,6 @@ class TrexTester:
         self._tcp.load(oracle)
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Run one trial: install exact bursts, start all, wait for late frames, count."""
         directions = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
@@ -229,7 +226,6 @@ class TrexTester:
         return self._connections.count_phase_one(connections, result, began_s)
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Run the validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
             return self._check_bed(self._tcp.validate())
         self._change_nonce()
@@ -243,16 +239,13 @@ class TrexTester:
         return self._connections.count_validation(result, began_s)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """End TCP connections; see :class:`v6t.drivers.tester.StatefulTester`."""
         del trial, connections
         return self._check_bed(self._tcp.disconnect())
 
     def wait(self, seconds: float) -> None:
-        """Sleep."""
         time.sleep(seconds)
 
     def now(self) -> float:
-        """Return the monotonic clock [s]."""
         return time.monotonic()
 
     @property
@@ -261,15 +254,12 @@ class TrexTester:
         return None if self._bed is None else self._bed.device
 
     def device_state(self) -> StateDevice | None:
-        """Return the connection table of the lab's device."""
         return None if self._bed is None else self._bed.device_state()
 
     def device_session(self) -> DeviceSession | None:
-        """Return the session with the lab's device."""
         return None if self._bed is None else self._bed.device_session()
 
     def describe(self) -> dict[str, Any]:
-        """Return facts for the manifest."""
         uses_trailer = self.attachment.uses_trailer
         description: dict[str, Any] = {
             "kind": self.name,
@@ -295,7 +285,6 @@ class TrexTester:
         return {"tester": lab.tester.pid, **device}
 
     def close(self) -> None:
-        """Stop traffic, give ports back, stop what was started."""
         self._connections.close()
         self.attachment.close()
         if self._bed is not None:
@@ -327,7 +316,6 @@ class TrexTester:
             )
 
     def _select_stream_engine(self) -> None:
-        """Run the engine for streams, which forgets them if it has to start."""
         if self.attachment.run_engine("STL"):
             self._installed.clear()
 
@@ -356,7 +344,6 @@ class TrexTester:
         *,
         nonce: int | None = None,
     ) -> OfferedLoad:
-        """Offer streams on the first pair of ports."""
         direction, pairs = streams.direction, self._pairs[streams.direction]
 
         def find_oracle(stream: Stream) -> Oracle | None:
@@ -376,7 +363,6 @@ class TrexTester:
         )
 
     def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
-        """Return what each pair of ports sends of a direction."""
         streams, pairs = self._streams[direction], self._pairs[direction]
         if trial.flow_starts is not None:
             started, bursts, sources = start_flows_in_turn(streams, trial, trial.flow_starts)
@@ -647,7 +633,6 @@ class TrexTester:
         )
 
     def _select_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> Sequence[Batch]:
-        """Return the sampled frames of one direction, as they would have come to the first pair."""
         direction = loads[0].direction
         sent, received = self._links.left, self._links.right
         if direction == "reverse":
@@ -672,7 +657,6 @@ class TrexTester:
     def _measure_sending_time(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats
     ) -> SendingTime:
-        """Measure the pair of ports that may have taken longest."""
         never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
         times = (
             measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
@@ -699,7 +683,6 @@ def _overtime_s(trial: Trial) -> float:
 
 
 def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
-    """List ports and addresses of every pair, both ways."""
     left, right = options.ports
     forward, reverse = [PortPair(left, right)], [PortPair(right, left)]
     for pair in options.pairs:
@@ -710,5 +693,4 @@ def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
 
 
 def _make_core_source(core: int) -> SourceOf:
-    """Make frames as a pair's own data path core draws them."""
     return lambda stream: Expander(stream, core) if core else None

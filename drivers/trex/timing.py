@@ -212,7 +212,6 @@ def find_recording_fault(
 
 
 def _start_time_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
-    """When the first frame of a stamped burst left, by the sender's clock."""
     stamps = reader.columns([number])
     first = int(stamps.sequence.argmin())
     return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)

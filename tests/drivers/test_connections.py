@@ -13,7 +13,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import SessionState
-from v6t.drivers.embedded.connections import Connections as Known
+from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
     TableAt,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.embedded.connections import Connections as Known
+from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.connection_oracle import TableAt, connecting, foreground

@@ -14,8 +14,7 @@ from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.drivers.duts.expect_profile import ChainOracle
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded.connections import inside_endpoints
-from v6t.drivers.oracle.state_table import MemoryFile, StateTable
+from v6t.drivers.oracle.state_table import MemoryFile, StateTable, count_inside_endpoints
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins.audit_views import AddressTable, Nat
@@ -348,7 +347,7 @@ def test_endpoints_before_an_aftr_are_softwires_and_ports():
         responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
     )  # fmt: skip
     assert plugin.params.endpoints == 8
-    assert inside_endpoints(streams(plugin, "forward", 104)[0], plugin.combinations) == 8
+    assert count_inside_endpoints(streams(plugin, "forward", 104)[0], plugin.combinations) == 8
 
 
 @pytest.mark.parametrize("several", [True, False])

@@ -144,7 +144,6 @@ class AstfWorker(StlWorker):
             client.disconnect(stop_traffic=False, release_ports=False)
 
     def _look(self, counter: str, each: int) -> tuple[int, Any]:
-        """Read all counters and note the units with the times before and after."""
         before = time.monotonic()
         counters = self.client.get_traffic_stats()
         units = int(counters["client"].get(counter, 0)) // each

@@ -402,7 +402,6 @@ class StlWorker:
         return contextlib.nullcontext() if self.answering is None else self.answering.pause()
 
     def _count_answers(self) -> dict[int, int]:
-        """Count the answers and introductions of each port, of all time."""
         sent = {} if self.answering is None else self.answering.sent
         return {port: sent.get(port, 0) for port in self.ports}
 
