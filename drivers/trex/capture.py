@@ -314,7 +314,7 @@ def identify_streams(
             continue
         best, matched = None, -1
         for candidate in stamped:
-            comparison = _compare(*candidate, frames)
+            comparison = _compare(candidate[0], candidate[1], frames)
             if comparison.matched > matched:
                 best, matched = candidate, comparison.matched
             if comparison.matched == comparison.checked:

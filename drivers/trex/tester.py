@@ -76,6 +76,7 @@ _ONE_CORE: frozenset[Capability] = frozenset(
     }
 )  # fmt: skip
 """Capabilities of one core on one pair of ports."""
+_TCP: frozenset[Capability] = frozenset({"tcp"})
 _OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
@@ -143,7 +144,7 @@ class TrexTester:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
         if options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        return _ONE_CORE | {"tcp"} if options.is_owned else _ONE_CORE
+        return _ONE_CORE | _TCP if options.is_owned else _ONE_CORE
 
     def open(self) -> None:
         try:

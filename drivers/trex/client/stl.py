@@ -627,7 +627,7 @@ def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
     """Write the trial's octet into the trailer of a packet, its last 16 octets."""
     octets = bytearray(base64.b64decode(packet["binary"]))
     octets[-15] = nonce
-    return dict(packet, binary=encode(octets))
+    return dict(packet, binary=encode(bytes(octets)))
 
 
 def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
