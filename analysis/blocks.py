@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from v6t.analysis.sheet import Sheet
@@ -127,3 +128,28 @@ class Document:
     title: str
     subtitle: str
     sections: Sequence[Section] = field(default_factory=tuple)
+
+
+class Figures:
+    """Figures of a report, or of a part of it.
+
+    Attributes:
+        most: that may be drawn; None: any number.
+        left: that may still be drawn; None: any number.
+    """
+
+    def __init__(self, most: int | None, whole: Figures | None = None) -> None:
+        self.most = self.left = most
+        self._whole = whole
+
+    def take(self, drawings: Iterator[Drawing]) -> Iterator[Drawing]:
+        """Yield figures as long as some may be drawn; the others are not even drawn."""
+        for drawing in islice(drawings, self.left):
+            for figures in (self, self._whole):
+                if figures is not None and figures.left is not None:
+                    figures.left -= 1
+            yield drawing
+
+    def divide(self, parts: int) -> Figures:
+        """Return the figures of the next of several parts."""
+        return Figures(None if self.left is None else -(-self.left // parts), self)

@@ -89,7 +89,6 @@ def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timelin
 
 
 def _stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
-    """Find the shortest stretch of slots with so many losses."""
     best = (0, len(lost) - 1)
     first, within = 0, 0
     for last, count in enumerate(lost):

@@ -1,8 +1,4 @@
-"""Mean, its margin and the relative deviation beside the median, for those who ask (GEN-20).
-
-IPv6NET's papers report ``mean +- 2.575 * s / sqrt(n)``; v6t reports medians, as RFC 8219 asks, and
-these only where a run wants them, never as the result.
-"""
+"""Mean, its margin and the relative deviation beside the median, for those who ask (GEN-20)."""
 
 from __future__ import annotations
 
@@ -39,11 +35,13 @@ def means(values: Sequence[float | None]) -> dict[str, float] | None:
     }
 
 
-def add_means(record: Record) -> None:
-    """Put them beside the repetitions of every figure of a record."""
-    for _, series, _ in record.series():
+def with_means(record: Record) -> Record:
+    """Return the record with the means of the repetitions of every figure."""
+    copy = record.model_copy(deep=True)
+    for _, series, _ in copy.series():
         figures = means(series.repeated)
         series.means = None if figures is None else Means(**figures)
+    return copy
 
 
 def remarks_on_means(record: Record) -> Iterator[str]:

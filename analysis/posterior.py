@@ -1,14 +1,4 @@
-"""What loss counts say of the critical load: Bayesian inference over two shapes of the loss function.
-
-Shapes, likelihood and priors are those that draft-vpolak-bmwg-plrsearch-03 describes (PLRsearch,
-FD.io CSIT); the code is v6t's own. Both shapes are loss rates that grow from nothing at no load and
-run, far above it, parallel to the load at a distance m, the most that the device forwards; a says
-over how wide a range of loads the bend extends. Their second derivative is a logistic density
-("stretch") or a Gaussian ("erf"). A loss count is Poisson distributed around rate times duration.
-
-The posterior over (m, a) is summed over points that close in on where it is. They are no random
-ones: equal trials give equal figures, on every machine and after every resume.
-"""
+"""What loss counts say of the critical load: Bayesian inference over two shapes of the loss function."""
 
 from __future__ import annotations
 
@@ -237,7 +227,6 @@ def _further(base: F64, log_likelihoods: F64, power: float) -> float:
 
 
 def _critical(shape: Shape, m: F64, a: F64, target: float) -> F64:
-    """Find the loads at which each loss function is the target share of the load."""
     low, high = np.zeros(len(m)), m / (1 - target) + 60 * a
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(HALVINGS):

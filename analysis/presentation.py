@@ -1,7 +1,4 @@
-"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses.
-
-Reports, comparisons and tables loop over presentations that they are given; none asks for a name.
-"""
+"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses."""
 
 from __future__ import annotations
 
@@ -9,19 +6,24 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.points import UNITS, points_figure
+from v6t.analysis.figures.plots import Summarized, points_figure
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, sheet
+from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
 from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
+UNITS = {
+    "frames per second": "frames per second per direction",
+    "connections per second": "connections per second",
+}
+"""Labels of axes by the unit of a record."""
 AT_LEAST = "at least"
 """The figure of a headline of which only the lower bound was found."""
 
@@ -33,17 +35,6 @@ class Card:
     number: str
     unit: str
     what: str
-
-
-class Summarized(Protocol):
-    """What has a median and percentiles: a record, a figure, :class:`Percentiles`."""
-
-    @property
-    def median(self) -> float | None: ...
-    @property
-    def p1(self) -> float | None: ...
-    @property
-    def p99(self) -> float | None: ...
 
 
 class Percentiles(NamedTuple):
@@ -152,17 +143,35 @@ class Presentation(Generic[R]):
     metrics: ClassVar[Mapping[str, str]] = {}
     """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
 
+    columns: ClassVar[Sequence[Column[Any]]] = ()
+    """of its table; none: every single value of the record"""
+
+    def rows(self, records: Sequence[R]) -> Iterable[Any]:
+        """Yield the rows of its table: mostly the records."""
+        return records
+
+    def notes(self, records: Sequence[R]) -> Iterable[str]:
+        """Yield the sentences below its table."""
+        del records
+        return ()
+
     def sheet(self, records: Sequence[R]) -> Sheet:
-        """Make the table, in the form of its RFC; here of every single value of the record."""
+        """Make the table, in the form of its RFC."""
+        title, rows = records[0].title, list(self.rows(records))
+        if self.columns:
+            return table(title, rows, self.columns, self.notes(records))
         plain = [_single(r) for r in records]
-        keys = list(dict.fromkeys(k for values in plain for k in values))
-        rows = [
-            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
-            for r, values in zip(records, plain, strict=True)
+        keys = dict.fromkeys(key for values in plain for key in values)
+        columns: list[Column[tuple[R, dict[str, str | float]]]] = [
+            Column(SIZES, lambda row: row[0].sizes, text=True),
+            Column("direction", lambda row: row[0].direction, text=True),
+            *(
+                Column(key.replace("_", " "), lambda row, key=key: str(row[1].get(key, ABSENT)))
+                for key in keys
+            ),
+            Column("repetitions", lambda row: str(row[0].repetitions)),
         ]
-        names = [k.replace("_", " ") for k in keys]
-        heads = [f"<{SIZES}", "<direction", *names, "repetitions"]
-        return sheet(records[0].title, heads, rows)
+        return table(title, list(zip(records, plain, strict=True)), columns)
 
     def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
         """Its tables: mostly that one."""
@@ -231,8 +240,8 @@ class Presentation(Generic[R]):
         """One of those numbers in a table."""
         return count(value)
 
-    def remarks(self, record: R) -> Iterator[str]:
-        """Yield what must be said beside the numbers, one sentence each."""
+    def warnings(self, record: R) -> Iterator[tuple[str, str]]:
+        """Yield what a reader must know about the numbers: a code and a sentence each."""
         del record
         yield from ()
 
@@ -256,11 +265,12 @@ class Unknown(Presentation[Record]):
     name = ""
     title = "Unknown benchmark"
 
-    def remarks(self, record: Record) -> Iterator[str]:
+    def warnings(self, record: Record) -> Iterator[tuple[str, str]]:
         """Say that nobody here knows what the values are."""
         yield (
+            "unknown-benchmark",
             f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
-            "here are all single values of the record, settings and offered rates among them"
+            "here are all single values of the record, settings and offered rates among them",
         )
 
 
@@ -272,7 +282,6 @@ class Presentations:
     """
 
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
-        """Hold them, in the order in which benchmarks are measured."""
         self.failures: list[str] = []
         self.known = {p.name: _contained(p, self.failures) for p in known}
         self._unknown = Unknown()
@@ -328,23 +337,33 @@ def _contained(presentation: Presentation[Any], failures: list[str]) -> Presenta
 def _guarded(
     method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
+    def note(exc: Exception) -> bool:
+        message = describe_culprit(exc)
+        if message is not None and message not in failures:
+            failures.append(message)
+        return message is not None
+
+    def stream(values: Iterator[Any], *arguments: Any) -> Iterator[Any]:
+        try:
+            yield from values
+        except Exception as exc:
+            if not note(exc):
+                raise
+            yield from plain(*arguments)
+
     def answer(*arguments: Any) -> Any:
         try:
             value = method(*arguments)
-            return iter(list(value)) if isinstance(value, Iterator) else value
         except Exception as exc:
-            message = describe_culprit(exc)
-            if message is None:
+            if not note(exc):
                 raise
-            if message not in failures:
-                failures.append(message)
             return plain(*arguments)
+        return stream(value, *arguments) if isinstance(value, Iterator) else value
 
     return answer
 
 
 def _single(record: Record) -> dict[str, str | float]:
-    """Return what a record holds beyond its head, lists and groups left out."""
     return {
         k: v
         for k, v in record.to_json().items()

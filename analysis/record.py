@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, is_dataclass
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
@@ -13,6 +14,8 @@ from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import format_mix, make_sizes_key
 from v6t.trials.verdict import Attempt
+
+K = TypeVar("K", bound="Record")
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"
@@ -185,6 +188,55 @@ class Record(Model):
     above_usable: Sequence[Number] = ()
     """offered rates above `usable_fps`: loss and delay there may be the tester's own"""
 
+    @classmethod
+    def of(
+        cls: type[K],
+        spec: Any,
+        attempts: Sequence[Attempt],
+        conditions: Mapping[str, Any],
+        *,
+        direction: str = "",
+        **values: Any,
+    ) -> K:
+        """Make the record of a point.
+
+        Args:
+            spec: of the point; fields of the record that have the name of one of its attributes, or
+                of its conditions', are copied. A rate may have its unit in the name there.
+            attempts: trials behind the number; it is only published with them.
+            conditions: what else the reader must know (preset, tester, device, proportions ...).
+            direction: in place of the point's, where rates have none.
+            values: all other fields.
+        """
+        at: Conditions = spec.conditions
+        invalid = [a for a in attempts if not a.verdict.valid]
+        head: dict[str, Any] = {
+            "benchmark": spec.benchmark,
+            "direction": direction or at.mode,
+            "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
+            "trials": [a.trial.key for a in attempts],
+            "invalid_trials": [{"key": a.trial.key, "reasons": a.verdict.reasons} for a in invalid],
+            "conditions": dict(conditions),
+        }
+        if not direction:
+            head["convention"] = PER_DIRECTION
+        if at.mix:
+            head["frame_sizes"]["mix"] = at.mix
+        return cls(**{**cls._copy(at), **cls._copy(spec), **head, **values})
+
+    @classmethod
+    def _copy(cls, source: object) -> dict[str, Any]:
+        copied: dict[str, Any] = {}
+        for name, field in cls.model_fields.items():
+            choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+            known = [n for n in (name, f"{name}_fps", f"{name}_cps") if hasattr(source, n)]
+            if len(choices) == 1:
+                copied[name] = choices[0]
+            elif known:
+                value = getattr(source, known[0])
+                copied[name] = asdict(value) if is_dataclass(value) else value
+        return copied
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields that were set as JSON values, always with unit and convention."""
         always = {"unit": self.unit, "convention": self.convention}
@@ -341,39 +393,6 @@ class RateRecord(RatesFound, Record):
         return (self.median, self.direction) if self.direction == mode else None
 
 
-def head(
-    at: Conditions, benchmark: str, title: str, attempts: Sequence[Attempt],
-    conditions: Mapping[str, Any], direction: str = "",
-) -> dict[str, Any]:  # fmt: skip
-    """Return the fields that all records have.
-
-    Args:
-        at: the point.
-        benchmark, title: of the record.
-        attempts: trials behind the number; it is only published with them.
-        conditions: what else the reader must know (preset, tester, device, proportions ...).
-        direction: in place of the point's, where rates have none.
-    """
-    return {
-        "benchmark": benchmark,
-        "title": title,
-        "direction": direction or at.mode,
-        **({} if direction else {"convention": PER_DIRECTION}),
-        "frame_sizes": {
-            "ipv6": at.ipv6_frame_size,
-            "ipv4": at.ipv4_frame_size,
-            **({"mix": at.mix} if at.mix else {}),
-        },
-        "trials": [a.trial.key for a in attempts],
-        "invalid_trials": [
-            {"key": a.trial.key, "reasons": list(a.verdict.reasons)}
-            for a in attempts
-            if not a.verdict.valid
-        ],
-        "conditions": dict(conditions),
-    }
-
-
 def counted_by(results: Iterable[TrialResult]) -> str | None:
     """How the tester told test frames from others in these trials; see :class:`Record`."""
     said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
@@ -387,6 +406,26 @@ def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
         "repetitions": summary.pop("count"), "rates": list(rates), **summary,
         "notes": notes(rates, unit),
     }  # fmt: skip
+
+
+def limited_rates(
+    found: Sequence[tuple[float, Sequence[Attempt]]],
+    unit: str,
+    capacity: float | None,
+    margin: float,
+) -> dict[str, Any]:
+    """Summarize the rates of all repetitions, and say whether the tester limits them.
+
+    Args:
+        found: rate and trials of each repetition.
+        unit: of the rates.
+        capacity: the tester's own rate; None: unknown.
+        margin: results above ``(1 - margin)`` of it are limited by the tester (SELF-02).
+    """
+    summary = rates_found([rate for rate, _ in found], unit)
+    above = capacity is not None and summary["median"] > capacity * (1 - margin)
+    limited = above or any(bounded_by_tester(rate, attempts) for rate, attempts in found)
+    return {**summary, "tester_limited": limited, "tester_ceiling": capacity}
 
 
 def summary_of(values: Sequence[float]) -> Summary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from v6t.base.ethernet import max_frame_rate_fps
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from v6t.analysis.record import Record
 
 T = TypeVar("T")
-UNDEFINED = "undefined"
+UNDEFINED, ABSENT = "undefined", "-"
 _BOTH = "IPv6/IPv4\n"
 SIZES = f"{_BOTH}octets"
 """Heading of the column of frame sizes, where they differ from link to link."""
@@ -22,18 +22,22 @@ INVALID = "invalid"
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(Generic[T]):
     """A column of a table.
 
     Attributes:
         name: heading; a line break where a narrow medium may break it.
-        number: whether it holds numbers, set flush right.
+        cell: prints the cell of a row.
+        text: whether it holds text, set flush left; else numbers.
         wide: whether narrow media leave it out.
+        optional: whether it is left out where no row has a value.
     """
 
     name: str
-    number: bool = True
+    cell: Callable[[T], str] = str
+    text: bool = False
     wide: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Sheet:
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[Column[Any], ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     cards: bool = False
@@ -70,35 +74,41 @@ def sheet(
     title: str, names: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
 ) -> Sheet:
     """Make a table; headings of text begin with ``<``, those for wide media only with ``+``."""
-    columns = [Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names]
-    cells = [list(row) for row in rows]
-    for place, column in enumerate(columns):
+    columns = [Column(n.lstrip("<+"), text="<" in n[:2], wide="+" in n[:2]) for n in names]
+    return _make_sheet(title, columns, [list(row) for row in rows], notes)
+
+
+def _make_sheet(
+    title: str, columns: Sequence[Column[Any]], rows: list[list[str]], notes: Iterable[str]
+) -> Sheet:
+    kept = {
+        place: column
+        for place, column in enumerate(columns)
+        if not (column.optional and all(row[place] == ABSENT for row in rows))
+    }
+    for place, column in kept.items():
         both = column.name.startswith(_BOTH)
-        if both and all(map(_is_one_size, (row[place] for row in cells))):
-            whose = column.name.removeprefix(_BOTH)
-            name = "frame\noctets" if column.name == SIZES else whose
-            columns[place] = replace(column, name=name)
-            for row in cells:
+        if both and all(_is_one_size(row[place]) for row in rows):
+            name = "frame\noctets" if column.name == SIZES else column.name.removeprefix(_BOTH)
+            kept[place] = replace(column, name=name)
+            for row in rows:
                 row[place] = row[place].partition("/")[0]
-    return Sheet(title, tuple(columns), tuple(map(tuple, cells)), tuple(notes))
+    cells = tuple(tuple(row[place] for place in kept) for row in rows)
+    return Sheet(title, tuple(kept.values()), cells, tuple(notes))
 
 
 def table(
-    title: str,
-    rows: Iterable[T],
-    columns: Sequence[tuple[str, Callable[[T], str]]],
-    notes: Iterable[str] = (),
+    title: str, rows: Iterable[T], columns: Sequence[Column[T]], notes: Iterable[str] = ()
 ) -> Sheet:
     """Make a table of rows of any kind.
 
     Args:
         title: what it shows.
         rows: one for each line.
-        columns: heading, as of :func:`sheet`, and what prints the cell of a row.
+        columns: headings and cells.
         notes: sentences below it.
     """
-    names = [name for name, _ in columns]
-    return sheet(title, names, [[cell(row) for _, cell in columns] for row in rows], notes)
+    return _make_sheet(title, columns, [[c.cell(row) for c in columns] for row in rows], notes)
 
 
 def _is_one_size(label: str) -> bool:

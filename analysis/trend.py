@@ -1,10 +1,4 @@
-"""Runs of one point one after the other: where a change begins that chance does not explain.
-
-Whether there is a change is decided by how far the means before and after any place are apart (the largest
-t statistic) against shuffled series: the order of runs that nothing changed means nothing. It begins where
-both sides are closest to their medians. A single run far from its neighbours, a bad day, does not count.
-Where a change is found, both sides are looked at again.
-"""
+"""Runs of one point one after the other: where a change begins that chance does not explain."""
 
 from __future__ import annotations
 
@@ -206,7 +200,6 @@ def _usual(values: Sequence[float]) -> list[int]:
 
 
 def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
-    """Change points with their chances, in order, of a stretch that begins at a place."""
     if len(values) < NEEDED:
         return []
     import numpy as np
@@ -224,7 +217,6 @@ def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
 
 
 def _chance(series: NDArray[np.float64]) -> float:
-    """Share of shuffled series with a step as large."""
     import numpy as np
 
     observed = _step(series)[0]

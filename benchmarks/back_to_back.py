@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.notes import notes
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Number, Record, Row, Series, head
+from v6t.analysis.record import Number, Record, Row, Series
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, at, at_least, counted_cells, counted_column
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least
+from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
@@ -115,19 +115,19 @@ def burst_record(
         conditions: what else the reader must know.
     """
     spec = result.spec
-    at = spec.conditions
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
     title = "Back-to-back frames"
     if spec.rate_reason == "tester":
         title += " at the tester's maximum rate"
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return BurstRecord(
-        **head(at, "back-to-back", title, attempts, conditions),
-        unit="frames",
+    return BurstRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title=title,
         burst_rate=spec.rate_fps,
         burst_rate_reason=spec.rate_reason,
-        throughput=spec.throughput_fps,
         not_measured=refused or spec.not_applicable or _unsent(result),
         repetitions=len(bursts),
         invalid_repetitions=sum(not r.valid for r in result.repetitions),
@@ -138,16 +138,11 @@ def burst_record(
         notes=notes(bursts, "frames"),
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
-        resolution_frames=spec.resolution_frames,
         algorithm=spec.search,
-        verifications=spec.verifications,
         shortest_frames=spec.least_frames,
-        longest_s=spec.longest_s,
-        loss_tolerance=at.loss_tolerance,
         implied_buffer_s=time.implied_s if time else None,
         corrected_buffer_s=time.corrected_s if time else None,
         formula=FORMULA,
-        residual_wait_s=at.residual_wait_s,
     )
 
 
@@ -201,14 +196,6 @@ class BurstSettings(StrictModel):
     sending_time_tolerance: float | None = Field(default=None, gt=1, le=100)
     """For these short streams instead of the general one; None: the general one."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, values: Any) -> Any:
-        """Take the settings of earlier versions, whose searches began with short bursts."""
-        if isinstance(values, dict):
-            return {k: v for k, v in values.items() if k != "first_frames"}
-        return values
-
 
 class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     """The longest burst at the smallest gap that the device forwards without loss."""
@@ -254,16 +241,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "their mean, not of one size (RFC 9004 section 3)"
             )
 
-    def cost(self, point: Point) -> Cost:
-        """If half of the bursts lose and are verified, each as long as half the longest."""
-        spec = self._spec(point, point.media_fps / 2)
-        trials = spec.repetitions * (spec.steps + spec.steps * spec.verifications // 2)
-        # a throughput that reaches the bursts' rate leaves nothing to measure (B2B-02)
-        if point.known_fps >= point.limit_fps:
-            return Cost(0, 0.0)
-        return cost_of(spec.conditions, trials, spec.longest_s / 2).or_only(Cost(0, 0.0))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Search the longest burst, unless the tester cannot send frames back to back (B2B-03)."""
         spec = self._spec(point, point.throughput()[0])
         refused = None
@@ -287,7 +265,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         return self.own(bound).sending_time_tolerance or general
 
     def _unprovable(self, bound: RunContext) -> str | None:
-        """Why no burst is long enough for what the tester knows of its sending time."""
         longest_s, error_s = self.own(bound).longest_s, bound.tester.sending_error_s
         slack_s = longest_s * (self._tolerance(bound) - 1)
         if slack_s >= error_s:
@@ -311,37 +288,32 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             throughput_fps=throughput_fps,
             longest_s=b.longest_s,
             resolution_frames=b.resolution_frames,
-            repetitions=b.repetitions,
+            repetitions=point.repeat(b.repetitions),
             verifications=b.verifications,
             shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )
 
-    def sheet(self, records: Sequence[BurstRecord]) -> Sheet:
-        """RFC 9004 section 7: average, extremes and deviation, buffer times, the search (B2B-04)."""
-        names = [
-            *(*POINT, "average\nframes", "min", "max", "deviation"),
-            *("repetitions", "+burst rate\nfps", "implied\nbuffer ms", "corrected\nbuffer ms"),
-            *("step\nframes", "+longest\nsearched"),
-        ]
-        counted = counted_column(records)
-        names += counted
-        rows = [
-            [
-                *(*at(r), _tenths(r.average), count(r.min), count(r.max), _tenths(r.deviation)),
-                *(str(r.repetitions), offered(r, r.burst_rate)),
-                *(_buffer(r.implied_buffer_s), _buffer(r.corrected_buffer_s)),
-                *(count(r.resolution_frames), count(r.longest_frames)),
-                *counted_cells(r, counted),
-            ]
-            for r in records
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("average\nframes", lambda r: _tenths(r.average)),
+        Column("min", lambda r: count(r.min)),
+        Column("max", lambda r: count(r.max)),
+        Column("deviation", lambda r: _tenths(r.deviation)),
+        REPEATED,
+        Column("burst rate\nfps", lambda r: offered(r, r.burst_rate), wide=True),
+        Column("implied\nbuffer ms", lambda r: _buffer(r.implied_buffer_s)),
+        Column("corrected\nbuffer ms", lambda r: _buffer(r.corrected_buffer_s)),
+        Column("step\nframes", lambda r: count(r.resolution_frames)),
+        Column("longest\nsearched", lambda r: count(r.longest_frames), wide=True),
+        COUNTED_BY,
+    )
 
     def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
         with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
         if with_algorithm:
-            yield _search(with_algorithm)
+            title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
+            yield table(title, with_algorithm, _SEARCH)
 
     def results(self, record: BurstRecord) -> Iterator[Result]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
@@ -357,16 +329,18 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             card=Card(count(record.average), "frames", what),
         )
 
-    def remarks(self, record: BurstRecord) -> Iterator[str]:
+    def warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
         if record.invalid_repetitions:
             yield (
+                "invalid-repetitions",
                 f"{record.invalid_repetitions} repetitions are left out, the tester could not send "
-                "their bursts as asked"
+                "their bursts as asked",
             )
         if record.hit_longest:
             yield (
+                "longest-burst",
                 "no burst lost anything, up to the longest of the search: the result is no limit of "
-                "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)"
+                "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
@@ -386,24 +360,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                      not slower if records else None)  # fmt: skip
 
 
-def _search(records: Sequence[BurstRecord]) -> Sheet:
-    """Parameters of the search, a row for each point."""
-    names = [
-        *(*POINT, "<search", "shortest\nframes", "longest\nframes", "longest\ns", "step\nframes"),
-        *("verifications", "loss\ntolerance", "repetitions", "wait\ns", "throughput\nfps"),
-    ]
-    rows = [
-        [
-            *(*at(r), r.algorithm, count(r.shortest_frames), count(r.longest_frames)),
-            *(_plain(r.longest_s), count(r.resolution_frames), str(r.verifications)),
-            *(_plain(r.loss_tolerance), str(r.repetitions), _plain(r.residual_wait_s)),
-            count(r.throughput),
-        ]
-        for r in records
-    ]
-    return sheet("Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)", names, rows)
-
-
 def _plain(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:g}"
 
@@ -414,3 +370,18 @@ def _tenths(value: float | None) -> str:
 
 def _buffer(value_s: float | None) -> str:
     return UNDEFINED if value_s is None else f"{value_s * 1000:.3f}"
+
+
+_SEARCH: Sequence[Column[BurstRecord]] = (
+    *POINT,
+    Column("search", lambda r: r.algorithm, text=True),
+    Column("shortest\nframes", lambda r: count(r.shortest_frames)),
+    Column("longest\nframes", lambda r: count(r.longest_frames)),
+    Column("longest\ns", lambda r: _plain(r.longest_s)),
+    Column("step\nframes", lambda r: count(r.resolution_frames)),
+    Column("verifications", lambda r: str(r.verifications)),
+    Column("loss\ntolerance", lambda r: _plain(r.loss_tolerance)),
+    REPEATED,
+    Column("wait\ns", lambda r: _plain(r.residual_wait_s)),
+    Column("throughput\nfps", lambda r: count(r.throughput)),
+)

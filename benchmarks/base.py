@@ -1,7 +1,4 @@
-"""What a benchmark is: settings, needs, cost, procedure and results in one object.
-
-Whoever plans, checks, measures or documents loops over such objects; nobody asks for the name of one.
-"""
+"""What a benchmark is: settings, needs, cost, procedure and results in one object."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from v6t.analysis.presentation import Presentation
 from v6t.analysis.record import FrameSizes, Record
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import sizes_to_json
@@ -179,11 +176,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         yield from ()
 
     @abstractmethod
-    def cost(self, point: Point) -> Cost:
-        """Estimate what it takes at a point, before anything is known of the device."""
-
-    @abstractmethod
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
     def nothing(self, point: Point, why: str, conditions: Mapping[str, Any]) -> Measured:

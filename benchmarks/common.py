@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from v6t.analysis.presentation import Clause, clause
 from v6t.analysis.record import Interval, RateRecord, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, UNDEFINED, count
+from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count
 
 REPETITIONS, TRIAL_S = 20, 60.0
 
 
-POINT = (SIZES, "<direction")
-"""Headings of every table."""
+class Line(NamedTuple):
+    """A row of a table: a part of a record, and the direction that it is of.
+
+    Attributes:
+        record: that the part belongs to.
+        value: of the row.
+        way: its direction; None: the record's.
+        case: which of several variants of the traffic it is of.
+    """
+
+    record: Any
+    value: Any
+    way: str | None = None
+    case: str = ""
 
 
-def at(record: Record, way: str | None = None) -> tuple[str, str]:
-    """Cells below :data:`POINT`; ``way``: of one direction."""
-    return record.sizes, record.direction if way is None else record.way(way)
+def lines_by_direction(records: Sequence[Any]) -> list[Line]:
+    """Return a row for each direction of each record."""
+    return [Line(r, value, way) for r in records for way, value in r.directions.items()]
+
+
+def _record(row: Any) -> Record:
+    record: Record = row.record if isinstance(row, Line) else row
+    return record
+
+
+def _direction(row: Any) -> str:
+    record, way = _record(row), row.way if isinstance(row, Line) else None
+    return record.direction if way is None else record.way(way)
+
+
+POINT: tuple[Column[Any], ...] = (
+    Column(SIZES, lambda row: _record(row).sizes),
+    Column("direction", _direction, text=True),
+)
+"""First columns of every table; a row is a record or a :class:`Line`."""
+COUNTED_BY: Column[Any] = Column(
+    "counted\nby", lambda row: _record(row).counted_by or ABSENT, wide=True, optional=True
+)
+"""How test frames were told from others, where testers differ."""
+REPEATED: Column[Any] = Column("repetitions", lambda row: str(_record(row).repetitions))
 
 
 def interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
@@ -74,20 +108,3 @@ def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[s
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted
-
-
-COUNTED_BY: tuple[str, Callable[[Any], str]] = (
-    "+counted\nby",
-    lambda line: getattr(line, "record", line).counted_by or "-",
-)
-"""The column that says how test frames were told from others, where testers differ."""
-
-
-def counted_column(records: Sequence[Record]) -> list[str]:
-    """Name of the column that says how test frames were told from others, where testers differ."""
-    return ["+counted\nby"] if any(r.counted_by for r in records) else []
-
-
-def counted_cells(record: Record, column: Sequence[str]) -> list[str]:
-    """Its cell."""
-    return [record.counted_by or "-" for _ in column]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -18,7 +17,6 @@ from v6t.analysis.presentation import (
     clause,
 )
 from v6t.analysis.record import (
-    CPS,
     FindResult,
     Model,
     Number,
@@ -26,20 +24,18 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    bounded_by_tester,
-    head,
+    limited_rates,
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, table
+from v6t.analysis.sheet import SIZES, Column, count, percent, seconds
 from v6t.analysis.statistics import finite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.common import repeated
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS
-from v6t.procedures.search.binary import halvings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -51,7 +47,6 @@ from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.trials.codec import connections_to_json
 from v6t.trials.conditions import Conditions
-from v6t.trials.connections import Connections
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
@@ -155,32 +150,33 @@ class ConnectionRateRecord(RateRecord):
         yield "", self, "connections/s"
 
 
-def connection_rate_values(
-    result: ConnectionRateResult, point: MeasurementPoint, title: str
-) -> dict[str, Any]:
-    """Return the fields of a record of the connection rate, over UDP or TCP."""
+R = TypeVar("R", bound="ConnectionRateRecord")
+X = TypeVar("X", bound="CapacityRecord")
+
+
+def connection_rate_record(
+    kind: type[R], result: ConnectionRateResult, point: Point, title: str, **values: Any
+) -> R:
+    """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
     attempts = [a for r in result.repetitions for a in r.attempts]
-    values = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
-    ceiling_cps = point.tester_capacity.rate_fps
-    return dict(
-        **head(spec.conditions, spec.benchmark, title, attempts, point.said, ANY_DIRECTION),
-        **values,
-        unit=CPS,
-        connections=spec.connections,
+    found = [(r.rate_cps, r.attempts) for r in result.repetitions]
+    capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
+    return kind.of(
+        spec,
+        attempts,
+        point.said,
+        **limited_rates(found, "connections/s", capacity, margin),
+        title=title,
+        direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
         validated=spec.phase_one.alpha is not None,
-        tolerance_connections=0,
         resolution_cps=result.error_cps,
-        upper_bound=spec.upper_bound_cps,
-        upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
-        tester_ceiling=ceiling_cps,
-        tester_limited=values["median"] > ceiling_cps * (1 - point.procedure.selftest_margin)
-        or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
         counts=_counts(attempts, point.find),
         setup=setup_of(point.bound.technology),
+        **values,
     )
 
 
@@ -302,31 +298,33 @@ class CapacityRecord(Record):
     """how the connections were made"""
 
 
-def capacity_values(
-    result: CapacityResult, point: MeasurementPoint, title: str, also: Sequence[Attempt] = ()
-) -> dict[str, Any]:
-    """Return the fields of a record of the capacity; ``also``: further trials behind it."""
+def capacity_record(
+    kind: type[X],
+    result: CapacityResult,
+    point: Point,
+    title: str,
+    also: Sequence[Attempt] = (),
+    **values: Any,
+) -> X:
+    """Make a record of the capacity; ``also``: further trials behind it."""
     spec = result.spec
-    none = {"not_measured": "not even one connection was established"}
-    attempts = [*result.attempts, *also]
-    return dict(
-        **head(spec.conditions, spec.benchmark, title, attempts, point.said, ANY_DIRECTION),
-        **({} if result.capacity else none),
-        unit="connections",
+    if not result.capacity:
+        values["not_measured"] = "not even one connection was established"
+    return kind.of(
+        spec,
+        [*result.attempts, *also],
+        point.said,
+        title=title,
+        direction=ANY_DIRECTION,
         repetitions=1,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
         first_failed=result.first_failed,
         at_least=result.first_failed is None,
-        most=spec.most,
-        error=spec.error,
         c0=spec.first,
         first_connections=result.first_connections,
         r0=result.first_rate_cps,
         alpha=spec.phase_one.alpha,
-        beta=spec.beta,
-        gamma=spec.gamma,
-        resolution_cps=spec.resolution_cps,
         steps=[
             {
                 "phase": s.phase,
@@ -337,12 +335,8 @@ def capacity_values(
             for s in result.steps
         ],
         setup=setup_of(point.bound.technology),
+        **values,
     )
-
-
-_EMPTYING_S = 12e-6
-"""For each connection that stood: nftables on Linux 6.18 with 100,000 of them, and the tester's tables
-[s]. Of plans only."""
 
 
 def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
@@ -365,25 +359,14 @@ def upper_bound(point: Point) -> tuple[float, str]:
     return point.limit_fps, point.limit_reason
 
 
-def assumed_most(point: Point) -> float:
-    """Assume a highest rate of the device: half of what is likely offered."""
-    return min(upper_bound(point)[0], point.likely_cps) / 2
-
-
-def assumed_rate(point: Point) -> float:
-    """R before anything is known of the device."""
-    c = point.procedure.connections
-    return c.rate_cps or assumed_most(point) * c.rate_share
-
-
-def rate(point: MeasurementPoint) -> tuple[float, str]:
+def rate(point: Point) -> tuple[float, str]:
     """R of phase 2, and where it comes from (ST-09)."""
     c = point.procedure.connections
     return share_of(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
 
 def share_of(
-    point: MeasurementPoint, benchmark: str, words: str, share: float, given_cps: float | None
+    point: Point, benchmark: str, words: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
     """Return a rate that is given, or a share of P1 of one that was found; and where it comes from.
 
@@ -413,13 +396,13 @@ def rate_search(
         upper_bound_cps=upper,
         upper_bound_reason=reason,
         resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
-        repetitions=p.repetitions,
+        repetitions=point.repeat(p.repetitions),
         phase_one=phase_one,
         benchmark=benchmark,
     )
 
 
-def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPoint | None:
+def prepared(point: Point, flows: int | None = None) -> Point | None:
     """Return the point at which every trial gets its connections first; None: no rate passed.
 
     Args:
@@ -444,26 +427,6 @@ def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPo
     return replace(
         point, measure=measure, find=measure.finder(point.find), also={"connections": conditions}
     )
-
-
-def with_phase_one(point: Point, cost: Cost) -> Cost:
-    """Add the cost of connections to trials that get them first; kept ones are made once."""
-    c = point.procedure.connections
-    settings = replace(phase_one_settings(point.procedure), alpha=None)
-    connections = settings.connections(c.count, assumed_rate(point))
-    filling_s = connections.total_s + c.gap_ms / 1000 + emptying_s(point, c.count)
-    return cost + Cost(0, filling_s) if c.keep else cost.with_each(filling_s)
-
-
-def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections]) -> Cost:
-    """Trials that are phase 1 and nothing else, each after the table was emptied."""
-    times_s = [pause_s + one.total_s + emptying_s(point, one.count) for one in connections]
-    return Cost(len(times_s), sum(times_s))
-
-
-def emptying_s(point: Point, connections: int) -> float:
-    """Estimate what it takes to empty the device's table, and the tester's own, of so many [s]."""
-    return 0.0 if point.bound.tester.simulates else _EMPTYING_S * connections
 
 
 def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
@@ -496,12 +459,6 @@ class OfConnections(Benchmark[C, S]):
         if not bound.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
-    def search_cost(self, point: Point, spec: ConnectionRateSpec) -> Cost:
-        """Return what all searches cost, at half of the highest rate offered."""
-        connections = spec.phase_one.connections(spec.connections, assumed_most(point))
-        one = filling_cost(point, spec.conditions.pause_s, [connections])
-        return one * (spec.repetitions * spec.steps)
-
 
 class CapacitySearch(OfConnections[C, S]):
     """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
@@ -520,7 +477,6 @@ class CapacitySearch(OfConnections[C, S]):
         return int(settings.first)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse to begin with more connections than there can be."""
         super().check(bound)
         first, most = self.least_connections(bound), self.most_connections(bound)
         if first > most:
@@ -531,13 +487,19 @@ class CapacitySearch(OfConnections[C, S]):
                 code="empty-range",
             )
 
-    def usual_counts(self, spec: CapacitySpec) -> list[int]:
-        """Return the numbers of connections tried if the table holds nearly the most."""
-        counts = [spec.first]
-        while counts[-1] < spec.most:
-            counts.append(min(2 * counts[-1], spec.most))
-        width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
-        return counts + [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
+
+def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
+    return (record.counts.device if record.counts else None) or {}
+
+
+def _per_bucket(record: ConnectionRateRecord) -> str:
+    buckets = _device(record).get("nf_conntrack_buckets")
+    return f"{record.connections / buckets:.3g}" if buckets else "-"
+
+
+def found_capacity(record: CapacityRecord) -> str:
+    """Format the capacity for a table."""
+    return ("at least " if record.at_least else "") + count(record.capacity)
 
 
 class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
@@ -552,10 +514,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     order = 10
     searches = True
 
-    def cost(self, point: Point) -> Cost:
-        return self.search_cost(point, rate_search(point, phase_one_settings(point.procedure)))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         spec = rate_search(point, phase_one_settings(point.procedure))
         result = measure_connection_rate(spec, point.measure, point.watch)
         rows = [
@@ -572,31 +531,33 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
             for r in result.repetitions
         ]
         return Measured(
-            ConnectionRateRecord(**connection_rate_values(result, point, self.title)),
+            connection_rate_record(ConnectionRateRecord, result, point, self.title),
             rows_of(spec.conditions, rows),
             [r.rate_cps for r in result.repetitions],
         )
 
-    def sheet(self, records: Sequence[ConnectionRateRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[ConnectionRateRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("connections", lambda r: count(r.connections)),
-            ("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
-            ("P1", lambda r: count(r.p1)),
-            ("P99", lambda r: count(r.p99)),
-            ("+dispersion\n%", lambda r: percent(r.dispersion)),
-            ("source\nports", lambda r: _ports(r.setup.initiator_ports)),
-            ("destination\nports", lambda r: _ports(r.setup.responder_ports)),
-            ("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-            ("+DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None)),
-            ("+public\nendpoints", lambda r: _number(_public(r))),
-            ("+DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s"))),
-            ("+DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max"))),
-            ("+connections\nper bucket", _per_bucket),
-            ("+repetitions", lambda r: str(r.repetitions)),
-            ("+search\nends within", lambda r: count(r.resolution_cps)),
-        ]
-        return table(records[0].title, records, columns)
+    columns = (
+        Column(SIZES, lambda r: r.sizes),
+        Column("connections", lambda r: count(r.connections)),
+        Column("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        Column("source\nports", lambda r: _ports(r.setup.initiator_ports)),
+        Column("destination\nports", lambda r: _ports(r.setup.responder_ports)),
+        Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
+        Column(
+            "DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None), wide=True
+        ),
+        Column("public\nendpoints", lambda r: _number(_public(r)), wide=True),
+        Column("DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s")), wide=True),
+        Column(
+            "DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max")), wide=True
+        ),
+        Column("connections\nper bucket", _per_bucket, wide=True),
+        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
+    )
 
     def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
         yield rate_result(
@@ -622,10 +583,6 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
                      if known else "emptied; the device does not tell its count",
                      (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
         yield repeated(self.name, records)
-
-
-TRIALS_PER_COUNT = 2
-"""Trials of a search for each number of connections but the first, usually."""
 
 
 class CapacitySettings(StrictModel):
@@ -660,7 +617,6 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse shares in the wrong order, and more connections than there can be."""
         c = self.own(bound)
         if c.beta > c.gamma:
             raise UsageError(
@@ -670,21 +626,9 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
             )
         super().check(bound)
 
-    def cost(self, point: Point) -> Cost:
-        """As if the capacity was just below the most connections there are four-tuples for."""
-        spec = self._spec(point)
-        rate_cps = assumed_most(point)
-        first = halvings(spec.upper_bound_cps, min(spec.resolution_cps, rate_cps)) + 1
-        connections = [spec.phase_one.connections(n, rate_cps) for n in self.usual_counts(spec)]
-        pause_s = spec.conditions.pause_s
-        return (
-            filling_cost(point, pause_s, connections[:1]) * first
-            + filling_cost(point, pause_s, connections[1:]) * TRIALS_PER_COUNT
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         result = measure_capacity(self._spec(point), point.measure, point.watch)
-        record = CapacityRecord(**capacity_values(result, point, self.title))
+        record = capacity_record(CapacityRecord, result, point, self.title)
         rows = [
             {
                 "phase": s.phase,
@@ -715,20 +659,18 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
             phase_one=phase_one_settings(p),
         )
 
-    def sheet(self, records: Sequence[CapacityRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[CapacityRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("capacity\nconnections", found_capacity),
-            ("error", lambda r: count(r.error)),
-            ("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
-            ("C0", lambda r: count(r.first_connections)),
-            ("R0", lambda r: count(r.r0)),
-            ("alpha", lambda r: "-" if r.alpha is None else f"{r.alpha:g}"),
-            ("beta", lambda r: f"{r.beta:g}"),
-            ("gamma", lambda r: f"{r.gamma:g}"),
-            ("steps", lambda r: str(len(r.steps))),
-        ]
-        return table(records[0].title, records, columns)
+    columns = (
+        Column(SIZES, lambda r: r.sizes),
+        Column("capacity\nconnections", found_capacity),
+        Column("error", lambda r: count(r.error)),
+        Column("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
+        Column("C0", lambda r: count(r.first_connections)),
+        Column("R0", lambda r: count(r.r0)),
+        Column("alpha", lambda r: "-" if r.alpha is None else f"{r.alpha:g}"),
+        Column("beta", lambda r: f"{r.beta:g}"),
+        Column("gamma", lambda r: f"{r.gamma:g}"),
+        Column("steps", lambda r: str(len(r.steps))),
+    )
 
     def results(self, record: CapacityRecord) -> Iterator[Result]:
         yield capacity_result(self.name, record)
@@ -764,12 +706,7 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     section = "teardown"
     model = TeardownSettings
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, assumed_rate(point), "assumed")
-        connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
-        return filling_cost(point, spec.conditions.pause_s, [connections]) * spec.repetitions
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         rate_cps, source = rate(point)
         if not rate_cps:
             return self.nothing(point, "no connection rate passed", point.said)
@@ -778,13 +715,11 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
         attempts = [a for r in result.repetitions for a in r.attempts]
         values: dict[str, Any] = {
-            **head(spec.conditions, self.name, self.title, attempts, point.said, ANY_DIRECTION),
-            "unit": CPS,
+            "title": self.title,
+            "direction": ANY_DIRECTION,
             "repetitions": len(result.repetitions),
             "rates": rates,
-            "connections": spec.connections,
             "established_at_cps": spec.rate_cps,
-            "rate_source": spec.rate_source,
             "method": point.emptying(),
             "full_s": [r.full_s for r in result.repetitions],
             "idle_s": [r.idle_s for r in result.repetitions],
@@ -792,14 +727,14 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             "setup": setup_of(point.bound.technology),
         }
         known = [rate for rate in rates if rate is not None]
-        record: EmptyingRecord
+        kind: type[EmptyingRecord] = TeardownRecord if known else EmptyingRecord
         if known:
             summary = rates_found(known, "connections/s")
-            figures = {k: summary[k] for k in ("median", "p1", "p99", "notes")}
-            record = TeardownRecord(**values, **figures)
+            values |= {k: summary[k] for k in ("median", "p1", "p99", "notes")}
         else:
             why = "emptying a full table took no longer than emptying an empty one"
-            record = EmptyingRecord(**values, not_measured=why)
+            values["not_measured"] = why
+        record = kind.of(spec, attempts, point.said, **values)
         rows = [
             {
                 "Connections": spec.connections,
@@ -818,23 +753,21 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
-            repetitions=self.own(point.bound).repetitions or p.repetitions,
+            repetitions=point.repeat(self.own(point.bound).repetitions or p.repetitions),
             phase_one=phase_one_settings(p),
             retakes=c.retakes,
         )
 
-    def sheet(self, records: Sequence[TeardownRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[TeardownRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("connections", lambda r: count(r.connections)),
-            ("median\nconnections/s", lambda r: count(r.median)),
-            ("P1", lambda r: count(r.p1)),
-            ("P99", lambda r: count(r.p99)),
-            ("full table\ns", lambda r: _longest(r.full_s)),
-            ("empty table\ns", lambda r: _longest(r.idle_s)),
-            ("repetitions", lambda r: str(r.repetitions)),
-        ]
-        return table(records[0].title, records, columns)
+    columns = (
+        Column(SIZES, lambda r: r.sizes),
+        Column("connections", lambda r: count(r.connections)),
+        Column("median\nconnections/s", lambda r: count(r.median)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("full table\ns", lambda r: _longest(r.full_s)),
+        Column("empty table\ns", lambda r: _longest(r.idle_s)),
+        Column("repetitions", lambda r: str(r.repetitions)),
+    )
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
         yield rate_result(self.name, record, f"{record.title}, {record.point}")
@@ -884,7 +817,6 @@ def capacity_result(name: str, record: CapacityRecord) -> Result:
 
 
 def _bracketed(record: CapacityRecord) -> bool:
-    """Whether the steps show a number that was held and, at most the error above, one that was not."""
     held = max((s.connections for s in record.steps if s.carried), default=0)
     failed = min((s.connections for s in record.steps if not s.carried), default=None)
     return failed is not None and held < failed <= held + record.error
@@ -917,19 +849,5 @@ def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
     return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]
 
 
-def found_capacity(record: CapacityRecord) -> str:
-    """Format the capacity for a table."""
-    return ("at least " if record.at_least else "") + count(record.capacity)
-
-
-def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
-    return (record.counts.device if record.counts else None) or {}
-
-
 def _public(record: ConnectionRateRecord) -> int | None:
     return record.counts.public_endpoints if record.counts else None
-
-
-def _per_bucket(record: ConnectionRateRecord) -> str:
-    buckets = _device(record).get("nf_conntrack_buckets")
-    return f"{record.connections / buckets:.3g}" if buckets else "-"

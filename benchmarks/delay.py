@@ -14,22 +14,26 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of, head
+from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, milliseconds, significant, table
+from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.common import (
     COUNTED_BY,
+    POINT,
+    REPEATED,
     TRIAL_S,
+    Line,
     at_least,
     at_throughput,
     interval,
+    lines_by_direction,
     repeated,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -257,18 +261,18 @@ def timing_record(
     valid = [r for r in result.repetitions if r.valid]
     attempts = [a for r in result.repetitions for a in r.attempts]
     alone = [r for r in loopback.repetitions if r.valid] if loopback else []
-    further: dict[str, Any] = {
+    of_tags: dict[str, Any] = {
         "tags": tags,
         "first_tag_s": spec.request.first_tag_s,
-        "below_rfc_tags": (tags or 0) < RFC_MIN_TAGS,
+        "below_rfc_tags": tags < RFC_MIN_TAGS,
     }
-    return kind(
-        **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
-        unit="ms",
+    return kind.of(
+        spec,
+        attempts,
+        conditions,
+        title=_title(result),
         rate=result.rate_fps,
-        rate_source=spec.rate_source,
         share_of_rate=result.share_of_rate,
-        duration_s=spec.duration_s,
         repetitions=len(valid),
         definition=DEFINITION.format(stamps=stamps or UNSAID),
         sampled=result.sampled,
@@ -280,7 +284,7 @@ def timing_record(
         if alone
         else None,
         tester_error=tester_error,
-        **(further if tags else {}),
+        **(of_tags if tags else {}),
     )
 
 
@@ -414,7 +418,6 @@ class Delay(Benchmark[DelayRecord, D]):
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse adaptive repetition, and rates above what the medium carries."""
         if bound.settings.procedure.adaptive is not None:
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
@@ -440,14 +443,7 @@ class Delay(Benchmark[DelayRecord, D]):
                     code="above-line-rate",
                 )
 
-    def cost(self, point: Point) -> Cost:
-        """At the medium's rate; latency once in loopback, too."""
-        rate_fps = self.own(point.bound).given_fps(point.sizes.longest) or point.media_fps
-        spec = self.spec(point, rate_fps, "assumed")
-        alone = bool(spec.request.tags) and point.bound.measures_tester
-        return cost_of(spec.conditions, spec.repetitions + alone, spec.duration_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Send a stream per repetition at the given rate, or at the throughput (LAT-01)."""
         rate_fps, source = point.throughput()
         fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
@@ -470,7 +466,7 @@ class Delay(Benchmark[DelayRecord, D]):
         result = measure_timing(spec, point.measure, point.watch)
         own, rate_fps, loopback = None, result.rate_fps, point.loopback
         if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
-            once = replace(spec, rate_fps=rate_fps, repetitions=1, shares=())
+            once = replace(spec, rate_fps=rate_fps, repetitions=point.repeat(1), shares=())
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
@@ -484,22 +480,15 @@ class Delay(Benchmark[DelayRecord, D]):
         return Measured(record, timing_rows(result))
 
     def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
-        """Size, rate, one row per stream (LAT-08)."""
-        columns: list[tuple[str, Callable[[_Line], str]]] = [
-            (SIZES, lambda line: line.record.sizes),
-            ("<direction", lambda line: line.record.way(line.way)),
-            ("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
+        columns = [
+            *POINT,
+            Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
+            *(column for s in self.shown_figures for column in _figure_columns(s)),
+            Column("lost", lambda line: count(_total(line.value.lost))),
+            Column("timed", lambda line: count(_total(line.value.timed)), wide=True),
+            replace(REPEATED, wide=True),
+            COUNTED_BY,
         ]
-        for s in self.shown_figures:
-            columns += _figure_columns(s)
-        columns += [
-            ("lost", lambda line: count(_total(line.figures.lost))),
-            ("+timed", lambda line: count(_total(line.figures.timed))),
-            ("+repetitions", lambda line: str(line.record.repetitions)),
-        ]
-        if any(r.counted_by for r in records):
-            columns.append(COUNTED_BY)
-        lines = [_Line(r, way, d) for r in records for way, d in r.directions.items()]
         notes = [
             f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
             "section 7 asks: there the tester could not carry out its trials"
@@ -507,7 +496,8 @@ class Delay(Benchmark[DelayRecord, D]):
             if r.lowered
         ]
         notes += [r.tester_error for r in records if r.tester_error]
-        return table(f"{records[0].title}, milliseconds", lines, columns, dict.fromkeys(notes))
+        title = f"{records[0].title}, milliseconds"
+        return table(title, lines_by_direction(records), columns, dict.fromkeys(notes))
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -562,12 +552,18 @@ class Delay(Benchmark[DelayRecord, D]):
     def shown(self, value: float | None) -> str:
         return significant(value)
 
-    def remarks(self, record: DelayRecord) -> Iterator[str]:
+    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         for way, direction in record.directions.items():
             for key in (s.key for s in self.shown_figures if s.has_spread):
-                yield from (f"{way} {key.upper()}: {n}" for n in direction.figures[key].notes)
+                yield from (
+                    ("repetitions", f"{way} {key.upper()}: {n}")
+                    for n in direction.figures[key].notes
+                )
             if sum(direction.clamped):
-                yield f"{way}: {sum(direction.clamped)} negative delays counted as 0"
+                yield (
+                    "negative-delays",
+                    f"{way}: {sum(direction.clamped)} negative delays counted as 0",
+                )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         yield from self.stream(data)
@@ -602,7 +598,6 @@ class Latency(Delay[LatencySettings]):
     capabilities = frozenset({"tags"})
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """Tags spread over the stream."""
         s, at = self.own(point.bound), point.conditions()
         return TimingSpec(
             self.name,
@@ -611,7 +606,7 @@ class Latency(Delay[LatencySettings]):
             source,
             duration_s=s.duration_s + at.extra_duration_s,
             request=DelayRequest(tags=s.tags, first_tag_s=s.first_tag_s + at.extra_duration_s),
-            repetitions=point.procedure.repetitions,
+            repetitions=point.repeat(point.procedure.repetitions),
         )
 
     def check(self, bound: RunContext) -> None:
@@ -642,10 +637,13 @@ class Latency(Delay[LatencySettings]):
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
-    def remarks(self, record: DelayRecord) -> Iterator[str]:
+    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
-            yield "fewer tagged frames than the 500 of RFC 8219"
-        yield from super().remarks(record)
+            yield (
+                "few-tags",
+                "fewer tagged frames than the 500 of RFC 8219",
+            )
+        yield from super().warnings(record)
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Tags and their figures."""
@@ -690,7 +688,6 @@ class DelayVariation(Delay[DelayVariationSettings]):
     request = DelayRequest()
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """Every frame of the stream."""
         at = point.conditions()
         return TimingSpec(
             self.name,
@@ -699,7 +696,7 @@ class DelayVariation(Delay[DelayVariationSettings]):
             source,
             duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
             request=self.request,
-            repetitions=point.procedure.repetitions,
+            repetitions=point.repeat(point.procedure.repetitions),
         )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
@@ -792,21 +789,20 @@ def _merged(
     return {way: one for way, one in whole.items() if one.values_ns}
 
 
-class _Line(NamedTuple):
-    record: DelayRecord
-    way: str
-    figures: Delays
+def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
+    def figure(line: Line) -> Figure:
+        found: Figure = line.value.figures[s.key]
+        return found
 
-
-def _figure_columns(s: Shown) -> Iterator[tuple[str, Callable[[_Line], str]]]:
-    def figure(line: _Line) -> Figure:
-        return line.figures.figures[s.key]
-
-    yield f"{s.column}\nms", lambda line: milliseconds(figure(line).median)
+    yield Column(f"{s.column}\nms", lambda line: milliseconds(figure(line).median))
     if s.has_spread:
-        yield "P1", lambda line: milliseconds(figure(line).p1)
-        yield "P99", lambda line: milliseconds(figure(line).p99)
-        yield "+95 % interval", lambda line: interval(figure(line).median_interval, milliseconds)
+        yield Column("P1", lambda line: milliseconds(figure(line).p1))
+        yield Column("P99", lambda line: milliseconds(figure(line).p99))
+        yield Column(
+            "95 % interval",
+            lambda line: interval(figure(line).median_interval, milliseconds),
+            wide=True,
+        )
 
 
 def _total(numbers: Sequence[int]) -> int | None:

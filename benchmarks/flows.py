@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Result
 from v6t.analysis.record import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, milliseconds, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, milliseconds, table
 from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import POINT, at, matched
+from v6t.benchmarks.common import POINT, Line, matched
 from v6t.benchmarks.connections import prepared, rate
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.benchmarks.throughput import ThroughputRecord, search_cost, search_record, search_spec
+from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.rss_probe import CASES, Advice, Case, advise, holds
@@ -153,21 +153,6 @@ class FlowsRecord(VariantsRecord):
             seen = f.median, f.p1, f.p99, f.degradation_percent
             yield Degraded(*what, f.flows, f.start, f.rate, *seen)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _sign(cls, record: Any) -> Any:
-        """Earlier versions gave a rate the sign that RFC 8219 has for delays."""
-        title = str(record.get("title")) if isinstance(record, dict) else ""
-        if XPD_LOWER not in title:
-            return record
-        points = [
-            {**p, "degradation_percent": -p["degradation_percent"]}
-            if p.get("degradation_percent")
-            else p
-            for p in record["points"]
-        ]
-        return {**record, "title": title.replace(XPD_LOWER, XPD), "points": points}
-
     @property
     def variants(self) -> Iterable[VariantRates]:
         return self.points
@@ -263,7 +248,6 @@ class FurtherFound:
 
 
 def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
-    """Quantities with Xpd against one flow."""
     base: dict[tuple[str, str], float | None] = {}
     for each in further:
         for name, (unit, more_is_better, values) in each.quantities.items():
@@ -307,7 +291,6 @@ def _head(
 
 
 def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
-    """Return what of a throughput record stands in that of a variant."""
     return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
 
 
@@ -361,6 +344,19 @@ def _rows(result: ThroughputResult) -> list[Row]:
 DEGRADATION = "flows-degradation.csv"
 """Every figure with each number of flows."""
 
+_RATE_COLUMNS: tuple[Column[Line], ...] = (
+    Column(
+        "median fps\nper direction",
+        lambda line: marked(count(line.value.median), line.value.limited),
+    ),
+    Column("P1", lambda line: count(line.value.p1)),
+    Column("P99", lambda line: count(line.value.p99)),
+)
+_LIMIT_COLUMNS: tuple[Column[Line], ...] = (
+    Column("tester's own\ncapacity", lambda line: count(line.value.tester_ceiling), wide=True),
+    Column("frames\nmatched", lambda line: matched(line.value.matched)),
+)
+
 
 class FlowSettings(StrictModel):
     """Benchmarks by network flows (SC-04)."""
@@ -377,6 +373,13 @@ class FlowSettings(StrictModel):
     """Benchmarks of RFC 8219 section 7 with each number of flows, beside the throughput and at it."""
     also_starts: tuple[Literal["together", "successive"], ...] = ("together", "successive")
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
+
+
+def _start(line: Line) -> str:
+    if line.value.flows == 1:
+        return "-"
+    start: str = line.value.start
+    return f"one every {line.record.interval_s:g} s" if start == "successive" else start
 
 
 class Flows(Benchmark[FlowsRecord, FlowSettings]):
@@ -424,7 +427,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield from each.cautions(bound)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse more flows than the traffic has, and what is no benchmark of section 7."""
         for each in self.carries_out(bound):
             if (
                 each.phase is not Phase.STREAMS
@@ -450,15 +452,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def _most(self, bound: RunContext) -> int:
         return max(self.own(bound).counts, default=1)
 
-    def cost(self, point: Point) -> Cost:
-        total = Cost(0, 0.0)
-        for each in self._points(point):
-            total += search_cost(self._spec(point, each))
-            for benchmark in self._beside(point, each):
-                total += benchmark.cost(replace(point, within=self._within(point, each)))
-        return total
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         if point.bound.settings.connects and not rate(point)[0]:
             return self.nothing(point, "no connection rate passed", point.said)
         points, rows, further = [], [], []
@@ -482,7 +476,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         record = flows_record(points, interval_s=interval_s, conditions=at.said, further=further)
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
-    def _varied(self, point: MeasurementPoint, each: FlowPoint) -> MeasurementPoint:
+    def _varied(self, point: Point, each: FlowPoint) -> Point:
         """Traffic of so many flows: of a stateful device, so many connections."""
         if not point.bound.settings.connects:
             return point.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
@@ -513,26 +507,17 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         spec = search_spec(point, point.conditions())
         return flow_spec(spec, each, self.own(point.bound).interval_s)
 
-    def sheet(self, records: Sequence[FlowsRecord]) -> Sheet:
-        """Make a row for each number of flows (SC-04)."""
-        names = [
-            *(*POINT, "flows", "<start", "median fps\nper direction", "P1", "P99", "Xpd %"),
-            *("+tester's own\ncapacity", "frames\nmatched"),
-        ]
-        rows = []
-        for record in records:
-            for point in record.points:
-                rows.append(
-                    [
-                        *(*at(record), f"{point.flows:,}"),
-                        _start(record, point.flows, point.start),
-                        *_rate_cells(point),
-                        _xpd(point.degradation_percent),
-                        count(point.tester_ceiling),
-                        matched(point.matched),
-                    ]
-                )
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("flows", lambda line: f"{line.value.flows:,}"),
+        Column("start", _start, text=True),
+        *_RATE_COLUMNS,
+        Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
+        *_LIMIT_COLUMNS,
+    )
+
+    def rows(self, records: Sequence[FlowsRecord]) -> list[Line]:
+        return [Line(record, point) for record in records for point in record.points]
 
     def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
@@ -574,6 +559,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     summary = "Which pseudorandom header fields spread frames over the device's cores."
     phase = Phase.VARIANTS
     order = 20
+    searches = True
     heeds = frozenset({"adaptive"})
     alone = True
     in_all = False
@@ -599,10 +585,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
                     code="unsuitable-benchmark",
                 )
 
-    def cost(self, point: Point) -> Cost:
-        return search_cost(search_spec(point, point.conditions())) * len(CASES)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         by_case: dict[Case, ThroughputRecord] = {}
         rows = []
         at = point
@@ -618,84 +601,98 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         advice = advise({case: record.median for case, record in by_case.items()}, limited)
         return Measured(probe_record(by_case, advice, conditions=at.said), rows)
 
-    def sheet(self, records: Sequence[ProbeRecord]) -> Sheet:
-        """Make a row for each case (GEN-12)."""
-        names = [
-            *(*POINT, "<case", "median fps\nper direction", "P1", "P99"),
-            *("+tester's own\ncapacity", "frames\nmatched", "<use"),
-        ]
-        rows = [
-            [
-                *(*at(record), _CASES[case], *_rate_cells(variant), count(variant.tester_ceiling)),
-                matched(variant.matched),
-                "this" if case == record.use else "",
-            ]
-            for record in records
-            for case, variant in record.cases.items()
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("case", lambda line: _CASES[line.case], text=True),
+        *_RATE_COLUMNS,
+        *_LIMIT_COLUMNS,
+        Column("use", lambda line: "this" if line.case == line.record.use else "", text=True),
+    )
+
+    def rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
+        return [Line(r, rates, case=case) for r in records for case, rates in r.cases.items()]
 
     def results(self, record: ProbeRecord) -> Iterator[Result]:
         for case, variant in record.cases.items():
             yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
-    def remarks(self, record: ProbeRecord) -> Iterator[str]:
-        yield record.why
+    def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
+        yield (
+            "advice",
+            record.why,
+        )
 
 
 def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     """Another benchmark by the number of flows: a column for each value and its Xpd, or, of many, a row."""
-    pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
-    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
-    groups: dict[tuple[str, ...], dict[str, FlowFigure]] = {}
-    for record, f in pairs:
-        rate = "-" if f.rate is None else count(f.rate)
-        key = (*at(record), f"{f.flows:,}", _start(record, f.flows, f.start), rate)
-        groups.setdefault(key, {})[f.figure] = f
-    names = [*POINT, "flows", "<start", "applied fps\nper direction"]
-    lower = any(not f.more_is_better for _, f in pairs)
+    lines = [Line(r, f) for r in records for f in r.figures if f.benchmark == name]
+    figures = list(dict.fromkeys((line.value.figure, line.value.unit) for line in lines))
+    columns: list[Column[Any]] = [
+        *POINT,
+        Column("flows", lambda line: f"{line.value.flows:,}"),
+        Column("start", _start, text=True),
+        Column("applied fps\nper direction", lambda line: _rate(line.value)),
+    ]
+    lower = any(not line.value.more_is_better for line in lines)
     title = f"{name} by network flows, medians, {XPD_LOWER if lower else XPD}"
     if len(figures) > MANY:
-        lines = [[*key, f.figure, *_cells(f)] for key, of in groups.items() for f in of.values()]
-        return sheet(title, [*names, "<value", f"median\n{figures[0][1]}", "Xpd %"], lines)
-    for figure, unit in figures:
-        names += [f"{figure}\n{unit}", "Xpd %"]
-    rows = [
-        [*key, *(cell for figure, _ in figures for cell in _cells(of.get(figure)))]
-        for key, of in groups.items()
+        columns += [
+            Column("value", lambda line: line.value.figure, text=True),
+            Column(f"median\n{figures[0][1]}", lambda line: _value(line.value)),
+            Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
+        ]
+        return table(title, lines, columns)
+    by_point: dict[tuple[str, ...], dict[str, Line]] = {}
+    for line in lines:
+        by_point.setdefault(tuple(c.cell(line) for c in columns), {})[line.value.figure] = line
+    cells = [
+        Column(column.name, lambda row, place=place: row[0][place], text=column.text)
+        for place, column in enumerate(columns)
     ]
-    return sheet(title, names, rows)
+    for figure, unit in figures:
+        cells += [
+            Column(f"{figure}\n{unit}", lambda row, f=figure: _of(row[1].get(f), _value)),
+            Column("Xpd %", lambda row, f=figure: _of(row[1].get(f), _degradation)),
+        ]
+    return table(title, list(by_point.items()), cells)
 
 
 def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
     """Xpd and applied rate of each benchmark, a column for each frame size (RFC 8219 section 10.2.1)."""
-    sizes = list(dict.fromkeys(r.sizes for r in records))
-    cells: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for record in records:
         for f in record.all_figures:
-            if f.flows == 1:
-                continue
-            start = _start(record, f.flows, f.start)
-            key = (record.direction, f"{f.flows:,}", start, f.figure)
-            text = _xpd(f.degradation_percent)
-            text += "" if f.rate is None else f" at {count(f.rate)}"
-            cells.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = text
-    for benchmark, rows in cells.items():
-        yield sheet(
-            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size",
-            ["<direction", "flows", "<start", "<value", *sizes],
-            [[*key, *(of.get(size, "-") for size in sizes)] for key, of in rows.items()],
+            if f.flows > 1:
+                key = (record.direction, f"{f.flows:,}", _start(Line(record, f)), f.figure)
+                text = _xpd(f.degradation_percent)
+                text += "" if f.rate is None else f" at {count(f.rate)}"
+                found.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = text
+    names = ("direction", "flows", "start", "value")
+    columns: list[Column[Any]] = [
+        Column(name, lambda row, place=place: row[0][place], text=name != "flows")
+        for place, name in enumerate(names)
+    ]
+    columns += [
+        Column(size, lambda row, size=size: row[1].get(size, "-"))
+        for size in dict.fromkeys(r.sizes for r in records)
+    ]
+    for benchmark, rows in found.items():
+        title = (
+            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size"
         )
+        yield table(title, list(rows.items()), columns)
 
 
-def _cells(figure: FlowFigure | None) -> tuple[str, str]:
-    return ("-", "-") if figure is None else (_value(figure), _xpd(figure.degradation_percent))
+def _of(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
+    return "-" if line is None else cell(line.value)
 
 
-def _start(record: FlowsRecord, flows: int, start: str) -> str:
-    if flows == 1:
-        return "-"
-    return f"one every {record.interval_s:g} s" if start == "successive" else start
+def _degradation(figure: FlowFigure) -> str:
+    return _xpd(figure.degradation_percent)
+
+
+def _rate(figure: FlowFigure) -> str:
+    return "-" if figure.rate is None else count(figure.rate)
 
 
 def _xpd(percent: float | None) -> str:
@@ -708,11 +705,6 @@ def _value(figure: FlowFigure) -> str:
     if figure.unit == "ms":
         return milliseconds(figure.median)
     return f"{figure.median:.4f}" if figure.unit == "%" else f"{figure.median:,.6g}"
-
-
-def _rate_cells(variant: VariantRates) -> tuple[str, str, str]:
-    median = marked(count(variant.median), variant.limited)
-    return median, count(variant.p1), count(variant.p99)
 
 
 def _result(variant: VariantRates, name: str, headline: str = "") -> Result:

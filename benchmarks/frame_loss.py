@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import CYCLE, axes, drawing, legend, look, svg, thousands
+from v6t.analysis.figures.canvas import CYCLE, look, thousands
+from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import (
     MAX_LINES,
@@ -19,21 +20,20 @@ from v6t.analysis.presentation import (
     split_batches,
     split_lines,
 )
-from v6t.analysis.record import Model, Number, Record, Row, Summary, head, summary_of
+from v6t.analysis.record import Model, Number, Record, Row, Summary, summary_of
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, SIZES, UNDEFINED, Sheet, sheet, table
+from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
+    COUNTED_BY,
     POINT,
-    at,
-    counted_cells,
-    counted_column,
+    Line,
     long_enough,
     repeated,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
 from v6t.procedures.frame_loss import (
     LARGEST_STEP,
@@ -139,24 +139,21 @@ def frame_loss_record(
         conditions: what else the reader must know.
     """
     spec = result.spec
-    at = spec.conditions
-    ways = list_directions(at.mode)
+    ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
     attempts = [a for o in result.offered for a in o.attempts]
-    return FrameLossRecord(
-        **head(at, spec.benchmark, _title(result, restricted), attempts, conditions),
+    return FrameLossRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title=_title(result, restricted),
         unit="per cent of the frames required",
-        maximum=spec.maximum_fps,
-        maximum_reason=spec.maximum_reason,
         media_maximum=media_fps,
         restricted_range=restricted,
         procedure="listed rates, none left out"
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        duration_s=spec.duration_s,
         repetitions=_repetitions(result),
-        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
-        frame_timeout_s=at.frame_timeout_s,
         rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
     )
 
@@ -243,10 +240,6 @@ def _fairness(foreground: float | None, background: float | None) -> float | Non
     return (100 - background) / (100 - foreground)
 
 
-FREE_OF_LOSS = 2
-"""Successive rates without loss end the descent (RFC 2544 section 26.3)."""
-
-
 class FrameLossSettings(StrictModel):
     """Frame loss rate (FLR-02, FLR-03)."""
 
@@ -277,11 +270,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     incremental = True
 
     def conditions(self, point: Point) -> Conditions:
-        """Of its trials."""
         return point.conditions()
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a list of rates that are none."""
         super().check(bound)
         rates = self.own(bound).rates_fps
         if rates is not None and (not rates or min(rates) <= 0):
@@ -291,19 +282,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 code="not-a-number",
             )
 
-    def cost(self, point: Point) -> Cost:
-        """If no two successive rates are free of loss; by the throughput, where that is known."""
-        spec = self._spec(point)
-        repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-        each = cost_of(spec.conditions, repetitions, spec.duration_s)
-        if spec.rates_fps is not None:
-            return each * len(spec.rates)
-        if point.known_fps:
-            lossy = sum(rate > point.known_fps for rate in spec.rates)
-            return each * min(lossy + FREE_OF_LOSS, len(spec.rates))
-        return (each * len(spec.rates)).or_only(each * min(FREE_OF_LOSS, len(spec.rates)))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
         result = measure_frame_loss(self._spec(point), point.measure, point.watch)
         record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
@@ -317,75 +296,41 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
             duration_s=(f.duration_s or p.trial_duration_s) + at.extra_duration_s,
-            repetitions=f.repetitions or p.repetitions,
+            repetitions=point.repeat(f.repetitions or point.most_repetitions),
             step=f.step,
             rates_fps=f.rates_fps,
             adaptive=point.adaptive,
         )
 
-    def sheet(self, records: Sequence[FrameLossRecord]) -> Sheet:
-        """Raw values, input rate as a share of the maximum (FLR-07)."""
-        names = [
-            *(*POINT, "% of the\nmedium", "fps per\ndirection"),
-            *("loss %\nmedian", "P1", "P99", "trials"),
+    columns = (
+        *POINT,
+        Column("% of the\nmedium", lambda line: f"{line.value[0].media_percent:.2f}"),
+        Column("fps per\ndirection", lambda line: offered(line.record, line.value[0].rate)),
+        Column("loss %\nmedian", lambda line: _lost(line, "median")),
+        Column("P1", lambda line: _lost(line, "p1")),
+        Column("P99", lambda line: _lost(line, "p99")),
+        Column("trials", lambda line: str(line.value[0].trials)),
+        COUNTED_BY,
+    )
+
+    def rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
+        """Return a row for each rate and direction (FLR-07)."""
+        return [
+            Line(record, (row, lost), way)
+            for record in records
+            for row in record.rates
+            for way, lost in row.loss_percent.items()
         ]
-        counted = counted_column(records)
-        names += counted
-        rows = []
-        for record in records:
-            for row in record.rates:
-                for way, lost in row.loss_percent.items():
-                    values = (lost.median, lost.p1, lost.p99)
-                    rows.append(
-                        [
-                            *at(record, way),
-                            *(f"{row.media_percent:.2f}", offered(record, row.rate)),
-                            *(self.shown(v) if row.valid else INVALID for v in values),
-                            str(row.trials),
-                            *counted_cells(record, counted),
-                        ]
-                    )
-        return sheet(records[0].title, names, rows)
 
     def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
-        mixed = [(record, row) for record in records for row in record.rates if row.by_role]
+        mixed = [Line(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
-            yield self._divided(mixed)
+            yield table("How loss divides between foreground and background", mixed, _BY_ROLE)
 
     def brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
         """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
-        columns: list[tuple[str, Callable[[FrameLossRecord], str]]] = [
-            (SIZES, lambda r: r.sizes),
-            ("<direction", lambda r: r.direction),
-            ("no loss up\nto fps", _lossless),
-            ("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
-            ("loss %\nthere", lambda r: self.shown(_worst(r.rates[0]))),
-            ("rates", lambda r: str(len(r.rates))),
-        ]
-        yield table(records[0].title, records, columns)
-
-    def _divided(self, rows: Sequence[tuple[FrameLossRecord, LossAtRate]]) -> Sheet:
-        names = [
-            *(*POINT, "fps per\ndirection", "foreground\nlost %", "background\nlost %"),
-            "background through\nover foreground through",
-        ]
-        return sheet(
-            "How loss divides between foreground and background",
-            names,
-            [
-                [
-                    *at(record, record.direction),
-                    offered(record, row.rate),
-                    *(
-                        self.shown(row.by_role[role].median)
-                        for role in ("foreground", "background")
-                    ),
-                    UNDEFINED if row.fairness is None else f"{row.fairness:.4f}",
-                ]
-                for record, row in rows
-            ],
-        )
+        yield table(records[0].title, records, _BRIEF)
 
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         for part, some in enumerate(_readable(records)):
@@ -433,7 +378,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def shown(self, value: float | None) -> str:
-        return UNDEFINED if value is None else f"{value:.4f}"
+        return _four_digits(value)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -445,6 +390,31 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                      all(right) if right else None)  # fmt: skip
         yield long_enough(self.name, data, records)
         yield repeated(self.name, records)
+
+
+def _four_digits(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:.4f}"
+
+
+def _lost(line: Line, figure: str) -> str:
+    row, lost = line.value
+    return _four_digits(getattr(lost, figure)) if row.valid else INVALID
+
+
+_BY_ROLE: Sequence[Column[Line]] = (
+    *POINT,
+    Column("fps per\ndirection", lambda line: offered(line.record, line.value.rate)),
+    *(
+        Column(
+            f"{role}\nlost %", lambda line, role=role: _four_digits(line.value.by_role[role].median)
+        )
+        for role in ("foreground", "background")
+    ),
+    Column(
+        "background through\nover foreground through",
+        lambda line: _four_digits(line.value.fairness),
+    ),
+)
 
 
 class FrameLossFrameTimeout(Deadline, FrameLoss):
@@ -460,63 +430,65 @@ class FrameLossFrameTimeout(Deadline, FrameLoss):
         return self.own(bound).duration_s or super().trial_s(bound)
 
     def conditions(self, point: Point) -> Conditions:
-        """With a deadline for every frame."""
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
 
 def loss_curve(records: Sequence[FrameLossRecord], name: str) -> str:
     """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3; FLR-07)."""
-    with drawing(name):
-        figure, (at,) = axes()
-        for number, record in enumerate(records):
-            rows = [
-                (r.media_percent, r.loss.median, r.loss.p1 or 0.0, r.loss.p99 or 0.0)
-                for r in _rows(record)
-                if r.loss.median is not None
-            ]
-            at.errorbar(
-                [share for share, *_ in rows],
-                [median for _, median, _, _ in rows],
-                yerr=[
-                    [median - p1 for _, median, p1, _ in rows],
-                    [p99 - median for _, median, _, p99 in rows],
-                ],
-                capsize=3,
-                label=f"{record.sizes} {record.direction}",
-                **look(number).line,
-            )
-        # a restricted range far below the medium's rate would be a blot on the left
-        most = max((r.media_percent for record in records for r in record.rates), default=100)
+    curves = [
+        summary_curve(
+            number,
+            f"{record.sizes} {record.direction}",
+            [(r.media_percent, r.loss) for r in _rows(record)],
+        )
+        for number, record in enumerate(records)
+    ]
+    # a restricted range far below the medium's rate would be a blot on the left
+    most = max((r.media_percent for record in records for r in record.rates), default=100)
+
+    def adjust(at: Any) -> None:
         at.set_xlim(0, 100 if most > FULL else 1.1 * most)
         at.set_ylim(-2, 102)
-        at.set_xlabel("offered rate, % of the medium's maximum for the frame size")
-        at.set_ylabel("frames lost, %")
-        legend(at)
-        return svg(figure, name)
+
+    return errorbar_plot(
+        name,
+        curves,
+        "offered rate, % of the medium's maximum for the frame size",
+        "frames lost, %",
+        linear=True,
+        adjust=adjust,
+    )
 
 
 def forwarded_curve(records: Sequence[FrameLossRecord], name: str) -> str:
     """Frames forwarded per second against frames offered: stability under overload (FLR-05)."""
-    with drawing(name):
-        figure, (at,) = axes()
-        top = 0.0
-        for number, record in enumerate(records):
-            ways = 2 if record.direction == "bidirectional" else 1
-            rows = [(r.rate * ways, r.forwarded.median) for r in _rows(record)]
-            offered = [rate for rate, carried in rows if carried is not None]
-            top = max([top, *offered])
-            point = f"{record.sizes} {record.direction}"
-            forwarded = [carried for _, carried in rows if carried is not None]
-            at.plot(offered, forwarded, label=point, **look(number).line)
-        at.plot([0, top], [0, top], color="#999999", linewidth=0.8, label="all that is offered")
+    curves = []
+    for number, record in enumerate(records):
+        ways = 2 if record.direction == "bidirectional" else 1
+        known = [
+            (r.rate * ways, r.forwarded.median)
+            for r in _rows(record)
+            if r.forwarded.median is not None
+        ]
+        label = f"{record.sizes} {record.direction}"
+        across, carried = [x for x, _ in known], [y for _, y in known]
+        curves.append(Curve(label, across, carried, style=look(number).line))
+    top = max((x for curve in curves for x in curve.x), default=0.0)
+    grey = {"color": "#999999", "linewidth": 0.8}
+    curves.append(Curve("all that is offered", [0, top], [0, top], style=grey))
+
+    def adjust(at: Any) -> None:
         at.set_xlim(left=0)
-        at.set_ylim(bottom=0)
-        at.set_xlabel("offered frames per second, all directions")
-        at.set_ylabel("forwarded frames per second")
-        thousands(at)
         thousands(at, "x")
-        legend(at)
-        return svg(figure, name)
+
+    return errorbar_plot(
+        name,
+        curves,
+        "offered frames per second, all directions",
+        "forwarded frames per second",
+        linear=True,
+        adjust=adjust,
+    )
 
 
 def _rows(record: FrameLossRecord) -> list[LossAtRate]:
@@ -574,3 +546,12 @@ def _lossless(record: FrameLossRecord) -> str:
             break
         highest = row.rate
     return "-" if highest is None else offered(record, highest)
+
+
+_BRIEF: Sequence[Column[FrameLossRecord]] = (
+    *POINT,
+    Column("no loss up\nto fps", _lossless),
+    Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
+    Column("loss %\nthere", lambda r: _four_digits(_worst(r.rates[0]))),
+    Column("rates", lambda r: str(len(r.rates))),
+)

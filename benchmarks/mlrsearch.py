@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -13,7 +12,6 @@ from pydantic import Field
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import (
-    FPS,
     Figure,
     Model,
     Number,
@@ -21,18 +19,16 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    bounded_by_tester,
     figure_of,
-    head,
-    rates_found,
+    limited_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Column, count, percent
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import POINT, at, interval, repeated
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.common import POINT, Line, interval, repeated
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
@@ -172,42 +168,30 @@ def mlr_record(
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
         conditions: what else the reader must know.
     """
-    spec, at = result.spec, result.spec.conditions
-    attempts = [a for r in result.repetitions for a in r.attempts]
-    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
-    return MlrRecord(
-        **head(at, spec.benchmark, "MLRsearch (RFC 9971)", attempts, conditions),
-        unit=FPS,
+    return MlrRecord.of(
+        result.spec,
+        [a for r in result.repetitions for a in r.attempts],
+        conditions,
+        title="MLRsearch (RFC 9971)",
         repetitions=len(result.repetitions),
         controller=CONTROLLER,
-        min_load=spec.min_load_fps,
-        max_load=spec.max_load_fps,
-        max_load_reason=spec.max_load_reason,
         goals=[
-            _goal_figures(result, place, limit, capacity_fps) for place, _ in enumerate(spec.goals)
+            _goal_figures(result, place, capacity_fps, selftest_margin)
+            for place, _ in enumerate(result.spec.goals)
         ],
-        residual_wait_s=at.residual_wait_s,
-        pause_s=at.pause_s,
-        sending_time_tolerance=at.sending_time_tolerance,
     )
 
 
 def _goal_figures(
-    result: MlrResult, place: int, limit_fps: float | None, capacity_fps: float | None
+    result: MlrResult, place: int, capacity_fps: float | None, margin: float
 ) -> GoalFound:
-    spec = result.spec
     results = [r.results[place] for r in result.repetitions]
-    rates = rates_found([r.rate_fps for r in results], "fps")
+    found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
     return GoalFound(
-        **rates,
+        **limited_rates(found, "fps", capacity_fps, margin),
         **goal_figures(results),
-        tester_limited=(limit_fps is not None and rates["median"] > limit_fps)
-        or any(
-            bounded_by_tester(r.results[place].rate_fps, r.attempts) for r in result.repetitions
-        ),
-        tester_ceiling=capacity_fps,
-        upper_bound=spec.max_load_fps,
-        upper_bound_reason=spec.max_load_reason,
+        upper_bound=result.spec.max_load_fps,
+        upper_bound_reason=result.spec.max_load_reason,
         upper_bound_hit=any(r.upper_fps is None and r.lower_fps is not None for r in results),
     )
 
@@ -296,6 +280,13 @@ class MlrSettings(StrictModel):
     """Min Load [fps]; None: a thousandth of the largest, a frame in the shortest trial at least."""
 
 
+def _aggregate(line: Line) -> str:
+    conditional = line.value.conditional_throughput.median
+    if line.record.direction != "bidirectional" or conditional is None:
+        return "-"
+    return count(2 * conditional)
+
+
 class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     """Bounds and conditional throughput of several goals, from one search."""
 
@@ -328,7 +319,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return tuple(goal.goal(trial_s) for goal in self.own(bound).goals)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse durations in the wrong order, and goals that nobody can tell apart."""
         goals = self.goals(bound)
         if len({goal.name for goal in goals}) < len(goals):
             raise UsageError("two of mlrsearch.goals have the same name", code="duplicate")
@@ -368,17 +358,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     "(RFC 9971 section 4.6.5)"
                 )
 
-    def cost(self, point: Point) -> Cost:
-        """Add up what a search for each goal usually needs; later goals use the trials of the first ones."""
-        spec = self._spec(point)
-        each = Cost(0, 0.0)
-        for goal in spec.goals:
-            each += cost_of(spec.conditions, USUAL_PROBES, goal.initial_trial_s * 2)
-            at_bound = math.ceil(goal.duration_sum_s / goal.final_trial_s)
-            each += cost_of(spec.conditions, USUAL_FULL * at_bound, goal.final_trial_s)
-        return each * spec.repetitions
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         result = measure_mlrsearch(self._spec(point), point.measure, point.watch)
         record = mlr_record(
             result,
@@ -398,39 +378,37 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             min_load_fps=min(least, max_load / 2),
             max_load_fps=max_load,
             max_load_reason=point.limit_reason,
-            repetitions=point.procedure.repetitions,
+            repetitions=point.repeat(point.procedure.repetitions),
         )
 
-    def sheet(self, records: Sequence[MlrRecord]) -> Sheet:
-        names = [
-            *(*POINT, "<goal", "+<code", "loss\n%", "+exceed\n%", "+width\n%"),
-            *("lower\nbound fps", "P1", "P99", "+95 % interval\nof the median"),
-            *("+dispersion\n%", "upper\nbound fps", "conditional\nthroughput"),
-            *("+aggregate\nof both\ndirections", "+repetitions", "<result"),
-        ]
-        rows = []
-        for r in records:
-            for figures in r.goals:
-                goal, conditional = figures.goal, figures.conditional_throughput.median
-                both = r.direction == "bidirectional" and conditional is not None
-                rows.append(
-                    [
-                        *(*at(r), goal.name, goal.code),
-                        *(f"{100 * goal.loss_ratio:g}", f"{100 * goal.exceed_ratio:g}"),
-                        f"{100 * goal.width:g}",
-                        *(
-                            marked(count(figures.median), figures.limited),
-                            count(figures.p1),
-                            count(figures.p99),
-                        ),
-                        *(interval(figures.median_interval), percent(figures.dispersion)),
-                        count(figures.upper_bounds.median),
-                        marked(count(conditional), figures.limited),
-                        count(2 * (conditional or 0.0)) if both else "-",
-                        *(str(figures.repetitions), mark(figures)),
-                    ]
-                )
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("goal", lambda line: line.value.goal.name, text=True),
+        Column("code", lambda line: line.value.goal.code, text=True, wide=True),
+        Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
+        Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
+        Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
+        Column("lower\nbound fps", lambda line: _limited(line, line.value.median)),
+        Column("P1", lambda line: count(line.value.p1)),
+        Column("P99", lambda line: count(line.value.p99)),
+        Column(
+            "95 % interval\nof the median",
+            lambda line: interval(line.value.median_interval),
+            wide=True,
+        ),
+        Column("dispersion\n%", lambda line: percent(line.value.dispersion), wide=True),
+        Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
+        Column(
+            "conditional\nthroughput",
+            lambda line: _limited(line, line.value.conditional_throughput.median),
+        ),
+        Column("aggregate\nof both\ndirections", _aggregate, wide=True),
+        Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
+        Column("result", lambda line: mark(line.value), text=True),
+    )
+
+    def rows(self, records: Sequence[MlrRecord]) -> list[Line]:
+        return [Line(r, figures) for r in records for figures in r.goals]
 
     def definition(self, records: Sequence[MlrRecord]) -> str:
         del records
@@ -470,9 +448,9 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 card=None,
             )
 
-    def remarks(self, record: MlrRecord) -> Iterator[str]:
+    def warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
         for figures in record.goals:
-            yield from said_of(figures)
+            yield from goal_warnings(figures)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -496,6 +474,10 @@ def mark(figures: GoalFigures) -> str:
     return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
 
 
+def _limited(line: Line, rate_fps: float | None) -> str:
+    return marked(count(rate_fps), line.value.limited)
+
+
 def regularity(figures: GoalFigures) -> str:
     """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
     if not figures.marked:
@@ -504,11 +486,17 @@ def regularity(figures: GoalFigures) -> str:
     return f"IRREGULAR in {figures.marked} of {len(figures.irregular)}: " + "; ".join(whys)
 
 
-def said_of(figures: GoalFigures) -> Iterator[str]:
+def goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
     """Describe the goal in a sentence, and what is irregular."""
-    yield f"goal {attributes_in_words(figures.goal)}"
+    yield (
+        "goal",
+        f"goal {attributes_in_words(figures.goal)}",
+    )
     if figures.marked:
-        yield f"goal {figures.goal.name}: {regularity(figures)}"
+        yield (
+            "irregular-goal",
+            f"goal {figures.goal.name}: {regularity(figures)}",
+        )
 
 
 def attributes_in_words(goal: GoalAttributes) -> str:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import Number, Record, Series, Summary, head
+from v6t.analysis.record import Number, Record, Series, Summary
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, seconds, sheet
+from v6t.analysis.sheet import Column, seconds
 from v6t.analysis.statistics import finite, summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
-from v6t.benchmarks.common import POINT, TRIAL_S, at, at_least
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, lines_by_direction
+from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
 from v6t.trials.device_events import RESET_HOOKS
@@ -124,16 +124,12 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return RecoveryRecord(
-        **head(spec.conditions, "system-recovery", "System recovery", attempts, conditions),
-        unit="s",
-        throughput=spec.throughput_fps,
-        overload=spec.overload_fps,
+    return RecoveryRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title="System recovery",
         overload_limited=spec.limited,
-        afterwards=spec.afterwards_fps,
-        overload_s=spec.overload_s,
-        afterwards_s=spec.afterwards_s,
-        resolution_s=spec.resolution_s,
         repetitions=len(result.repetitions),
         directions=directions,
     )
@@ -158,15 +154,12 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
         # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
         survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
     attempts = [a for r in result.repetitions for a in r.attempts]
-    title = f"Reset ({spec.hook}), frame-loss method"
-    return ResetRecord(
-        **head(at, "reset", title, attempts, conditions),
-        unit="s",
-        hook=spec.hook,
+    return ResetRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title=f"Reset ({spec.hook}), frame-loss method",
         state_survived=survived,
-        rate=spec.rate_fps,
-        duration_s=spec.duration_s,
-        at_s=spec.at_s,
         repetitions=len(result.repetitions),
         directions=directions,
     )
@@ -194,23 +187,20 @@ class Outage(Benchmark[OutageRecord, S]):
 
     record = OutageRecord
 
-    def sheet(self, records: Sequence[OutageRecord]) -> Sheet:
-        """Average recovery time (REC-03, RST-02)."""
-        names = [
-            *(*POINT, "offered fps\nper direction", "average s"),
-            *("median", "min", "max", "repetitions"),
-        ]
-        rows = [
-            [
-                *at(record, way),
-                offered(record, record.offered[0]),
-                *(seconds(v) for v in (series.average, series.median, series.min, series.max)),
-                str(record.repetitions),
-            ]
-            for record in records
-            for way, series in record.directions.items()
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column(
+            "offered fps\nper direction", lambda line: offered(line.record, line.record.offered[0])
+        ),
+        Column("average s", lambda line: seconds(line.value.average)),
+        Column("median", lambda line: seconds(line.value.median)),
+        Column("min", lambda line: seconds(line.value.min)),
+        Column("max", lambda line: seconds(line.value.max)),
+        REPEATED,
+    )
+
+    def rows(self, records: Sequence[OutageRecord]) -> list[Line]:
+        return lines_by_direction(records)
 
     def results(self, record: OutageRecord) -> Iterator[Result]:
         for way, series in record.directions.items():
@@ -237,7 +227,6 @@ class Reset(Outage[ResetSettings]):
     capabilities = frozenset({"loss-times"})
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a reset that nobody can carry out, or outside the stream."""
         r = self.own(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
@@ -258,11 +247,7 @@ class Reset(Outage[ResetSettings]):
                 code="unknown-name",
             )
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps)
-        return cost_of(spec.conditions, spec.repetitions, spec.duration_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             why = "no rate passed, so there is no rate to reset at"
@@ -279,15 +264,16 @@ class Reset(Outage[ResetSettings]):
             rate_fps=rate_fps,
             duration_s=r.duration_s,
             at_s=r.at_s,
-            repetitions=r.repetitions,
+            repetitions=point.repeat(r.repetitions),
         )
 
-    def remarks(self, record: OutageRecord) -> Iterator[str]:
+    def warnings(self, record: OutageRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, ResetRecord) and record.state_survived:
             survivals, resets = sum(record.state_survived), len(record.state_survived)
             yield (
+                "state-survived",
                 f"the connections survived {survivals} of {resets} resets (frames from outside alone "
-                "make none anew)"
+                "make none anew)",
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
@@ -329,11 +315,7 @@ class SystemRecovery(Outage[RecoverySettings]):
     capabilities = frozenset({"two-rates", "loss-times"})
     incremental = True
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps)
-        return cost_of(spec.conditions, spec.repetitions, spec.overload_s + spec.afterwards_s)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             why = "no rate passed, so there is nothing to overload"
@@ -351,7 +333,7 @@ class SystemRecovery(Outage[RecoverySettings]):
             limit_fps=point.limit_fps,
             overload_s=r.overload_s + at.extra_duration_s,
             afterwards_s=r.afterwards_s,
-            repetitions=r.repetitions or point.procedure.repetitions,
+            repetitions=point.repeat(r.repetitions or point.procedure.repetitions),
         )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import Number, Record, Row, Series, Summary, head
-from v6t.analysis.sheet import Sheet, count, seconds, sheet
+from v6t.analysis.record import Number, Record, Row, Series, Summary
+from v6t.analysis.sheet import Column, count, seconds
 from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
-from v6t.benchmarks.common import POINT, at
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.common import POINT, Line
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import (
     ReconfigurationResult,
@@ -42,6 +42,11 @@ class BlockedTimes(Summary, Series):
     @property
     def repeated(self) -> Sequence[float | None]:
         return self.values
+
+    @property
+    def longest_silence_s(self) -> float | None:
+        """Longest time without a frame in any stream [s]; None if it is not known."""
+        return max((s for s in self.silence if s is not None), default=None)
 
 
 class ReconfigurationRecord(Record):
@@ -98,17 +103,13 @@ def reconfiguration_record(
                     "frames": [b.frames for b in seen],
                     "silence": [b.silence_s for b in seen],
                 }
-    title = "Reconfiguration under traffic, effective blocked time"
-    return ReconfigurationRecord(
-        **head(spec.conditions, spec.benchmark, title, result.attempts, conditions),
-        unit="s",
+    return ReconfigurationRecord.of(
+        spec,
+        result.attempts,
+        conditions,
+        title="Reconfiguration under traffic, effective blocked time",
         not_measured=None if changes else "the tester faltered in every stream",
-        repetitions=spec.repetitions,
         what=what,
-        rate=spec.rate_fps,
-        rate_source=spec.rate_source,
-        duration_s=spec.duration_s,
-        at_s=spec.at_s,
         changes=changes,
     )
 
@@ -154,7 +155,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     in_all = False
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a change outside the stream, and a device that nobody can change."""
         own = self.own(bound)
         if own.at_s >= own.duration_s:
             raise UsageError(
@@ -179,13 +179,7 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             "traffic"
         )
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps, "assumed")
-        return cost_of(
-            spec.conditions, spec.repetitions * len(CONFIGURATION_CHANGES), spec.duration_s
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
             why = "no rate passed, so there is no rate to change the device at"
@@ -208,26 +202,26 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             rate_source=source,
             duration_s=own.duration_s,
             at_s=own.at_s,
-            repetitions=own.repetitions,
+            repetitions=point.repeat(own.repetitions),
         )
 
-    def sheet(self, records: Sequence[ReconfigurationRecord]) -> Sheet:
-        names = [
-            *(*POINT, "<done", "offered fps\nper direction", "blocked s\nmedian", "min", "max"),
-            *("lost frames\nmost", "longest\nsilence s", "times"),
-        ]
-        rows = [
-            [
-                *(*at(r, way), change, offered(r, r.rate)),
-                *(seconds(v) for v in (series.median, series.min, series.max)),
-                count(max(series.lost)),
-                seconds(max((s for s in series.silence if s is not None), default=None)),
-                str(len(series.values)),
-            ]
-            for r in records
-            for change, way, series in r.ordered
-        ]
-        return sheet(records[0].title, names, rows, [f"changed: {r.what}" for r in records[:1]])
+    columns = (
+        *POINT,
+        Column("done", lambda line: line.value[0], text=True),
+        Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
+        Column("blocked s\nmedian", lambda line: seconds(line.value[1].median)),
+        Column("min", lambda line: seconds(line.value[1].min)),
+        Column("max", lambda line: seconds(line.value[1].max)),
+        Column("lost frames\nmost", lambda line: count(max(line.value[1].lost))),
+        Column("longest\nsilence s", lambda line: seconds(line.value[1].longest_silence_s)),
+        Column("times", lambda line: str(len(line.value[1].values))),
+    )
+
+    def rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
+        return [Line(r, (change, times), way) for r in records for change, way, times in r.ordered]
+
+    def notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
+        return [f"changed: {records[0].what}"]
 
     def definition(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (
@@ -250,10 +244,11 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     def shown(self, value: float | None) -> str:
         return seconds(value)
 
-    def remarks(self, record: ReconfigurationRecord) -> Iterator[str]:
+    def warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
         for way, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 yield (
+                    "loss-without-change",
                     f"up to {max(series.lost):,} frames were lost {way} without any change: the rate is one "
-                    "at which the device loses by itself"
+                    "at which the device loses by itself",
                 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
+from v6t.analysis.figures.plots import errorbar_plot, summary_curve
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import (
@@ -21,18 +21,17 @@ from v6t.analysis.record import (
     Row,
     Series,
     bounded_by_tester,
-    head,
     rates_found,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Column, Sheet, count, percent, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import REPETITIONS, TRIAL_S, at_least, interval
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.common import REPETITIONS, TRIAL_S, Line, at_least, interval
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.throughput import decisive_trial, search_cost, search_spec
+from v6t.benchmarks.throughput import decisive_trial, search_spec
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
@@ -155,18 +154,19 @@ def resolution_record(
     at = spec.conditions
     attempts = [a for s in searched for r in s.result.repetitions for a in r.attempts]
     combinations = [_combination(s, find, selftest) for s in searched]
-    title = "DNS resolution performance"
-    return ResolutionRecord(
-        **head(at, spec.benchmark, title, attempts, conditions, direction="queries"),
+    return ResolutionRecord.of(
+        spec,
+        attempts,
+        conditions,
+        title="DNS resolution performance",
+        direction="queries",
         repetitions=combinations[0].repetitions,
         not_measured=combinations[0].refused,
         combinations=combinations,
         selftest=selftest,
         timeout_s=at.queries.timeout_s if at.queries else 0.0,
-        duration_s=spec.duration_s,
         resolution_qps=max(s.result.error_fps for s in searched),
         upstream=upstream,
-        sending_time_tolerance=at.sending_time_tolerance,
     )
 
 
@@ -300,12 +300,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
-    def cost(self, point: Point) -> Cost:
-        """Of all searches; names that are asked before take a little longer."""
-        each = [self._spec(point, pair, point.media_fps) for pair in self.combinations(point.bound)]
-        return sum((search_cost(spec) for spec in each), Cost(0, 0.0))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         own, bound = self.own(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
@@ -356,81 +351,85 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             }
         )
 
-    def sheet(self, records: Sequence[ResolutionRecord]) -> Sheet:
-        names = [
-            *("cached\n%", "own AAAA\n%", "median\nqueries/s", "P1", "P99"),
-            *(
-                "+95 % interval\nof the median",
-                "+dispersion\n%",
-                "AAAA asked\nfor each",
-                "A asked\nfor each",
-            ),
-            *(
-                "+found in\nthe cache %",
-                "+answered\nafter us",
-                "+self-test\ncovers",
-                "+repetitions",
-            ),
-            "+search\nends within",
-        ]
-        rows = [
-            [
-                *(str(f.cached_percent), str(f.own_aaaa_percent)),
-                *(_rate(f), count(f.p1), count(f.p99), interval(f.median_interval)),
-                *(percent(f.dispersion), _each(f.asked_aaaa), _each(f.asked_a)),
-                *(percent(f.cached_found_percent), count(f.response_us)),
-                *(count(r.selftest.covered_qps), str(f.repetitions), count(r.resolution_qps)),
-            ]
-            for r in records
-            for f in r.combinations
-        ]
-        notes = [f"{name_of(f)}: {f.refused}" for r in records for f in r.combinations if f.refused]
-        return sheet(records[0].title, names, rows, notes)
+    columns = (
+        Column("cached\n%", lambda line: str(line.value.cached_percent)),
+        Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
+        Column("median\nqueries/s", lambda line: _rate(line.value)),
+        Column("P1", lambda line: count(line.value.p1)),
+        Column("P99", lambda line: count(line.value.p99)),
+        Column(
+            "95 % interval\nof the median",
+            lambda line: interval(line.value.median_interval),
+            wide=True,
+        ),
+        Column("dispersion\n%", lambda line: percent(line.value.dispersion), wide=True),
+        Column("AAAA asked\nfor each", lambda line: _each(line.value.asked_aaaa)),
+        Column("A asked\nfor each", lambda line: _each(line.value.asked_a)),
+        Column(
+            "found in\nthe cache %",
+            lambda line: percent(line.value.cached_found_percent),
+            wide=True,
+        ),
+        Column("answered\nafter us", lambda line: count(line.value.response_us), wide=True),
+        Column(
+            "self-test\ncovers", lambda line: count(line.record.selftest.covered_qps), wide=True
+        ),
+        Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
+        Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
+    )
+
+    def rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
+        return [Line(r, f) for r in records for f in r.combinations]
+
+    def notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
+        return [f"{name_of(f)}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
     def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
-        yield from super().tables(records)
+        yield self.sheet(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            combinations = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            across = sorted({cached for _, cached in combinations})
-            rows = [
-                [f"{own} %", *(_cell(combinations.get((own, cached))) for cached in across)]
-                for own in sorted({own for own, _ in combinations})
+            found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
+            columns: list[Column[int]] = [
+                Column("names with\nan AAAA record", lambda own: f"{own} %", text=True),
+                *(
+                    Column(
+                        f"{cached} %\ncached",
+                        lambda own, found=found, cached=cached: _cell(found.get((own, cached))),
+                    )
+                    for cached in sorted({cached for _, cached in found})
+                ),
             ]
-            names = ["<names with\nan AAAA record", *(f"{cached} %\ncached" for cached in across)]
-            yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
+            shares = sorted({own for own, _ in found})
+            yield table(f"{r.title}: median (P1 to P99), queries/s", shares, columns)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         del data
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            with drawing(self.name):
-                figure, (panel,) = axes()
-                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations})):
-                    here = sorted(
-                        (f for f in r.combinations if f.own_aaaa_percent == own and not f.refused),
-                        key=lambda f: f.cached_percent,
-                    )
-                    bars = [[f.median - f.p1 for f in here], [f.p99 - f.median for f in here]]
-                    panel.errorbar(
-                        [f.cached_percent for f in here], [f.median for f in here], yerr=bars,
-                        color=look(number).color, marker=look(number).marker, capsize=3,
-                        label=f"{own} % with an AAAA record",
-                    )  # fmt: skip
-                panel.set_xlabel("names in the cache [%]")
-                panel.set_ylabel("queries per second")
-                panel.set_ylim(bottom=0)
-                thousands(panel)
-                legend(panel)
-                yield Drawing(
-                    svg(figure, self.name),
-                    "Queries answered per second against the share of cached names: median of the "
-                    "repetitions, bars from P1 to P99.",
-                    "Queries answered per second: "
-                    + "; ".join(f"{name_of(f)}: {f.median:,.0f}" for f in r.combinations),
+            curves = [
+                summary_curve(
+                    number,
+                    f"{own} % with an AAAA record",
+                    [
+                        (f.cached_percent, f)
+                        for f in sorted(r.combinations, key=lambda f: f.cached_percent)
+                        if f.own_aaaa_percent == own and not f.refused
+                    ],
                 )
+                for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
+            ]
+            drawn = errorbar_plot(
+                self.name, curves, "names in the cache [%]", "queries per second", linear=True
+            )
+            yield Drawing(
+                drawn,
+                "Queries answered per second against the share of cached names: median of the "
+                "repetitions, bars from P1 to P99.",
+                "Queries answered per second: "
+                + "; ".join(f"{name_of(f)}: {f.median:,.0f}" for f in r.combinations),
+            )
 
     def definition(self, records: Sequence[ResolutionRecord]) -> str:
         return (
@@ -454,21 +453,26 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 card=Card(_rate(first), "queries/s", what) if f is first else None,
             )
 
-    def remarks(self, record: ResolutionRecord) -> Iterator[str]:
+    def warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
         for f in record.combinations:
             if f.reasons:
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
-                yield f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}"
+                yield (
+                    "unanswered-queries",
+                    f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}",
+                )
             each = (f.asked_aaaa or 0) + (f.asked_a or 0)
             if each > MAX_QUERIES_PER_NAME * 1.01:
                 yield (
+                    "many-questions",
                     f"{name_of(f)}: the device asks {each:.2f} questions for each query; the self-test "
-                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)"
+                    f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)",
                 )
             if f.cached_found_percent is not None and f.cached_found_percent < 99:
                 yield (
+                    "cache-misses",
                     f"{name_of(f)}: the device asked again for {100 - f.cached_found_percent:.1f} % of "
-                    "the queries whose names it had answered before"
+                    "the queries whose names it had answered before",
                 )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import Field
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, R
-from v6t.benchmarks.point import MeasurementPoint
+from v6t.benchmarks.point import Point
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class AtShare(Benchmark[R, S]):
         has_rate = self.own(bound).rate_fps is not None
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
 
-    def rate(self, point: MeasurementPoint) -> tuple[float, str]:
+    def rate(self, point: Point) -> tuple[float, str]:
         """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
         own = self.own(point.bound)
         if own.rate_fps is not None:

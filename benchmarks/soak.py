@@ -9,29 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import (
-    BLACK,
-    BLUE,
-    VERMILLION,
-    axes,
-    drawing,
-    legend,
-    look,
-    svg,
-    thousands,
-)
+from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, look, thousands
+from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.marks import marked, offered
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
-from v6t.analysis.record import FPS, Model, Number, Record, Row, head
+from v6t.analysis.record import FPS, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, at
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.common import POINT, Line, lines_by_direction
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
-from v6t.procedures.critical_load import CriticalLoadResult, CriticalLoadSpec, measure_critical_load
+from v6t.procedures.critical_load import (
+    CriticalLoadResult,
+    CriticalLoadSpec,
+    measure_critical_load,
+    sum_load,
+)
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
@@ -161,7 +157,6 @@ class CriticalLoadRecord(Record):
 
     @property
     def limited(self) -> bool:
-        """The interval reaches what tester or medium carry, or nothing was found below that."""
         return self.critical_load is None or self.critical_load.high >= self.upper_bound
 
 
@@ -170,16 +165,15 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     good = [s for s in result.stretches if s.intervals]
-    return SoakRecord(
-        **head(spec.conditions, spec.benchmark, "Soak test", result.attempts, conditions),
-        unit="%",
+    return SoakRecord.of(
+        spec,
+        result.attempts,
+        conditions,
+        title="Soak test",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
-        rate=spec.rate_fps,
-        rate_source=spec.rate_source,
         duration_s=spec.stretches * spec.stretch_s,
         measured_s=len(good) * spec.stretch_s,
-        stretch_s=spec.stretch_s,
         stretches=len(result.stretches),
         faltered=len(result.stretches) - len(good),
         directions={way: _soaked(result.intervals(way)) for way in ways},
@@ -245,14 +239,14 @@ def critical_load_record(
     if len(result.steps) < 2:
         return None
     estimate = result.estimate
-    return CriticalLoadRecord(
-        **head(
-            result.spec.conditions, result.spec.benchmark,
-            f"Critical load at {100 * result.spec.target:g} % loss (PLRsearch, no RFC 8219 throughput)",
-            result.attempts, conditions,
-        ),
+    target_percent = 100 * result.spec.target
+    return CriticalLoadRecord.of(
+        result.spec,
+        result.attempts,
+        conditions,
+        title=f"Critical load at {target_percent:g} % loss (PLRsearch, no RFC 8219 throughput)",
         repetitions=1,
-        target_percent=100 * result.spec.target,
+        target_percent=target_percent,
         estimate=estimate.mean_fps if estimate else None,
         deviation=estimate.deviation_fps if estimate else None,
         low=estimate.low_fps if estimate else None,
@@ -314,13 +308,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
             "frames after each, in which nothing is sent"
         )
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point, point.media_fps, "assumed")
-        return cost_of(spec.conditions, 1, spec.stretch_s) + cost_of(
-            point.conditions(pause_s=0.0), spec.stretches - 1, spec.stretch_s
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
@@ -337,52 +325,52 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
             stretch_s=own.stretch_s,
         )
 
-    def sheet(self, records: Sequence[SoakRecord]) -> Sheet:
-        names = [
-            *(*POINT, "offered fps\nper direction", "traffic s", "frames", "lost", "lost %"),
-            *("intervals\nwith loss", "episodes", "longest s\nwithout", "worst\ninterval %"),
-            *("1st half %", "2nd half %"),
-        ]
-        rows = [
-            [
-                *(
-                    *at(r, way),
-                    offered(r, r.rate),
-                    count(r.measured_s),
-                    count(d.frames),
-                    count(d.lost),
-                ),
-                *(_share(d.loss_percent), f"{d.lossy} of {d.intervals}", str(d.episodes)),
-                *(seconds(d.longest_s), _share(d.worst_percent), *map(_share, d.halves_percent)),
-            ]
-            for r in records
-            for way, d in r.directions.items()
-        ]
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
+        Column("traffic s", lambda line: count(line.record.measured_s)),
+        Column("frames", lambda line: count(line.value.frames)),
+        Column("lost", lambda line: count(line.value.lost)),
+        Column("lost %", lambda line: _share(line.value.loss_percent)),
+        Column(
+            "intervals\nwith loss", lambda line: f"{line.value.lossy} of {line.value.intervals}"
+        ),
+        Column("episodes", lambda line: str(line.value.episodes)),
+        Column("longest s\nwithout", lambda line: seconds(line.value.longest_s)),
+        Column("worst\ninterval %", lambda line: _share(line.value.worst_percent)),
+        Column("1st half %", lambda line: _share(line.value.halves_percent[0])),
+        Column("2nd half %", lambda line: _share(line.value.halves_percent[1])),
+    )
+
+    def rows(self, records: Sequence[SoakRecord]) -> list[Line]:
+        return lines_by_direction(records)
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
+            curves = []
+            for number, way in enumerate(record.directions):
+                points = list(_over_time(data, record, way))
+                style = {"linewidth": 0.9, "color": look(number).color}
+                hours = [t / HOUR_S for t, _ in points]
+                curves.append(Curve(way, hours, [p for _, p in points], style=style))
+            invalid = {t.key for t in record.invalid_trials}
+            gaps = [n for n, trial in enumerate(data.of(record)) if trial.key in invalid]
+            hours = record.stretch_s / HOUR_S
+
+            def adjust(at: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
+                for number in gaps:
+                    at.axvspan(number * hours, (number + 1) * hours, color="#dddddd")
+                at.set_ylim(bottom=0)
+
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            with drawing(name):
-                figure, (panel,) = axes(height=3.2)
-                for number, way in enumerate(record.directions):
-                    points = list(_over_time(data, record, way))
-                    panel.plot([t / HOUR_S for t, _ in points], [p for _, p in points],
-                               linewidth=0.9, color=look(number).color, label=way)  # fmt: skip
-                for number, trial in enumerate(data.of(record)):
-                    if any(trial.key == t.key for t in record.invalid_trials):
-                        begin = number * record.stretch_s
-                        panel.axvspan(begin / HOUR_S, (begin + record.stretch_s) / HOUR_S,
-                                      color="#dddddd")  # fmt: skip
-                panel.set_xlabel("hours of traffic")
-                panel.set_ylabel("lost frames, %")
-                panel.set_ylim(bottom=0)
-                legend(panel)
-                what = (
-                    f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
-                    f"{record.point}; grey: the tester faltered, nothing is known."
-                )
-                yield Drawing(svg(figure, name), what, what)
+            figure = time_plot(
+                name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=adjust
+            )
+            what = (
+                f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
+                f"{record.point}; grey: the tester faltered, nothing is known."
+            )
+            yield Drawing(figure, what, what)
 
     def results(self, record: SoakRecord) -> Iterator[Result]:
         for way, direction in record.directions.items():
@@ -399,16 +387,20 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     def shown(self, value: float | None) -> str:
         return _share(value)
 
-    def remarks(self, record: SoakRecord) -> Iterator[str]:
+    def warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
             yield (
+                "invalid-stretches",
                 f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
-                "is known of them"
+                "is known of them",
             )
         for way, direction in record.directions.items():
             first, second = direction.halves_percent
             if second and second > 2 * (first or 0.0) and direction.lost > 10:
-                yield f"{way}: more than twice as much was lost in the second half as in the first"
+                yield (
+                    "growing-loss",
+                    f"{way}: more than twice as much was lost in the second half as in the first",
+                )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -433,6 +425,11 @@ class CriticalLoadSettings(StrictModel):
     """Length of the first trial [s]."""
     longer_s: float = Field(default=0.1, ge=0, le=60)
     """Each trial is longer by so much than the one before [s]."""
+
+
+def _interval(record: CriticalLoadRecord) -> str:
+    load = record.critical_load
+    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
 
 
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
@@ -461,18 +458,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         if own.search_s < 1800:
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
-    def cost(self, point: Point) -> Cost:
-        spec = self._spec(point)
-        at, durations = spec.conditions, spec.durations_s
-        return Cost(
-            len(durations), sum(durations) + len(durations) * (at.pause_s + at.residual_wait_s)
-        )
-
-    def run(self, point: MeasurementPoint) -> Measured:
-        # it brings numpy, which what only lists the benchmarks does without
-        from v6t.analysis.posterior import Inference
-
-        result = measure_critical_load(self._spec(point), point.measure, Inference(), point.watch)
+    def run(self, point: Point) -> Measured:
+        result = measure_critical_load(self._spec(point), point.measure, point.infer(), point.watch)
         record = critical_load_record(
             result,
             bound=(point.limit_fps, point.limit_reason),
@@ -495,25 +482,24 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             longer_s=own.longer_s,
         )
 
+    columns = (
+        *POINT,
+        Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
+        Column(
+            "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
+        ),
+        Column("95 % interval", _interval),
+        Column("deviation", lambda r: count(r.critical_load and r.critical_load.deviation)),
+        Column("stretch", lambda r: _shape(r, "stretch")),
+        Column("erf", lambda r: _shape(r, "erf")),
+        Column("traffic s", lambda r: count(r.searched_s)),
+        Column("trials", lambda r: str(len(r.trials) - len(r.invalid_trials))),
+        Column("without\nloss", lambda r: str(r.lossless)),
+        Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
+    )
+
     def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
-        names = [
-            *(*POINT, "target\nloss %", "critical load\nfps per direction", "95 % interval"),
-            *("deviation", "stretch", "erf", "traffic s", "trials", "without\nloss", "bound fps"),
-        ]
-        rows = [
-            [
-                *(*at(r), f"{r.target_percent:g}", marked(count(_estimate(r)), r.limited)),
-                *(_interval(r), count(r.critical_load.deviation if r.critical_load else None)),
-                *(
-                    count(r.shapes[s].mean) if r.critical_load and s in r.shapes else "-"
-                    for s in ("stretch", "erf")
-                ),
-                *(count(r.searched_s), str(len(r.trials) - len(r.invalid_trials))),
-                *(str(r.lossless), f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
-            ]
-            for r in records
-        ]
-        return sheet(self.title, names, rows)
+        return table(self.title, records, self.columns)
 
     def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
@@ -524,40 +510,17 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
         for record in records:
-            name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            with drawing(name):
-                figure, (panel,) = axes(height=3.4)
-                trials = data.counted([record])
-                loads, shares = [], []
-                for trial in trials:
-                    ways = trial.result.directions.values()
-                    frames = sum(w.count_frames("required") for w in ways)
-                    loads.append(float(trial.asked["rate_fps"]))
-                    shares.append(
-                        100 * (1 - sum(w.count_frames("received") for w in ways) / frames)
-                    )
-                panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
-                           label="trial")  # fmt: skip
-                panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")
-                load = record.critical_load
-                if load:
-                    panel.axvline(load.estimate, color=VERMILLION, label="critical load")
-                    panel.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
-                panel.set_xlabel("offered, frames per second per direction")
-                panel.set_ylabel("lost frames, %")
-                panel.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
-                thousands(panel, "x")
-                legend(panel)
-                where = (
-                    f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
-                    if load
-                    else _above(record)
-                )
-                what = (
-                    f"Lost share of each trial against its load, {record.point}: the critical load at "
-                    f"{record.target_percent:g} % is {where}."
-                )
-                yield Drawing(svg(figure, name), what, what)
+            load = record.critical_load
+            where = (
+                f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
+                if load
+                else _above(record)
+            )
+            what = (
+                f"Lost share of each trial against its load, {record.point}: the critical load at "
+                f"{record.target_percent:g} % is {where}."
+            )
+            yield Drawing(_losses_by_load(data, record), what, what)
 
     def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
         load, found = record.critical_load, _estimate(record)
@@ -582,18 +545,51 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             ),
         )
 
-    def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
+    def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield f"{seen}: the critical load is {_above(record)}"
+            yield (
+                "not-found",
+                f"{seen}: the critical load is {_above(record)}",
+            )
         elif record.critical_load.estimate < record.lowest:
-            yield "the critical load is below all that was offered: it is extrapolated"
+            yield (
+                "extrapolated",
+                "the critical load is below all that was offered: it is extrapolated",
+            )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
         least = min((r.searched_s for r in records), default=0)
         yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
                      f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
+
+
+def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
+    points = [
+        sum_load(float(trial.asked["rate_fps"]), trial.result) for trial in data.counted([record])
+    ]
+    style = {"linestyle": "", "marker": "o", "markersize": 4, "color": BLUE}
+    losses = [100 * point.ratio for point in points]
+    trials = Curve("trial", [point.rate_fps for point in points], losses, style=style)
+    target = (record.target_percent, "target", {"color": BLACK, "linestyle": ":"})
+
+    def adjust(at: Any) -> None:
+        if load := record.critical_load:
+            at.axvline(load.estimate, color=VERMILLION, label="critical load")
+            at.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
+        at.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
+        thousands(at, "x")
+
+    return time_plot(
+        f"critical-load-{record.frame_sizes.key}-{record.direction}",
+        [trials],
+        "offered, frames per second per direction",
+        "lost frames, %",
+        levels=[target],
+        whole=False,
+        adjust=adjust,
+    )
 
 
 def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
@@ -617,12 +613,11 @@ def _estimate(record: CriticalLoadRecord) -> float | None:
     return record.critical_load.estimate if record.critical_load else None
 
 
-def _interval(record: CriticalLoadRecord) -> str:
-    load = record.critical_load
-    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
+def _shape(record: CriticalLoadRecord, name: str) -> str:
+    found = record.shapes.get(name) if record.critical_load else None
+    return count(found.mean) if found else "-"
 
 
 def _above(record: CriticalLoadRecord) -> str:
-    """Where a critical load is that was not found."""
     most = record.upper_bound if record.highest is None else record.highest
     return f"above {most:,.0f} fps, all that was offered"

@@ -16,7 +16,7 @@ from v6t.analysis.presentation import (
 )
 from v6t.analysis.record import FindResult, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, table
+from v6t.analysis.sheet import SIZES, Column, Sheet, count, percent, seconds, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
@@ -27,11 +27,9 @@ from v6t.benchmarks.connections import (
     CapacitySearch,
     ConnectionRateRecord,
     OfConnections,
-    assumed_most,
+    capacity_record,
     capacity_result,
-    capacity_values,
-    connection_rate_values,
-    filling_cost,
+    connection_rate_record,
     found_capacity,
     phase_one_settings,
     rate_result,
@@ -39,7 +37,7 @@ from v6t.benchmarks.connections import (
     rows_of,
     share_of,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import (
@@ -181,6 +179,11 @@ class TcpRateRecord(ConnectionRateRecord):
     alone: Alone | None = None
     """the fastest trial of the self-test in which every connection was established; null: there is none"""
 
+    @property
+    def last(self) -> Iteration | None:
+        """The trial that decided the last repetition, if one passed."""
+        return self.decisive[-1] if self.decisive else None
+
 
 class Ending(Model):
     """What is left of connections on the device after their end."""
@@ -221,9 +224,13 @@ class TcpCapacityRecord(CapacityRecord):
     tcp_timeouts_s: dict[str, Number]
     """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
 
+    @property
+    def last(self) -> Iteration | None:
+        """The trial that decided."""
+        return self.decisive
+
 
 def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
-    """Of the fastest trial without a device that lost nothing."""
     times = []
     for key in keys:
         found = find(key).connections
@@ -320,11 +327,33 @@ def _worse(result: TrialResult) -> TrialResult:
     return replace(result, directions={"forward": result.directions[worst]})
 
 
-E = TypeVar("E", bound="TcpRateRecord | TcpCapacityRecord")
 R = TypeVar("R", bound=Record)
 
 
 S = TypeVar("S", bound=StrictModel)
+
+
+def _counted(value: int | None) -> str:
+    return "-" if value is None else count(value)
+
+
+def _if_decided(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
+    """Return the cell of the trial that decided; a dash without one."""
+    return lambda record: cell(record.last) if record.last else "-"
+
+
+_TIME_COLUMNS: tuple[Column[Iteration], ...] = (
+    Column("ms to establish\nmin", lambda one: _milliseconds(one.fastest_s)),
+    Column("mean", lambda one: _milliseconds(one.mean_s)),
+    Column("max", lambda one: _milliseconds(one.slowest_s)),
+    Column("sum", lambda one: _milliseconds(one.sum_s)),
+)
+_EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
+    Column("object\noctets", lambda record: count(record.exchange.object_octets)),
+    *(replace(column, cell=_if_decided(column.cell)) for column in _TIME_COLUMNS),
+    Column("objects\nrequested", _if_decided(lambda one: count(one.requested))),
+    Column("returned", _if_decided(lambda one: count(one.answered))),
+)
 
 
 class TcpSettings(StrictModel):
@@ -421,16 +450,16 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     )
     order = 10
 
-    def cost(self, point: Point) -> Cost:
-        return self.search_cost(point, rate_search(point, self._phase_one(point), self.name))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         spec = rate_search(point, self._phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
         passed = [[one for one in tries if one.passed] for tries in each]
-        record = TcpRateRecord(
-            **connection_rate_values(result, point, self.title),
+        record = connection_rate_record(
+            TcpRateRecord,
+            result,
+            point,
+            self.title,
             exchange=self._exchange(point.bound),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
@@ -439,26 +468,23 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         rates = [r.rate_cps for r in result.repetitions]
         return Measured(record, _rows(record.iterations, spec.conditions), rates)
 
-    def sheet(self, records: Sequence[TcpRateRecord]) -> Sheet:
-        def last(record: TcpRateRecord) -> Iteration | None:
-            return record.decisive[-1] if record.decisive else None
+    columns = (
+        Column(_SYN, lambda r: r.sizes),
+        Column("connections", lambda r: count(r.connections)),
+        Column("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        *_EXCHANGE_COLUMNS,
+        Column("DUT\ncounts", lambda r: _counted(r.last and r.last.sessions), wide=True),
+        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+    )
 
-        columns: Sequence[tuple[str, Callable[[TcpRateRecord], str]]] = [
-            (_SYN, lambda r: r.sizes),
-            ("connections", lambda r: count(r.connections)),
-            ("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
-            ("P1", lambda r: count(r.p1)),
-            ("P99", lambda r: count(r.p99)),
-            ("+dispersion\n%", lambda r: percent(r.dispersion)),
-            *_exchange_columns(last),
-            ("+DUT\ncounts", lambda r: _sessions(last(r))),
-            ("+repetitions", lambda r: str(r.repetitions)),
-        ]
+    def notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
         notes = [_how(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
-        notes += [_by_itself(r.alone) for r in records if r.alone is not None]
-        return table(records[0].title, records, columns, notes)
+        return notes + [_by_itself(r.alone) for r in records if r.alone is not None]
 
     def results(self, record: TcpRateRecord) -> Iterator[Result]:
         yield rate_result(
@@ -508,23 +534,9 @@ class TcpCapacity(
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """Return the establishment rate, unless the attempt rate is given."""
         return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
 
-    def cost(self, point: Point) -> Cost:
-        """As if the capacity was just below the most connections there are four-tuples for."""
-        tcp = self.tcp(point.bound)
-        spec = self._spec(point, tcp.rate_cps or tcp.rate_share * assumed_most(point))
-        search = spec.search
-        counts = self.usual_counts(search)
-        connections = [search.phase_one.connections(n, search.upper_bound_cps) for n in counts]
-        last = replace(connections[-1], tcp=replace(spec.tcp, aging_s=spec.aging_s))
-        pause_s = search.conditions.pause_s
-        # every other number is tried a second time
-        tries = filling_cost(point, pause_s, connections) * 2
-        return tries + filling_cost(point, pause_s, [last] * 2)
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         tcp = self.tcp(point.bound)
         rate_cps, source = share_of(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
@@ -537,8 +549,12 @@ class TcpCapacity(
         overfull = None if result.overfull is None else find_iteration(result.overfull, find)
         found = [find(a.trial.key).connections for a in search.attempts]
         device: Mapping[str, Any] = next((c.device for c in found if c and c.device), {})
-        record = TcpCapacityRecord(
-            **capacity_values(search, point, self.title, result.after),
+        record = capacity_record(
+            TcpCapacityRecord,
+            search,
+            point,
+            self.title,
+            result.after,
             attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
             exchange=self._exchange(point.bound),
@@ -571,16 +587,17 @@ class TcpCapacity(
         )
         return TcpCapacitySpec(search, own.beyond, own.aging_s)
 
-    def sheet(self, records: Sequence[TcpCapacityRecord]) -> Sheet:
-        columns: Sequence[tuple[str, Callable[[TcpCapacityRecord], str]]] = [
-            (_SYN, lambda r: r.sizes),
-            ("maximum\nconnections", found_capacity),
-            ("error", lambda r: count(r.error)),
-            ("attempt rate\nconnections/s", lambda r: count(_attempted_cps(r))),
-            *_exchange_columns(lambda r: r.decisive),
-            ("+steps", lambda r: str(len(r.steps))),
-        ]
-        return table(records[0].title, records, columns, [_how(records[0])])
+    columns = (
+        Column(_SYN, lambda r: r.sizes),
+        Column("maximum\nconnections", found_capacity),
+        Column("error", lambda r: count(r.error)),
+        Column("attempt rate\nconnections/s", lambda r: count(_attempted_cps(r))),
+        *_EXCHANGE_COLUMNS,
+        Column("steps", lambda r: str(len(r.steps)), wide=True),
+    )
+
+    def notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
+        return [_how(records[0])]
 
     def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
@@ -603,10 +620,13 @@ class TcpCapacity(
         card = Card(found_capacity(record), "concurrent TCP connections", what)
         yield replace(capacity_result(self.name, record), card=card)
 
-    def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
+    def warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
-            yield f"{over:,} connections beyond the capacity: {_became(record.overfull)}"
+            yield (
+                "beyond-capacity",
+                f"{over:,} connections beyond the capacity: {_became(record.overfull)}",
+            )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -619,7 +639,6 @@ class TcpCapacity(
 
 
 def _became(overfull: Iteration) -> str:
-    """Of connections beyond the capacity, in words."""
     if not overfull.valid:
         return "not known, the tester faltered"
     return overfull.refusals or "all were established"
@@ -632,31 +651,35 @@ def _attempted_cps(record: TcpCapacityRecord) -> float:
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
     """Make a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
-    columns: Sequence[tuple[str, Callable[[Iteration], str]]] = [
-        ("attempted\nper second", lambda o: count(o.rate_cps)),
-        ("attempted", lambda o: count(o.attempted)),
-        ("completed", lambda o: count(o.established)),
-        ("%", lambda o: _percent(o.established, o.attempted)),
-        ("refused\nby reset", lambda o: count(o.reset_refused)),
-        ("by ICMP", lambda o: count(o.icmp_refused)),
-        ("timed out", lambda o: count(o.timed_out + o.half_open)),
-        ("requested", lambda o: count(o.requested)),
-        ("returned", lambda o: count(o.answered)),
-        ("%", lambda o: _percent(o.answered, o.requested)),
-        ("+closed", lambda o: count(o.closed)),
+    columns: Sequence[Column[Iteration]] = [
+        Column("attempted\nper second", lambda o: count(o.rate_cps)),
+        Column("attempted", lambda o: count(o.attempted)),
+        Column("completed", lambda o: count(o.established)),
+        Column("%", lambda o: _percent(o.established, o.attempted)),
+        Column("refused\nby reset", lambda o: count(o.reset_refused)),
+        Column("by ICMP", lambda o: count(o.icmp_refused)),
+        Column("timed out", lambda o: count(o.timed_out + o.half_open)),
+        Column("requested", lambda o: count(o.requested)),
+        Column("returned", lambda o: count(o.answered)),
+        Column("%", lambda o: _percent(o.answered, o.requested)),
+        Column("closed", lambda o: count(o.closed), wide=True),
         *_TIME_COLUMNS,
-        ("<result", lambda o: "passed" if o.passed else "failed" if o.valid else "invalid"),
+        Column(
+            "result",
+            lambda o: "passed" if o.passed else "failed" if o.valid else "invalid",
+            text=True,
+        ),
     ]
     return table(title, iterations, columns, notes)
 
 
 def _endings(record: TcpCapacityRecord) -> Sheet:
-    columns: Sequence[tuple[str, Callable[[Ending], str]]] = [
-        ("<ended by", lambda e: e.closing.upper()),
-        ("connections", lambda e: count(e.connections)),
-        ("closed on\nboth sides", lambda e: count(e.closed)),
-        ("DUT counts\nafterwards", lambda e: _counted(e.sessions_after)),
-        ("forgotten\nafter", _forgotten),
+    columns: Sequence[Column[Ending]] = [
+        Column("ended by", lambda e: e.closing.upper(), text=True),
+        Column("connections", lambda e: count(e.connections)),
+        Column("closed on\nboth sides", lambda e: count(e.closed)),
+        Column("DUT counts\nafterwards", lambda e: _counted(e.sessions_after)),
+        Column("forgotten\nafter", _forgotten),
     ]
     timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
     notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
@@ -686,9 +709,7 @@ def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
 
 
 def _timed(record: TcpRateRecord | TcpCapacityRecord) -> bool:
-    found = record.decisive
-    iterations = [found] if isinstance(found, Iteration) else found or []
-    return not iterations or any(one.mean_s is not None for one in iterations)
+    return record.last is None or record.last.mean_s is not None
 
 
 def _by_itself(alone: Alone) -> str:
@@ -745,32 +766,3 @@ def _rows(tries: Sequence[Iteration], at: Conditions) -> list[Row]:
 
 
 _TAG_OCTETS = 4
-
-
-def _counted(value: int | None) -> str:
-    return "-" if value is None else count(value)
-
-
-def _sessions(one: Iteration | None) -> str:
-    return _counted(one.sessions if one else None)
-
-
-_TIME_COLUMNS: Sequence[tuple[str, Callable[[Iteration], str]]] = (
-    ("ms to establish\nmin", lambda one: _milliseconds(one.fastest_s)),
-    ("mean", lambda one: _milliseconds(one.mean_s)),
-    ("max", lambda one: _milliseconds(one.slowest_s)),
-    ("sum", lambda one: _milliseconds(one.sum_s)),
-)
-
-
-def _exchange_columns(
-    iteration: Callable[[E], Iteration | None],
-) -> Iterator[tuple[str, Callable[[E], str]]]:
-    """Yield columns of what was asked for in each connection, and of a trial's times and objects."""
-    yield "object\noctets", lambda record: count(record.exchange.object_octets)
-    objects: Sequence[tuple[str, Callable[[Iteration], str]]] = (
-        ("objects\nrequested", lambda one: count(one.requested)),
-        ("returned", lambda one: count(one.answered)),
-    )
-    for name, cell in (*_TIME_COLUMNS, *objects):
-        yield name, lambda r, cell=cell: "-" if (one := iteration(r)) is None else cell(one)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures import rates
+from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
+from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import (
     Card,
@@ -19,48 +21,39 @@ from v6t.analysis.presentation import (
     split_lines,
 )
 from v6t.analysis.record import (
-    AGGREGATE,
-    FPS,
     FindResult,
     Model,
     Number,
     RateRecord,
     Row,
     Series,
-    bounded_by_tester,
     counted_by,
-    head,
-    rates_found,
+    limited_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
+from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
+    COUNTED_BY,
     POINT,
     TRIAL_S,
-    at,
     at_least,
-    counted_cells,
-    counted_column,
     interval,
     matched,
     repeated,
 )
 from v6t.benchmarks.mlrsearch import (
     CONTROLLER,
-    USUAL_FULL,
-    USUAL_PROBES,
     GoalFigures,
     goal_figures,
-    said_of,
+    goal_warnings,
 )
-from v6t.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
-    PROBE_PAUSE_S,
     Repetition,
     ThroughputResult,
     ThroughputSpec,
@@ -194,50 +187,34 @@ def throughput_record(
         conditions: what else the reader must know.
         compared: whether there were frames to compare at all.
     """
-    spec = result.spec
-    at = spec.conditions
-    ways = list_directions(at.mode)
-    attempts = [a for r in result.repetitions for a in r.attempts]
-    summary = rates_found([r.rate_fps for r in result.repetitions], "fps")
-    decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
+    spec, repetitions = result.spec, result.repetitions
+    ways = list_directions(spec.conditions.mode)
+    attempts = [a for r in repetitions for a in r.attempts]
+    found = [(r.rate_fps, r.attempts) for r in repetitions]
+    summary = limited_rates(found, "fps", capacity_fps, selftest_margin)
+    decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
-    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
-    goals = [r.search.goal for r in result.repetitions if r.search.goal is not None]
-    return ThroughputRecord(
-        **head(at, spec.benchmark, _title(result), attempts, conditions),
+    goals = [r.search.goal for r in repetitions if r.search.goal is not None]
+    return ThroughputRecord.of(
+        spec,
+        attempts,
+        conditions,
         **summary,
-        unit=FPS,
-        search=spec.search,
+        title=_title(result),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
         goal=goal_figures(goals) if goals else None,
-        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
-        non_monotonic=sum(r.non_monotonic for r in result.repetitions),
-        unresolved=sum(_unresolved(r, spec) for r in result.repetitions),
-        confirmations=spec.confirmations,
-        final_duration_s=spec.final_duration_s,
-        frame_timeout_s=at.frame_timeout_s,
+        non_monotonic=sum(r.non_monotonic for r in repetitions),
+        unresolved=sum(_unresolved(r, spec) for r in repetitions),
         aggregate_median=summary["median"] * len(ways),
-        aggregate_convention=AGGREGATE,
-        loss={way: _worst_loss(result.repetitions, way, decisive) for way in ways},
-        loss_tolerance=at.loss_tolerance,
+        loss={way: _worst_loss(repetitions, way, decisive) for way in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
-        tester_limited=(limit is not None and summary["median"] > limit)
-        or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
-        tester_ceiling=capacity_fps,
-        upper_bound=spec.upper_bound_fps,
-        upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(
-            r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps
-            for r in result.repetitions
+            r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps for r in repetitions
         ),
         resolution_fps=result.error_fps,
-        duration_s=spec.duration_s,
-        residual_wait_s=at.residual_wait_s,
-        pause_s=at.pause_s,
-        sending_time_tolerance=at.sending_time_tolerance,
         decisive_trials=decisive,
         counted_by=counted_by(find(a.trial.key) for a in attempts),
     )
@@ -277,7 +254,6 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
 
 
 def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
-    """Tell whether the search gave up with a wider bracket than asked for."""
     high = repetition.search.first_failed_fps
     if high is None:
         return False
@@ -336,7 +312,6 @@ class Deadline(Benchmark[Any, Any]):
         return bound.settings.procedure.trial_duration_s
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a run without a deadline, and one that no frame can miss."""
         super().check(bound)
         deadline_ms = self.deadline_ms(bound)
         if deadline_ms is None:
@@ -352,6 +327,17 @@ class Deadline(Benchmark[Any, Any]):
                 f"it must be below {longest:g} ms",
                 code="trial-too-short",
             )
+
+
+def _aggregate(record: ThroughputRecord) -> str:
+    if record.direction != "bidirectional":
+        return "-"
+    return marked(count(record.aggregate_median), record.limited)
+
+
+def _worst_share(record: ThroughputRecord) -> str:
+    losses = [v for v in record.loss.values() if v is not None]
+    return f"{max(losses):.4%}" if losses else UNDEFINED
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
@@ -372,46 +358,31 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         return "results.csv"
 
     def conditions(self, point: Point) -> Conditions:
-        """Of its trials."""
         return point.conditions()
 
-    def cost(self, point: Point) -> Cost:
-        return search_cost(search_spec(point, self.conditions(point)))
-
-    def run(self, point: MeasurementPoint) -> Measured:
+    def run(self, point: Point) -> Measured:
         spec = search_spec(point, self.conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         rows = repetition_rows(result, lambda key: point.find(key).started)
         rates = [r.rate_fps for r in result.repetitions]
         return Measured(search_record(point, result), [_mixed(point, r) for r in rows], rates)
 
-    def sheet(self, records: Sequence[ThroughputRecord]) -> Sheet:
-        """One row per point (TP-08)."""
-        names = [
-            *(*POINT, "median fps\nper direction", "P1", "P99"),
-            *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
-            *("frames\nmatched", "+repetitions", "+search\nends within"),
-            *("+bound of\nthe search", "+its\nreason"),
-        ]
-        counted = counted_column(records)
-        names += counted
-        rows = []
-        for r in records:
-            losses = [v for v in r.loss.values() if v is not None]
-            rows.append(
-                [
-                    *(*at(r), marked(count(r.median), r.limited), count(r.p1), count(r.p99)),
-                    interval(r.median_interval),
-                    percent(r.dispersion),
-                    _aggregate(r),
-                    f"{max(losses):.4%}" if losses else UNDEFINED,
-                    matched(r.matched),
-                    *(str(r.repetitions), count(r.resolution_fps)),
-                    *(count(r.upper_bound), r.upper_bound_reason),
-                    *counted_cells(r, counted),
-                ]
-            )
-        return sheet(records[0].title, names, rows)
+    columns = (
+        *POINT,
+        Column("median fps\nper direction", lambda r: marked(count(r.median), r.limited)),
+        Column("P1", lambda r: count(r.p1)),
+        Column("P99", lambda r: count(r.p99)),
+        Column("95 % interval\nof the median", lambda r: interval(r.median_interval), wide=True),
+        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        Column("aggregate\nfps", _aggregate),
+        Column("loss", _worst_share),
+        Column("frames\nmatched", lambda r: matched(r.matched)),
+        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
+        Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
+        Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
+        COUNTED_BY,
+    )
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         line_rate = data.config["line_rate_bps"]
@@ -420,7 +391,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
         )
         yield Drawing(
-            rates.rate_by_size(records, f"{self.name}-sizes", media),
+            _rate_by_size(records, f"{self.name}-sizes", media),
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
             "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
@@ -443,7 +414,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 f"{title} against frame size: median, bars from P1 to P99, and the "
                 "theoretical maximum of the medium for the larger frame."
             )
-            drawn = rates.rate_by_size(records, f"{name}-sizes-{number}", media)
+            drawn = _rate_by_size(records, f"{name}-sizes-{number}", media)
             yield Drawing(drawn, caption, caption)
 
     def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -452,7 +423,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             steps = _steps(data, r)
             if steps:
                 yield Drawing(
-                    rates.search_trace(steps, r.median, f"{name}-trace"),
+                    _search_trace(steps, r.median, f"{name}-trace"),
                     f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
                     "trials" + ("" if len(steps) < MOST_STEPS else " (the first ones)") + ".",
                     f"Search trace of {r.point}: {len(steps)} trials, median "
@@ -460,7 +431,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 )
             if len(r.rates) > 2:
                 yield Drawing(
-                    rates.repetitions(r, f"{name}-repetitions"),
+                    _repetition_plot(r, f"{name}-repetitions"),
                     f"Repetitions, {r.point}.",
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
@@ -480,18 +451,23 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             card=Card(number, "frames/s per direction", what),
         )
 
-    def remarks(self, record: ThroughputRecord) -> Iterator[str]:
+    def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
-            yield from said_of(record.goal)
+            yield from goal_warnings(record.goal)
             yield (
+                "goal",
                 f"relevant upper bound {count(record.goal.upper_bounds.median)} fps, conditional "
-                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)"
+                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)",
             )
         if record.non_monotonic:
-            yield "a rate passed above one that failed (TP-04)"
+            yield (
+                "non-monotonic",
+                "a rate passed above one that failed (TP-04)",
+            )
         if record.unresolved:
             yield (
-                f"{record.unresolved} searches gave up before their bracket was as narrow as asked"
+                "unresolved-search",
+                f"{record.unresolved} searches gave up before their bracket was as narrow as asked",
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
@@ -542,7 +518,6 @@ class ThroughputFrameTimeout(Deadline, Throughput):
         return f"{self.name}.csv"
 
     def conditions(self, point: Point) -> Conditions:
-        """With a deadline for every frame."""
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -562,7 +537,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
         upper_bound_reason=point.limit_reason,
         resolution_fps=p.resolution_fps or p.resolution_ratio * point.limit_fps,
         duration_s=p.trial_duration_s,
-        repetitions=p.repetitions,
+        repetitions=point.repeat(point.most_repetitions),
         confirmations=p.confirmations,
         final_duration_s=p.final_duration_s,
         search=p.search,
@@ -570,7 +545,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
     )
 
 
-def search_record(point: MeasurementPoint, result: ThroughputResult) -> ThroughputRecord:
+def search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
     """Make the record of searches at a point, or of a variant of its traffic."""
     return throughput_record(
         result,
@@ -582,28 +557,6 @@ def search_record(point: MeasurementPoint, result: ThroughputResult) -> Throughp
     )
 
 
-def search_cost(spec: ThroughputSpec) -> Cost:
-    """Of all repetitions; of the most there can be if they are adaptive.
-
-    A binary search is counted as if the device does not carry the upper bound; an MLR search
-    by what it usually needs.
-    """
-    at = spec.conditions
-    standing = cost_of(at, spec.confirmations, spec.duration_s)
-    if (spec.final_duration_s or 0.0) > spec.duration_s:
-        standing += cost_of(at, 1, spec.final_duration_s or 0.0)
-    full = cost_of(at, 1, spec.duration_s)
-    if spec.search == "binary":
-        search, least = full * spec.steps, full
-    else:
-        probing = replace(at, pause_s=min(at.pause_s, PROBE_PAUSE_S))
-        probe = cost_of(probing, 1, spec.duration_s / 20)
-        probes = min(USUAL_PROBES, 2 + spec.steps // 2)  # a coarse search is soon over
-        search, least = probe * probes + full * USUAL_FULL, probe + full
-    each = (search + standing).or_only(least + standing)
-    return each * (spec.adaptive.most if spec.adaptive else spec.repetitions)
-
-
 def _mixed(point: Point, row: Row) -> Row:
     """Put the mixture after the direction, as in siitperf's column order (GEN-28)."""
     n, m = point.bound.technology.params.mixture or ("", "")
@@ -611,18 +564,18 @@ def _mixed(point: Point, row: Row) -> Row:
     return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
 
 
-def _aggregate(record: ThroughputRecord) -> str:
-    if record.direction != "bidirectional":
-        return "-"
-    return marked(count(record.aggregate_median), record.limited)
+class Step(NamedTuple):
+    """One trial of a search: its repetition, its place, its rate [fps], and how it ended."""
+
+    repetition: int
+    number: int
+    rate_fps: float
+    outcome: str
 
 
-def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
-    """List the trials of a search with how they ended, judged as the procedure judged them."""
+def _steps(data: RunData, record: ThroughputRecord) -> list[Step]:
     steps = []
-    for number, trial in enumerate(data.of(record), 1):
-        if number > MOST_STEPS:
-            break
+    for number, trial in enumerate(islice(data.of(record), MOST_STEPS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
             Trial(**{k: trial.asked[k] for k in _PLAIN}),
@@ -631,9 +584,77 @@ def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
             sending_time_tolerance=record.sending_time_tolerance,
         )
         outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
-        steps.append(
-            rates.Step(
-                int(repetition[1]) if repetition else 0, number, trial.asked["rate_fps"], outcome
-            )
-        )
+        of = int(repetition[1]) if repetition else 0
+        steps.append(Step(of, number, trial.asked["rate_fps"], outcome))
     return steps
+
+
+_OUTCOMES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s", ORANGE)}
+_PER_DIRECTION = "frames per second\nper direction"
+
+
+def _search_trace(steps: Sequence[Step], result_fps: float, name: str) -> str:
+    grouped = {s.repetition: [t for t in steps if t.repetition == s.repetition] for s in steps}
+    curves = [_trial_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
+    for outcome, (marker, color) in _OUTCOMES.items():
+        if met := [s for s in steps if s.outcome == outcome]:
+            curves.append(_trial_curve(outcome, met, marker=marker, color=color, linestyle=""))
+    median = (result_fps, f"median {short(result_fps)}", {"color": BLACK, "linestyle": "--"})
+    return time_plot(
+        name,
+        curves,
+        "trial of the point",
+        f"offered {_PER_DIRECTION}",
+        levels=[median],
+        adjust=lambda at: at.set_ylim(bottom=0),
+    )
+
+
+def _trial_curve(label: str, steps: Sequence[Step], **style: Any) -> Curve:
+    return Curve(label, [s.number for s in steps], [s.rate_fps for s in steps], style=style)
+
+
+def _repetition_plot(record: ThroughputRecord, name: str) -> str:
+    numbers = range(1, len(record.rates) + 1)
+    dots = Curve("repetition", numbers, record.rates, style=dict(_DOTS))
+    lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
+    levels = [
+        (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
+        for word, value, dash in lines
+    ]
+    return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
+
+
+_DOTS = {"color": BLUE, "marker": "o", "linestyle": ""}
+
+
+def _rate_by_size(
+    records: Sequence[ThroughputRecord], name: str, media: Mapping[str, float]
+) -> str:
+    """Draw the rate over the frame size with the theoretical line (RFC 2544 section 26.1; TP-08)."""
+    ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
+    places = {label: i for i, (_, label) in enumerate(ordered)}
+    limit = {"color": BLACK, "marker": "_", "markersize": 18}
+    limits = [media[label] for label in places]
+    curves = [
+        Curve("theoretical maximum of the medium", list(places.values()), limits, style=limit)
+    ]
+    modes = list(dict.fromkeys(r.direction for r in records))
+    label = "tester's own capacity" + ", by direction" * (len(modes) > 1)
+    for number, mode in enumerate(modes):
+        shift = 0.06 * (number - (len(modes) - 1) / 2)
+        here = [(places[r.sizes] + shift, r) for r in records if r.direction == mode]
+        curves.append(summary_curve(number, mode, here))
+        if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
+            style = {"color": GREY, "linestyle": ":", "marker": "_", "markersize": 14}
+            across, own = zip(*known, strict=True)
+            curves.append(Curve(label if number == 0 else "_", across, own, style=style))
+    both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
+    return errorbar_plot(
+        name,
+        curves,
+        f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)",
+        "frames per second per direction",
+        ticks={place: label for label, place in places.items()},
+        adjust=lambda at: at.set_xlim(-0.5, len(places) - 0.5),
+    )

@@ -1,12 +1,4 @@
-"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04.
-
-The longest burst at the smallest gap that the device forwards without loss. A repetition is one
-binary search for it among all lengths up to the longest; a burst that loses is offered again before
-it counts (binary search with loss verification, ETSI GS NFV-TST 009 clause 12.3; one of both MUST
-be used, RFC 9004 section 6.2).
-The average over the repetitions is the benchmark. What the device forwards while the burst
-arrives does not sit in its buffer, so RFC 9004 corrects the implied buffer time.
-"""
+"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04."""
 
 from __future__ import annotations
 
@@ -14,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
-from v6t.trials.verdict import Attempt, Verdict
+from v6t.trials.verdict import Attempt
 
 BENCHMARK = "back-to-back"
 FORMULA = (
@@ -46,6 +38,7 @@ class BurstSpec(PointSpec):
         shortest_frames: of shorter ones the tester cannot prove that they left back to back.
     """
 
+    searched = True
     benchmark = BENCHMARK
     rate_fps: float
     rate_reason: str
@@ -172,76 +165,39 @@ def measure_back_to_back(
     """Repeat the search; deterministic given the trial results."""
     if spec.not_applicable:
         return BurstResult(spec, ())
-    return BurstResult(
-        spec, tuple(_search(spec, n, measure, watch) for n in range(1, spec.repetitions + 1))
-    )
+    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
+    return BurstResult(spec, done)
 
 
-class _Unknown(Exception):
-    """The tester could not send a burst as asked in any of its attempts."""
-
-
-def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
-    bursts = _Bursts(spec, number, measure, watch)
+def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:
     low, high = 0, spec.most_frames + 1
-    try:
-        while high - low > max(spec.resolution_frames, 1):
-            middle = max((low + high) // 2, spec.least_frames)
-            if middle >= high:  # between nothing and the shortest, which lost
-                return BurstRepetition(number, low, False, bursts.attempts, valid=False)
-            if bursts.passes(middle):
-                low = middle
-            else:
-                high = middle
-    except _Unknown:
-        return BurstRepetition(number, low, False, bursts.attempts, valid=False)
-    return BurstRepetition(number, low, high > spec.most_frames, bursts.attempts)
+    known = True
+    while high - low > max(spec.resolution_frames, 1):
+        middle = max((low + high) // 2, spec.least_frames)
+        # between nothing and the shortest, which lost
+        passed = None if middle >= high else _passes(spec, trials, middle)
+        if passed is None:
+            known = False
+            break
+        low, high = (middle, high) if passed else (low, middle)
+    hit = known and high > spec.most_frames
+    return BurstRepetition(trials.number, low, hit, tuple(trials.all), valid=known)
 
 
-class _Bursts:
-    """The bursts of one repetition."""
+def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:
+    """Whether a burst is forwarded without loss, verified if it is not.
 
-    def __init__(self, spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> None:
-        self._spec = spec
-        self._attempts = TrialRunner(
-            spec.conditions,
-            spec.key_prefix,
-            measure,
-            watch,
-            number,
-            spec.repetitions,
-            searched=True,
-        )
-        self._offered = 0
-
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """Every trial so far."""
-        return tuple(self._attempts.all)
-
-    def passes(self, frames: int) -> bool:
-        """Whether a burst of this length is forwarded without loss, verified if it is not.
-
-        Raises:
-            _Unknown: the tester faltered every time, so nothing is known about the device.
-        """
-        lost = False
-        for _ in range(1 + self._spec.verifications):
-            verdict = self._offer(frames)
-            if verdict.passed:
-                return True
-            lost = lost or verdict.valid
-        if not lost:
-            raise _Unknown
-        return False
-
-    def _offer(self, frames: int) -> Verdict:
-        spec = self._spec
-        self._offered += 1
-        sending_s = frames / spec.rate_fps
-        wait_s = spec.conditions.residual_wait_s
-        trial = spec.conditions.make_trial(
-            BENCHMARK, spec.rate_fps, sending_s,
-            residual_wait_s=max(wait_s, sending_s) if sending_s > LONG_S else wait_s,
-        )  # fmt: skip
-        return self._attempts.run(trial, f"b{self._offered:03d}", steps=spec.steps).verdict
+    Returns:
+        None if the tester faltered every time, so that nothing is known about the device.
+    """
+    sending_s, wait_s = frames / spec.rate_fps, spec.conditions.residual_wait_s
+    if sending_s > LONG_S:
+        wait_s = max(wait_s, sending_s)
+    trial = spec.conditions.make_trial(BENCHMARK, spec.rate_fps, sending_s, residual_wait_s=wait_s)
+    lost = False
+    for _ in range(1 + spec.verifications):
+        verdict = trials.run(trial, f"b{trials.step + 1:03d}", steps=spec.steps).verdict
+        if verdict.passed:
+            return True
+        lost = lost or verdict.valid
+    return False if lost else None

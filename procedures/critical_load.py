@@ -1,14 +1,4 @@
-"""Critical load: the load at which a device whose loss is random loses a given share on average.
-
-The method is PLRsearch's (M. Konstantynowicz, V. Polak, draft-vpolak-bmwg-plrsearch-03; FD.io
-CSIT), made anew from its description: trials near the load that is looked for, their loss counts
-weighed by Bayesian inference over two shapes of the loss function. What remains of a trial is how
-much it offered and how much was lost. Differences: the inference uses no random numbers, so that a
-search is repeated exactly from its journal, and every trial counts for the next.
-
-Nothing here integrates: whoever runs a search brings the inference along
-(:mod:`v6t.analysis.posterior`).
-"""
+"""Critical load: the load at which a device whose loss is random loses a given share on average."""
 
 from __future__ import annotations
 
@@ -43,10 +33,7 @@ class CriticalLoadSpec(PointSpec):
     first_s: float
     longer_s: float
 
-    @property
-    def benchmark(self) -> str:
-        """Its name."""
-        return BENCHMARK
+    benchmark = BENCHMARK
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.

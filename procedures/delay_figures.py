@@ -1,14 +1,4 @@
-"""Figures of latency, PDV and IPDV (RFC 8219, sections 7.2 and 7.3).
-
-Latency: of at least 500 tagged frames, spread evenly from 60 s on over a stream of at least 120 s,
-typical latency (TL) is the median delay and worst case latency (WCL) the 99.9th percentile. The
-default of 50,000 tags keeps the 99.9th percentile away from the maximum.
-
-PDV: of all frames of a stream of at least 60 s, ``D99.9 - Dmin``.
-
-IPDV: of all pairs of consecutive frames of such a stream, minimum, median and maximum of
-``D(i) - D(i-1)``; pairs with a lost member are skipped.
-"""
+"""Figures of latency, PDV and IPDV (RFC 8219, sections 7.2 and 7.3)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Degradation of the throughput with the number of network flows (RFC 8219 section 10): SC-04.
-
-The throughput of one flow, then of n flows together at the same aggregate rate; the degradation is
-``Xpd = (X1 - Xn) / X1 * 100 %``, which section 10.2.1 has for what is better when higher. Flows
-either all begin with the first frame (section 10.2.1), or flow i+1 an interval after flow i (section
-10.2.2); then the trial is longer by the time until the last one has begun, and loses nothing if no
-frame of any flow is lost in all of it.
-"""
+"""Degradation of the throughput with the number of network flows (RFC 8219 section 10): SC-04."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3): FLR-01 to FLR-06.
-
-The RFC's procedure starts at the maximum rate and goes down in steps of at most a tenth of it
-until two successive trials show no loss. The papers measure a list of rates instead, as the
-maximum of the medium says little about a device in software; that is labelled a restricted range.
-"""
+"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3): FLR-01 to FLR-06."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.result import FORWARDED_ROLES, DirectionResult, Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -172,47 +167,46 @@ def measure_frame_loss(
     spec: FrameLossSpec, measure: Measure, watch: Watch | None = None
 ) -> FrameLossResult:
     """Run the procedure as often as asked; deterministic given the trial results."""
-    offered: list[Offered] = []
-    rates = spec.rates
-    number = 0
-    repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-    while not _enough(spec, offered, number):
-        number += 1
-        lossless = 0
-        attempts = TrialRunner(
-            spec.conditions, spec.key_prefix, measure, watch, number, repetitions
-        )
-        for place, rate_fps in enumerate(rates, 1):
-            trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
-            outcome = attempts.run(trial, f"l{place:03d}", steps=len(rates))
-            valid = outcome.verdict.valid
-            counts = _count(spec, outcome.result) if valid else {}
-            offered.append(Offered(rate_fps, number, counts, outcome.attempts))
-            lossless = lossless + 1 if offered[-1].lossless else 0
-            if lossless == 2 and spec.rates_fps is None:
-                break
-    return FrameLossResult(spec, tuple(offered))
+    adaptive = spec.adaptive
+    done = repeat(
+        spec,
+        spec.repetitions,
+        measure,
+        watch,
+        lambda trials: _descend(spec, trials),
+        adaptive=adaptive,
+        enough=adaptive and (lambda done: _can_stop(adaptive, done)),
+    )
+    return FrameLossResult(spec, tuple(offered for descent in done for offered in descent))
 
 
-def _enough(spec: FrameLossSpec, offered: Sequence[Offered], done: int) -> bool:
-    """Whether no further repetition is needed.
+def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[Offered]:
+    rates, offered, lossless = spec.rates, list[Offered](), 0
+    for place, rate_fps in enumerate(rates, 1):
+        trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
+        outcome = trials.run(trial, f"l{place:03d}", steps=len(rates))
+        counts = _count(spec, outcome.result) if outcome.verdict.valid else {}
+        offered.append(Offered(rate_fps, trials.number, counts, outcome.attempts))
+        lossless = lossless + 1 if offered[-1].lossless else 0
+        if lossless == 2 and spec.rates_fps is None:
+            break
+    return offered
 
-    If adaptive, the share of frames that came through is looked at, in each direction of every
-    rate that all repetitions offered: unlike the loss it is not near 0 where it matters.
+
+def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[Offered]]) -> bool:
+    """Whether the share of frames that came through is known well enough.
+
+    It is looked at in each direction of every rate that all repetitions offered: unlike the loss it is
+    not near 0 where it matters.
     """
-    if spec.adaptive is None:
-        return done >= spec.repetitions
-    if done < spec.adaptive.fewest:
+    if len(done) < adaptive.fewest:
         return False
     through: dict[tuple[float, str], list[float]] = {}
-    for each in offered:
+    for each in (offered for descent in done for offered in descent):
         for way, counted in each.directions.items():
             through.setdefault((each.rate_fps, way), []).append(1 - counted.rate)
-    whole = [values for values in through.values() if len(values) == done]
-    adaptive = spec.adaptive
-    return done >= adaptive.most or (
-        bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
-    )
+    whole = [values for values in through.values() if len(values) == len(done)]
+    return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
 
 
 def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:

@@ -1,18 +1,13 @@
-"""Multiple Loss Ratio search for several goals at once (RFC 9971): TP-07.
-
-Each repetition is a search of its own: the RFC's Manager called anew. A repetition's result is one
-:class:`~v6t.procedures.search.goals.GoalResult` for each goal, all from the same trials.
-"""
+"""Multiple Loss Ratio search for several goals at once (RFC 9971): TP-07."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.repetition import has_enough_repetitions
 from v6t.procedures.search.goals import Goal, GoalResult, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
-from v6t.procedures.trial_runner import Outcome, PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import Outcome, PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -33,15 +28,14 @@ class MlrSpec(PointSpec):
         repetitions: searches.
     """
 
+    searched = True
     goals: tuple[Goal, ...]
     min_load_fps: float
     max_load_fps: float
     max_load_reason: str
     repetitions: int
 
-    @property
-    def benchmark(self) -> str:
-        return BENCHMARK
+    benchmark = BENCHMARK
 
 
 @dataclass(frozen=True)
@@ -69,10 +63,8 @@ class MlrResult:
 
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
-    done: list[Repetition] = []
-    while not has_enough_repetitions([r.number for r in done], spec.repetitions, None):
-        done.append(_repetition(spec, len(done) + 1, measure, watch))
-    return MlrResult(spec, tuple(done))
+    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
+    return MlrResult(spec, done)
 
 
 def count_loss(at: Conditions, outcome: Outcome) -> Counted:
@@ -84,11 +76,8 @@ def count_loss(at: Conditions, outcome: Outcome) -> Counted:
     return Counted(sum(way.count_frames("required") for way in ways), lost, sound)
 
 
-def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | None) -> Repetition:
+def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
     at = spec.conditions
-    attempts = TrialRunner(
-        at, spec.key_prefix, measure, watch, number, spec.repetitions, searched=True
-    )
     loosest = max(goal.loss_ratio for goal in spec.goals)
     longest_s = max(goal.final_trial_s for goal in spec.goals)
     bracket = [0.0, spec.max_load_fps]
@@ -112,4 +101,4 @@ def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | Non
         offer, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
     )
     results = tuple(goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
-    return Repetition(number, results, tuple(attempts.all))
+    return Repetition(attempts.number, results, tuple(attempts.all))

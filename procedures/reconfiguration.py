@@ -1,17 +1,11 @@
-"""Reconfiguration: what traffic loses while something else of the device is changed.
-
-The question is FD.io CSIT's (its methodology calls the effective blocked time lost frames over
-offered rate): traffic runs at a rate that the device forwards without loss, and meanwhile something
-that it has nothing to do with is added, changed or removed. A stream without any change goes first
-and tells what is lost in any case.
-"""
+"""Reconfiguration: what traffic loses while something else of the device is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, DeviceEvent, name_change_hook
 from v6t.trials.result import Measure
 from v6t.trials.trial import list_directions
@@ -38,10 +32,7 @@ class ReconfigurationSpec(PointSpec):
     at_s: float
     repetitions: int
 
-    @property
-    def benchmark(self) -> str:
-        """Its name."""
-        return BENCHMARK
+    benchmark = BENCHMARK
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -92,22 +83,27 @@ def measure_reconfiguration(
     spec: ReconfigurationSpec, measure: Measure, watch: Watch | None = None
 ) -> ReconfigurationResult:
     """Each change in a stream of its own; whoever measures makes it while the tester sends."""
-    at, done, attempts = spec.conditions, [], list[Attempt]()
-    for number in range(1, spec.repetitions + 1):
-        trials = TrialRunner(at, spec.key_prefix, measure, watch, number, spec.repetitions)
+    at = spec.conditions
+
+    def change_device(trials: TrialRunner) -> tuple[list[Changed], list[Attempt]]:
+        done = []
         for change in CONFIGURATION_CHANGES:
-            event = (
-                None if change == NO_CHANGE else DeviceEvent(name_change_hook(change), spec.at_s)
-            )
+            hook = name_change_hook(change)
+            event = None if change == NO_CHANGE else DeviceEvent(hook, spec.at_s)
             trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event)
             outcome = trials.run(trial, change, steps=len(CONFIGURATION_CHANGES))
-            ways = list_directions(at.mode) if outcome.verdict.valid else ()
             directions = {}
-            for way in ways:
+            for way in list_directions(at.mode) if outcome.verdict.valid else ():
                 counted = outcome.result.directions[way]
                 frames = counted.count_frames("required")
                 lost = frames - counted.count_frames("received")
                 directions[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
-            done.append(Changed(change, number, directions))
-        attempts += trials.all
-    return ReconfigurationResult(spec, tuple(done), tuple(attempts))
+            done.append(Changed(change, trials.number, directions))
+        return done, trials.all
+
+    done = repeat(spec, spec.repetitions, measure, watch, change_device)
+    return ReconfigurationResult(
+        spec,
+        tuple(changed for changes, _ in done for changed in changes),
+        tuple(attempt for _, attempts in done for attempt in attempts),
+    )

@@ -1,9 +1,4 @@
-"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5): REC-01 to REC-03.
-
-110 % of the throughput (or the medium's maximum) for at least 60 s, then without a gap half of
-that rate. The time from the change of rate to the last frame that was lost is the recovery time.
-Seen through sequence numbers it is known to one frame of the lower rate.
-"""
+"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5): REC-01 to REC-03."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Segment, list_directions
 from v6t.trials.verdict import Attempt
@@ -98,29 +93,22 @@ def measure_recovery(
     spec: RecoverySpec, measure: Measure, watch: Watch | None = None
 ) -> RecoveryResult:
     """Repeat the trial; deterministic given the trial results."""
-    done = []
-    for number in range(1, spec.repetitions + 1):
-        trial = spec.conditions.make_trial(
-            BENCHMARK,
-            spec.overload_fps,
-            spec.overload_s,
-            second_segment=Segment(spec.afterwards_fps, spec.afterwards_s),
-        )
-        attempts = TrialRunner(
-            spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions
-        )
-        outcome = attempts.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
-        valid = outcome.verdict.valid
-        times = {w: _recovery_s(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
-        hurt = (
-            {w: _has_overload_loss(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
-        )
-        done.append(RecoveryRepetition(number, times, hurt, outcome.attempts))
-    return RecoveryResult(spec, tuple(done))
+    afterwards = Segment(spec.afterwards_fps, spec.afterwards_s)
+    trial = spec.conditions.make_trial(
+        BENCHMARK, spec.overload_fps, spec.overload_s, second_segment=afterwards
+    )
 
+    def recover(trials: TrialRunner) -> RecoveryRepetition:
+        outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
+        ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
+        return RecoveryRepetition(
+            trials.number,
+            {way: _recovery_s(spec, outcome.result, way) for way in ways},
+            {way: _has_overload_loss(spec, outcome.result, way) for way in ways},
+            outcome.attempts,
+        )
 
-def _ways(spec: RecoverySpec) -> tuple[str, ...]:
-    return list_directions(spec.conditions.mode)
+    return RecoveryResult(spec, repeat(spec, spec.repetitions, measure, watch, recover))
 
 
 def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:

@@ -1,8 +1,4 @@
-"""Number of repetitions: fixed, or until the confidence interval of the median is narrow.
-
-Stopping at the first narrow interval makes its true coverage smaller than the stated one, so
-results with an adaptive number of repetitions are labelled.
-"""
+"""Number of repetitions: fixed, or until the confidence interval of the median is narrow."""
 
 from __future__ import annotations
 
@@ -55,10 +51,3 @@ class Adaptive:
         interval = compute_median_interval(values, self.confidence)
         width = interval.relative_width if interval else None
         return width is not None and width <= self.width
-
-
-def has_enough_repetitions(
-    values: Sequence[float], repetitions: int, adaptive: Adaptive | None
-) -> bool:
-    """Whether no further repetition is needed."""
-    return adaptive.can_stop(values) if adaptive else len(values) >= repetitions

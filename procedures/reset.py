@@ -1,9 +1,4 @@
-"""Reset (RFC 8219 section 7.7, RFC 6201): RST-01, RST-02.
-
-Traffic at a constant rate no higher than the throughput runs before, during and after the device
-is reset by a hook. Frame-loss method: recovery time = lost frames / offered rate. Time-stamp
-method: the longest silence at the receiver.
-"""
+"""Reset (RFC 8219 section 7.7, RFC 6201): RST-01, RST-02."""
 
 from __future__ import annotations
 
@@ -11,8 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import TrialRunner, Watch
-from v6t.trials.conditions import Conditions
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.device_events import RESET_HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import list_directions
@@ -22,7 +16,7 @@ BENCHMARK = "reset"
 
 
 @dataclass(frozen=True)
-class ResetSpec:
+class ResetSpec(PointSpec):
     """One point.
 
     Attributes:
@@ -34,7 +28,7 @@ class ResetSpec:
         repetitions: resets.
     """
 
-    conditions: Conditions
+    benchmark = BENCHMARK
     hook: str
     rate_fps: float
     duration_s: float
@@ -99,22 +93,18 @@ class ResetResult:
 
 def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None) -> ResetResult:
     """Repeat the reset; whoever measures runs the hook while the tester sends."""
-    done = []
-    for number in range(1, spec.repetitions + 1):
-        trial = spec.conditions.make_trial(
-            BENCHMARK,
-            spec.rate_fps,
-            spec.duration_s,
-            device_event=DeviceEvent(spec.hook, spec.at_s),
-        )
-        attempts = TrialRunner(
-            spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions
-        )
-        outcome = attempts.run(trial)
+    event = DeviceEvent(spec.hook, spec.at_s)
+    trial = spec.conditions.make_trial(
+        BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event
+    )
+
+    def reset(trials: TrialRunner) -> ResetRepetition:
+        outcome = trials.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         outages = {way: _outage(spec, outcome.result, way) for way in ways}
-        done.append(ResetRepetition(number, outages, outcome.attempts))
-    return ResetResult(spec, tuple(done))
+        return ResetRepetition(trials.number, outages, outcome.attempts)
+
+    return ResetResult(spec, repeat(spec, spec.repetitions, measure, watch, reset))
 
 
 def _outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:

@@ -17,9 +17,7 @@ SELFTEST_TIMEOUT_SHARE = 0.25
 class ResolutionSpec(ThroughputSpec):
     """A search: ``conditions.queries`` say what is asked."""
 
-    @property
-    def benchmark(self) -> str:
-        return BENCHMARK
+    benchmark = BENCHMARK
 
     @property
     def unit(self) -> str:

@@ -1,13 +1,4 @@
-"""Which entropy does this device need?
-
-GEN-12, with the four cases of the paper on pseudorandom IP addresses.
-
-A device with several cores spreads flows by a hash of headers. If that hash leaves ports out,
-frames between one pair of addresses all meet one core, however random their ports, and the result
-describes that core. The probe measures the throughput with fixed headers, with pseudorandom
-ports, with pseudorandom addresses, and with both. Random addresses cost the tester time and fill
-the device's neighbour table, so they are recommended only where ports do not help.
-"""
+"""Which entropy does this device need?"""
 
 from __future__ import annotations
 

@@ -1,16 +1,10 @@
-"""Soak: hours of one rate below the throughput, and when in them frames were lost.
-
-No RFC defines it. The hours are stretches that follow each other, a trial each: what was measured
-stays in the journal when a run is interrupted, and a resumed run goes on with the next stretch.
-Between two stretches lies only the wait for late frames. A stretch in which the tester faltered is
-not repeated: it is a gap, and no loss of the device.
-"""
+"""Soak: hours of one rate below the throughput, and when in them frames were lost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrafficInterval
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -34,10 +28,7 @@ class SoakSpec(PointSpec):
     stretches: int
     stretch_s: float
 
-    @property
-    def benchmark(self) -> str:
-        """Its name."""
-        return BENCHMARK
+    benchmark = BENCHMARK
 
 
 @dataclass(frozen=True)
@@ -65,22 +56,23 @@ class SoakResult:
 
 def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -> SoakResult:
     """One stretch after the other."""
-    done: list[Stretch] = []
-    attempts: list[Attempt] = []
-    rested = replace(spec.conditions, invalid_retries=0)
-    for number in range(1, spec.stretches + 1):
-        at = rested if number == 1 else replace(rested, pause_s=0.0)
-        trials = TrialRunner(at, spec.key_prefix, measure, watch, number, spec.stretches)
-        outcome = trials.run(at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
-        attempts += outcome.attempts
-        directions = {}
-        if outcome.verdict.valid:
-            begins_s = (number - 1) * spec.stretch_s
-            directions = {
-                way: tuple(
-                    outcome.result.directions[way].split_into_intervals(begins_s, spec.stretch_s)
-                )
-                for way in list_directions(at.mode)
-            }
-        done.append(Stretch(number, outcome.trial.key, outcome.result.started, directions))
-    return SoakResult(spec, tuple(done), tuple(attempts))
+    rested = replace(spec, conditions=replace(spec.conditions, invalid_retries=0))
+    at = rested.conditions
+
+    def send_stretch(trials: TrialRunner) -> tuple[Stretch, list[Attempt]]:
+        pause_s = at.pause_s if trials.number == 1 else 0.0
+        trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s, pause_s=pause_s)
+        outcome = trials.run(trial)
+        begins_s = (trials.number - 1) * spec.stretch_s
+        directions = {
+            way: tuple(
+                outcome.result.directions[way].split_into_intervals(begins_s, spec.stretch_s)
+            )
+            for way in (list_directions(at.mode) if outcome.verdict.valid else ())
+        }
+        started = outcome.result.started
+        return Stretch(trials.number, outcome.trial.key, started, directions), trials.all
+
+    done = repeat(rested, spec.stretches, measure, watch, send_stretch)
+    attempts = tuple(attempt for _, attempts in done for attempt in attempts)
+    return SoakResult(spec, tuple(stretch for stretch, _ in done), attempts)

@@ -1,10 +1,4 @@
-"""The tester's own capacity: the highest rate it sends and receives without loss (SELF-01, 02).
-
-Measured in loopback, without a device, with the streams the device will see. Short trials look for
-it: a geometric climb brackets the capacity, a few halvings narrow it. What is found bounds searches
-and tells whose limit a result is, so it has to pass a trial under the rules of the results, too
-(length, residual wait, sending time); where it does not, lower rates are tried the same way.
-"""
+"""The tester's own capacity: the highest rate it sends and receives without loss (SELF-01, 02)."""
 
 from __future__ import annotations
 
@@ -250,7 +244,6 @@ def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Tria
 
 
 def _verdict(trial: Trial, measure: Measure, rules: Rules) -> Verdict:
-    """On a trial without a device."""
     tolerance = rules.sending_time_tolerance
     return assess_trial(
         trial, _require_all_frames(measure(trial)), sending_time_tolerance=tolerance
@@ -286,7 +279,6 @@ def _looked_for(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
 
 
 def _require_all_frames(result: TrialResult) -> TrialResult:
-    """Count negative traffic as background, because in loopback every frame must return."""
     return replace(
         result,
         directions={

@@ -1,8 +1,4 @@
-"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-07, TP-09.
-
-Follows the procedure with the rules the siitperf and Mapperf papers added: the result is the
-highest passed rate, a trial in which the tester faltered is repeated and never counts as loss.
-"""
+"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-07, TP-09."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.repetition import Adaptive, has_enough_repetitions
+from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import (
     NEAR,
     SearchResult,
@@ -23,7 +19,7 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
-from v6t.procedures.trial_runner import FPS, PointSpec, Progress, TrialRunner, Watch
+from v6t.procedures.trial_runner import FPS, PointSpec, Progress, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -64,6 +60,7 @@ class ThroughputSpec(PointSpec):
             used.
     """
 
+    searched = True
     upper_bound_fps: float
     upper_bound_reason: str
     resolution_fps: float
@@ -156,31 +153,31 @@ def measure_throughput(
     spec: ThroughputSpec, measure: Measure, watch: Watch | None = None
 ) -> ThroughputResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
-    done: list[Repetition] = []
-    while not has_enough_repetitions([r.rate_fps for r in done], spec.repetitions, spec.adaptive):
-        done.append(_Search(spec, len(done) + 1, measure, watch).run())
-    return ThroughputResult(spec, tuple(done))
+    adaptive = spec.adaptive
+    done = repeat(
+        spec,
+        spec.repetitions,
+        measure,
+        watch,
+        lambda trials: _Search(spec, trials).run(),
+        adaptive=adaptive,
+        enough=adaptive and (lambda done: adaptive.can_stop([r.rate_fps for r in done])),
+    )
+    return ThroughputResult(spec, done)
 
 
 class _Search:
     """One repetition in progress."""
 
-    def __init__(
-        self, spec: ThroughputSpec, number: int, measure: Measure, watch: Watch | None
-    ) -> None:
+    def __init__(self, spec: ThroughputSpec, trials: TrialRunner) -> None:
         self._spec = spec
-        self._number = number
-        repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-        self._attempts = TrialRunner(
-            spec.conditions, spec.key_prefix, measure, watch, number, repetitions,
-            unit=spec.unit, searched=True,
-        )  # fmt: skip
+        self._attempts = trials
         self._bracket = (0.0, spec.upper_bound_fps)
 
     def run(self) -> Repetition:
         search = self._find()
         rate_fps = self._confirm(search)
-        return Repetition(self._number, search, rate_fps, tuple(self._attempts.all))
+        return Repetition(self._attempts.number, search, rate_fps, tuple(self._attempts.all))
 
     def _find(self) -> SearchResult:
         spec = self._spec
@@ -252,7 +249,6 @@ class _Search:
         return self._attempts.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
 
     def _confirm(self, search: SearchResult) -> float:
-        """Return the highest rate that passes its confirmation trials."""
         spec = self._spec
         final = (spec.final_duration_s or 0.0) / spec.duration_s
         checks: _Checks = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]

@@ -1,13 +1,4 @@
-"""Delays at the throughput rate: what latency, PDV and IPDV share.
-
-One trial per repetition. Its one-way delays come as a distribution per class; those of all
-classes together are the direction's. Lost frames rank as infinitely late (LAT-05, PDV-02): where
-the rank of a figure falls on one, the figure is infinite here and printed as "undefined".
-
-A tester that carries a rate for the time of a search need not carry it while it times frames, and for
-longer. Where the first repetition finds that, or most of them, all are made at a lower rate, and the result
-says so. Repetitions that something else spoilt, such as a clock that was stepped, have no voice in that.
-"""
+"""Delays at the throughput rate: what latency, PDV and IPDV share."""
 
 from __future__ import annotations
 

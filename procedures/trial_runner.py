@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
+from v6t.procedures.repetition import Adaptive
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -19,8 +21,14 @@ SHARED_CORES = "tester and device share this machine's cores: the numbers descri
 
 @dataclass(frozen=True)
 class PointSpec(ABC):
-    """Settings of a procedure for one point."""
+    """Settings of a procedure for one point.
 
+    Attributes:
+        unit, searched: see :class:`Progress`.
+    """
+
+    unit: ClassVar[str] = FPS
+    searched: ClassVar[bool] = False
     conditions: Conditions
 
     @property
@@ -92,6 +100,7 @@ class TrialRunner:
     """Runs the trials of one repetition.
 
     Attributes:
+        number: of the repetition, from 1.
         all: all attempts so far.
     """
 
@@ -119,6 +128,7 @@ class TrialRunner:
             unit: see :class:`Progress`.
             searched: see there.
         """
+        self.number = repetition
         self._conditions = conditions
         self._key = f"{point}/r{repetition:02d}"
         self._measure = measure
@@ -127,6 +137,11 @@ class TrialRunner:
             point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, searched=searched
         )
         self.all: list[Attempt] = []
+
+    @property
+    def step(self) -> int:
+        """Number of the last step, from 1; 0 before the first."""
+        return self._next.step
 
     def run(
         self,
@@ -168,3 +183,44 @@ class TrialRunner:
         if self._watch:
             self._watch(replace(self._next, verdict=attempts[-1].verdict))
         return Outcome(tuple(attempts), result)
+
+
+T = TypeVar("T")
+
+
+def repeat(
+    spec: PointSpec,
+    repetitions: int,
+    measure: Measure,
+    watch: Watch | None,
+    once: Callable[[TrialRunner], T],
+    *,
+    adaptive: Adaptive | None = None,
+    enough: Callable[[Sequence[T]], bool] | None = None,
+) -> tuple[T, ...]:
+    """Carry a procedure out as often as asked; deterministic given the trial results.
+
+    Args:
+        spec: of the point.
+        repetitions: how often.
+        measure: runs a trial.
+        watch: called before and after each trial.
+        once: carries out one repetition.
+        adaptive: bounds of adaptive repetition, in place of ``repetitions``.
+        enough: whether the repetitions so far suffice; None: ``repetitions`` of them.
+    """
+    most = adaptive.most if adaptive else repetitions
+    done: list[T] = []
+    while len(done) < most and not (enough is not None and enough(done)):
+        trials = TrialRunner(
+            spec.conditions,
+            spec.key_prefix,
+            measure,
+            watch,
+            len(done) + 1,
+            most,
+            unit=spec.unit,
+            searched=spec.searched,
+        )
+        done.append(once(trials))
+    return tuple(done)

@@ -47,5 +47,5 @@ class LoadEstimate:
     high_fps: float
 
 
-EstimateLoad = Callable[[Sequence[OfferedLoad], float, float], LoadEstimate]
-"""Function of the trials, the target loss ratio and the highest load."""
+EstimateLoad = Callable[[Sequence[OfferedLoad], float, float], "LoadEstimate | None"]
+"""Function of the trials, the target loss ratio and the highest load; None: too little is known."""

@@ -210,7 +210,6 @@ def _line(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Lin
 
 
 def _middle(quantity: Result) -> float | None:
-    """Return the median, with undefined values ranked last."""
     values = [math.inf if v is None else v for v in quantity.values]
     return finite(median(values)) if values else None
 
@@ -301,7 +300,6 @@ def lead(comparison: Comparison) -> str:
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
-    """Names that tell the runs apart."""
     plain = [r.name for r in runs]
     return [
         name if plain.count(name) == 1 else f"{name} ({number})"

@@ -1,10 +1,4 @@
-"""How much two sets of repetitions differ, with an interval that assumes no distribution.
-
-The factor is the Hodges-Lehmann estimate on logarithms: the median of all quotients of a value of
-one run and a value of the other. Its interval lies between two of these quotients, chosen so that
-the exact distribution of the Mann-Whitney statistic gives the coverage. Few repetitions allow only
-little coverage: two against two at most 67 %.
-"""
+"""How much two sets of repetitions differ, with an interval that assumes no distribution."""
 
 from __future__ import annotations
 
@@ -75,7 +69,6 @@ def shift(first: Sequence[float], second: Sequence[float]) -> Effect | None:
 
 @cache
 def _rank(m: int, n: int) -> tuple[int, float]:
-    """Rank of the interval's ends from below and above, and the coverage that gives."""
     total = comb(m + n, n)
     below = 0
     rank, coverage = 0, 0.0
@@ -93,7 +86,6 @@ def _rank(m: int, n: int) -> tuple[int, float]:
 
 @cache
 def _ways(m: int, n: int) -> tuple[int, ...]:
-    """In how many orders of m and n values the Mann-Whitney statistic is 0, 1, 2 ..."""
     # coefficients of the Gaussian binomial: product of (1 - q^(n+i)) / (1 - q^i)
     size = m * n + 1
     counts = [0] * size

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from v6t.analysis.figures.lean import lean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +42,10 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,
     "figure.facecolor": "white",
 }
+
+
+_REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
+_PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figu
 
 
 def svg(figure: Figure, name: str) -> str:
-    """Return the ``<svg>`` element, its identifiers beginning with ``name``."""
+    """Return the ``<svg>`` element; its identifiers are those of the figure alone."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = io.StringIO()
@@ -100,7 +103,11 @@ def svg(figure: Figure, name: str) -> str:
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(out, metadata=nothing)
     text = out.getvalue()
-    return lean(text[text.index("<svg") :].rstrip(), name)
+    text = text[text.index("<svg") :].rstrip()
+    used = set(_REFERENCE.findall(text))
+    text = _ID.sub(lambda match: match[0] if match[1] in used else "", text)
+    text = _PATH.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), text)
+    return text.replace("<svg", f'<svg id="{name}-figure"', 1)
 
 
 def legend(at: Axes) -> None:

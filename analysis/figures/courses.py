@@ -1,8 +1,4 @@
-"""Trials over their time: all of a test point as a map of losses, some of them as lines.
-
-Written as SVG without a library: there may be tens of thousands of trials in a report, and most of
-them are a line of a dozen characters.
-"""
+"""Trials over their time: all of a test point as a map of losses, some of them as lines."""
 
 from __future__ import annotations
 
@@ -155,7 +151,6 @@ def _panel(panel: Panel, top: int) -> list[str]:
 
 
 def _bends(points: Sequence[tuple[str, str]]) -> list[str]:
-    """Points of a line without those inside its level stretches."""
     last = len(points) - 1
     return [
         f"{across} {down}"

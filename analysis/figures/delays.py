@@ -82,13 +82,11 @@ def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
 
 
 def _bins(distributions: Mapping[str, Distribution]) -> int:
-    """Fewer bins for fewer frames, so that chance does not look like structure."""
     fewest = min(d.frames for d in distributions.values())
     return max(8, min(BINS, math.isqrt(fewest) // 2))
 
 
 def _edges(low: float, high: float, bins: int) -> list[float]:
-    """Bins of equal width on the axis that is drawn."""
     if high > _FAR * low > 0:
         step = math.log(high / low) / bins
         return [low * math.exp(step * i) for i in range(bins)] + [high]

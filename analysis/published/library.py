@@ -1,8 +1,4 @@
-"""Numbers of published papers beside measured ones.
-
-``data/published.json`` holds every numeric table of the five papers with source and conditions.
-A published number may stand beside a measured one as a reference, never as a pass or fail.
-"""
+"""Numbers of published papers beside measured ones."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from v6t.analysis.published.library import (
     sources,
 )
 from v6t.analysis.record import Record
-from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
 from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.warnings import folded, list_warnings
 
 SCHEMA = "v6t-campaign/1"
 
@@ -56,7 +56,9 @@ def campaign_document(
             blocks.append(Text(notes[experiment]))
         blocks += map(folded_if_long, campaign_tables(mine, presentations))
         blocks += curves(experiment, mine, runs, presentations, figures=figures)
-        sentences = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
+        sentences = [
+            f"{r.directory}: {s}" for r in mine for s in list_warnings(r.records, presentations)
+        ]
         if sentences:
             blocks.append(folded(sentences))
         sections.append(Section(experiment, f"experiment-{number}", blocks))

@@ -118,7 +118,6 @@ def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
 
 
 def _learned(data: RunData, trials: Sequence[RunTrial]) -> int:
-    """So many of the trials had frames sent ahead of them."""
     before = {t.key: b.asked["benchmark"] for b, t in pairwise(data.trials)}
     return sum(before.get(t.key) == "preflight" for t in trials)
 
@@ -139,7 +138,6 @@ def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:
 
 
 def _summarised(data: RunData) -> tuple[str, bool | None]:
-    """Whether the printed summaries are those of the repetitions beside them."""
     right = []
     for record in data.records:
         for _, series, _ in record.series() if record.measured else ():
@@ -153,7 +151,6 @@ def _summarised(data: RunData) -> tuple[str, bool | None]:
 
 
 def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
-    """How long sending took at most in each trial, as a multiple of what was asked."""
     return [
         counted.max_sending_time_s / t.sending_s
         for t in trials
@@ -162,7 +159,6 @@ def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
 
 
 def _learning(data: RunData) -> tuple[str, bool]:
-    """Whether the tester's hosts asked for the device early enough before each trial."""
     pause_s = data.procedure["pause_s"]
     tester = data.manifest.get("tester") or {}
     # earlier versions sent them where they answered, and did not say so
@@ -173,7 +169,6 @@ def _learning(data: RunData) -> tuple[str, bool]:
 
 
 def _neighbours(data: RunData) -> tuple[str, bool | None]:
-    """Who sees to it that the device finds the tester's hosts."""
     where = (data.manifest.get("tester") or {}).get("answers_on")
     if where is None:
         return "not known", None

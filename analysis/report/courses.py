@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from v6t.analysis.blocks import Block, Collapsible, Drawing, Items, Text
+from v6t.analysis.blocks import Block, Collapsible, Drawing, Figures, Items, Text
 from v6t.analysis.figures.courses import Panel, Row, course_figure
 from v6t.analysis.hiccups import due_by_slot, hiccups
 from v6t.analysis.record import Record
@@ -14,7 +14,7 @@ MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5
 """Trials of a point in its map, panels beside it, and hiccups of a benchmark that are told."""
 
 
-def over_time(data: RunData, records: Sequence[Record]) -> Iterator[Block]:
+def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
     """Draw what the trials of a benchmark show over their time, one figure for each test point.
 
     Not one for each trial: a run has thousands. All are lines of the map; those in which something
@@ -32,7 +32,9 @@ def over_time(data: RunData, records: Sequence[Record]) -> Iterator[Block]:
         yield Items(lines, "warning")
     drawn: list[Block] = []
     for record, trials, valid in courses:
-        drawn += _point(record, trials, valid)
+        drawn += figures.take(_point(record, trials, valid))
+    if not drawn:
+        return
     shown = sum(len(trials) for _, trials, _ in courses)
     yield Collapsible(f"Rate and loss over time: {shown:,} trials", [_words(data, courses), *drawn])
 
@@ -82,7 +84,6 @@ def _point(
 
 
 def _worst(trial: RunTrial) -> list[float]:
-    """Lost share by slot, of the direction that lost most in it."""
     worst: list[float] = []
     for counted in trial.result.directions.values():
         if counted.timeline is not None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
-from v6t.analysis.figures.points import UNITS
-from v6t.analysis.figures.scaling import mixture_curve, scaling_curve
-from v6t.analysis.presentation import Presentations
+from v6t.analysis.figures.canvas import BLACK, BLUE, GREEN, VERMILLION, short
+from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
+from v6t.analysis.presentation import UNITS, Presentations
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, shown
 from v6t.analysis.scaling import (
@@ -27,6 +27,8 @@ from v6t.analysis.sheet import Sheet, count, percent, sheet
 
 R = TypeVar("R", bound=Record)
 
+FAR = 6.0
+"""Where the largest value is so many times the smallest, their axis is logarithmic."""
 CORES = ("cores", "workers")
 _MIX = frozenset({"n", "m"})
 
@@ -66,7 +68,6 @@ def curves(
 
 
 def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[CampaignRun, R]]]:
-    """Measured records of a kind by their titles."""
     by_title: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
         for record in run.records:
@@ -76,7 +77,6 @@ def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[
 
 
 def _others(run: CampaignRun, *without: str) -> list[str]:
-    """Describe what else varies."""
     return [shown(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
 
 
@@ -101,7 +101,7 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
                 " Grey: as many times the rate of one core." if of_cores else ""
             )
-            drawn = scaling_curve(lines, short, unit, f"{name}-{part}", ideal=of_cores)
+            drawn = _scaling_plot(lines, short, unit, f"{name}-{part}", of_cores)
             yield Drawing(drawn, caption, caption)
 
 
@@ -143,7 +143,6 @@ def _scaling_sheet(
 def _overlays(
     runs: Sequence[CampaignRun], presentations: Presentations, name: str, curved: bool
 ) -> Iterator[Block]:
-    """Yield the figures that benchmarks draw of all runs together."""
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
     for number, pairs in enumerate(_titled(runs, Record).values()):
         if curved and isinstance(pairs[0][1], RateRecord):
@@ -175,13 +174,12 @@ def _mixture(
         yield _mixture_sheet(label, mixed, line[1.0], native)
         if figures:
             measured = sorted([*mixed.items(), (0.0, native)])
-            figure = mixture_curve(measured, line[1.0], native, f"{name}-{number}")
+            figure = _mixture_plot(measured, line[1.0], native, f"{name}-{number}")
             caption = f"Mixtures of translated and native traffic beside two models, {label}."
             yield Drawing(figure, caption, caption)
 
 
 def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
-    """Rates of native IPv6 alone by testbed, octets of the IPv6 frame and direction."""
     return {
         (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
         for run in every
@@ -211,3 +209,48 @@ def _mixture_sheet(
     rows.append(("0%", count(native), *("-",) * 4))
     names = ["translated", "measured fps", T_MIN, "residual %", T_HARMONIC, "residual %"]
     return sheet(f"Mixtures, {label}, frames per second per direction", names, rows)
+
+
+def _scaling_plot(
+    lines: Mapping[str, Mapping[Any, RateRecord]], axis: str, unit: str, name: str, of_cores: bool
+) -> str:
+    """Draw rates over what varies, a line for each point (SC-01 to SC-03), and many times one core's."""
+    values = sorted({x for line in lines.values() for x in line})
+    curves = []
+    for number, (label, line) in enumerate(lines.items()):
+        across = sorted(line)
+        curves.append(summary_curve(number, label, [(x, line[x]) for x in across]))
+        if of_cores and 1 in line:
+            ideal = [x * line[1].median for x in across]
+            style = {"color": "#999999", "linewidth": 0.8}
+            curves.append(Curve("_" if number else "n times one core", across, ideal, style=style))
+
+    def adjust(at: Any) -> None:
+        if values[0] > 0 and values[-1] >= FAR * values[0]:
+            at.set_xscale("log", base=2)
+        at.set_xticks(values, [short(value) for value in values])
+        at.set_xticks([], minor=True)
+
+    ylabel = unit.replace(" per direction", "\nper direction")
+    return errorbar_plot(name, curves, axis, ylabel, linear=True, adjust=adjust)
+
+
+def _mixture_plot(
+    measured: Sequence[tuple[float, float]], translated: float, native: float, name: str
+) -> str:
+    """Draw rates of mixtures beside both models (MIX-02)."""
+    shares = [i / 50 for i in range(51)]
+    curves = []
+    for model, dash, color, label in (
+        (overlay_min, "--", VERMILLION, "min(Tt/a, Tn/(1-a))"),
+        (overlay_harmonic, ":", GREEN, "1/(a/Tt + (1-a)/Tn)"),
+    ):
+        rates = [model(translated, native, a) for a in shares]
+        style = {"linestyle": dash, "color": color}
+        curves.append(Curve(label, [100 * a for a in shares], rates, style=style))
+    dots = {"linestyle": "", "marker": "o", "color": BLUE, "markeredgecolor": BLACK}
+    across, rates = [100 * a for a, _ in measured], [rate for _, rate in measured]
+    curves.append(Curve("measured", across, rates, style=dots))
+
+    xlabel, ylabel = "translated share of the frames, %", "frames per second per direction"
+    return errorbar_plot(name, curves, xlabel, ylabel, linear=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import facts_of, references
-from v6t.analysis.remarks import remarks
 from v6t.analysis.report.compliance import clauses
 from v6t.analysis.rundata import RunData
+from v6t.analysis.warnings import list_run_warnings, list_warnings
 
 SCHEMA = "v6t-report/1"
 
@@ -38,7 +38,8 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
         "manifest": data.manifest,
         "params": data.params,
         "results": data.results,
-        "remarks": remarks(data.records, presentations),
+        "remarks": [str(w) for w in list_warnings(data.records, presentations)],
+        "warnings": [asdict(w) for w in list_run_warnings(data, presentations)],
         "validity": {
             "trials": sum(len(r.trials) for r in data.records),
             "invalid_trials": sum(len(r.invalid_trials) for r in data.records),

@@ -83,7 +83,6 @@ def environment(**filters: Callable[[str], str]) -> Environment:
 
 
 def _fence(text: str) -> str:
-    """Return a code fence that the text does not end."""
     return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
 
 
@@ -107,7 +106,7 @@ def _measure(sheet: Sheet) -> dict[str, Any]:
     compact = _width(sheet) > COMPACT
     width = _width(sheet, compact=compact)
     rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS  # long tables scroll instead
-    kinds = ["" if column.number else "text" for column in sheet.columns]
+    kinds = ["text" if column.text else "" for column in sheet.columns]
     names = [column.name.replace("\n", " ") for column in sheet.columns]
     rows = [
         [
@@ -139,5 +138,4 @@ def _width(sheet: Sheet, *, compact: bool = False) -> int:
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape text so that nothing is markup and nothing starts a line."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split())).translate(_ENTITIES)

@@ -13,6 +13,7 @@ from v6t.analysis.blocks import (
     Collapsible,
     Document,
     Facts,
+    Figures,
     Items,
     Listing,
     Section,
@@ -22,7 +23,6 @@ from v6t.analysis.marks import footnotes
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import Reference, facts_of, references, sources
 from v6t.analysis.record import Record
-from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.courses import over_time
 from v6t.analysis.report.setup import setting
@@ -32,7 +32,13 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, number_of, sheet
 from v6t.analysis.terms import legend
 from v6t.analysis.trial_rows import list_trial_rows
+from v6t.analysis.warnings import CONDITION, folded, list_run_warnings, list_warnings
 
+MOST_FIGURES = 40
+"""Figures of a report, so that it stays below 3 MB; ``--figures all`` draws all of them."""
+MORE_FIGURES = (
+    "No more than {} figures of this benchmark are drawn; `v6t report --figures all` draws all."
+)
 MOST_TRIALS = 1000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
 
@@ -46,7 +52,7 @@ def build(
     presentations: Presentations,
     *,
     paper: str | None = None,
-    figures: bool = True,
+    most_figures: int | None = MOST_FIGURES,
 ) -> Document:
     """Build the document.
 
@@ -54,20 +60,21 @@ def build(
         data: the run.
         presentations: of the benchmarks.
         paper: short name of a paper whose tables stand beside the run's, with all differences.
-        figures: whether to draw.
+        most_figures: figures at most; None: all of them, 0: none is drawn.
     """
     label = str(data.results.get("label") or "")
+    figures = Figures(most_figures)
     short = list(_short(data, presentations, figures))
     sections = [
         Section("In short", "short", short),
-        Section("What was measured, on what", "setting", list(setting(data, figures))),
+        Section("What was measured, on what", "setting", list(setting(data, most_figures != 0))),
         *_benchmarks(data, presentations, figures),
         Section(
             "Beside published results", "published", list(_published(data, presentations, paper))
         ),
         Section("Validity", "validity", trust(data)),
         Section("Compliance", "compliance", list(_compliance(data, presentations))),
-        *([_traces(data, presentations)] if figures else []),
+        *([_traces(data, presentations, figures)] if most_figures != 0 else []),
         Section("Raw trials", "trials", [_raw(data)]),
         Section("Configuration and manifest", "configuration", list(_files(data))),
     ]
@@ -81,7 +88,7 @@ def build(
     return Document(title_of(data), subtitle, sections)
 
 
-def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Block]:
+def _short(data: RunData, presentations: Presentations, figures: Figures) -> Iterator[Block]:
     yield Text(data.heading)
     if data.status == "translation incorrect":
         finding: Mapping[str, Any] = data.results.get("finding", {})
@@ -101,9 +108,8 @@ def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterat
             "warning",
         )
     yield from verdict(data)
-    if figures:
-        for presentation, measured in presentations.measured(data.records):
-            yield from presentation.lead(data, measured)
+    for presentation, measured in presentations.measured(data.records):
+        yield from figures.take(presentation.lead(data, measured))
     cards = list(_cards(data.records, presentations))
     if cards:
         yield Cards(cards)
@@ -114,12 +120,11 @@ def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterat
     ]
     if missing:
         yield Items(missing, "warning")
-    caveats: Sequence[str] = data.results.get("caveats", ())
-    if caveats:
-        yield Items(caveats, "warning")
-    sentences = remarks(data.records, presentations)
-    if sentences:
-        yield folded(sentences, brief=len(sentences) < BRIEF)
+    warnings = list_run_warnings(data, presentations)
+    if conditions := [warning.text for warning in warnings if warning.code == CONDITION]:
+        yield Items(conditions, "warning")
+    if others := [warning for warning in warnings if warning.code != CONDITION]:
+        yield folded(others, brief=len(others) < BRIEF)
 
 
 def _cards(
@@ -135,8 +140,10 @@ def _cards(
                     yield card.number, card.unit, card.what
 
 
-def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Section]:
-    for number, (presentation, records) in enumerate(presentations.grouped(data.records)):
+def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -> Iterator[Section]:
+    groups = list(presentations.grouped(data.records))
+    for number, (presentation, records) in enumerate(groups):
+        share = figures.divide(len(groups) - number)
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
@@ -145,18 +152,19 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
             words = legend(_headings(blocks))
             if words:
                 blocks.append(_meaning(words))
-        sentences = remarks(records, presentations)
-        if sentences:
-            blocks.append(Items(sentences))
-        if figures and measured:
-            drawn = list(presentation.figures(data, measured))
+        if found := list_warnings(records, presentations):
+            blocks.append(Items([str(warning) for warning in found]))
+        if measured:
+            drawn = list(share.take(presentation.figures(data, measured)))
             blocks += drawn[:SHOWN]
             if drawn[SHOWN:]:
                 rest = len(drawn) - SHOWN
                 blocks.append(
                     Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:])
                 )
-            blocks += over_time(data, measured)
+            blocks += over_time(data, measured, share)
+            if share.left == 0 and share.most:
+                blocks.append(Text(MORE_FIGURES.format(share.most)))
         definition = presentation.definition(measured) if measured else ""
         if definition:
             blocks.append(Text(definition))
@@ -164,11 +172,10 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         yield Section(records[0].title, anchor, blocks)
 
 
-def _traces(data: RunData, presentations: Presentations) -> Section:
-    """How rates were searched, benchmark by benchmark, one click away."""
+def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Section:
     blocks: list[Block] = []
     for presentation, measured in presentations.measured(data.records):
-        drawn = list(presentation.traces(data, measured))
+        drawn = list(figures.take(presentation.traces(data, measured)))
         if drawn:
             blocks.append(Collapsible(f"{presentation.title}: {len(drawn)} figures", drawn))
     words = "Every trial of each search in order, and the rate of every repetition."
@@ -176,12 +183,10 @@ def _traces(data: RunData, presentations: Presentations) -> Section:
 
 
 def _meaning(words: Sequence[tuple[str, str]]) -> Block:
-    """Units and percentiles, where they stand."""
     return Collapsible("What the words mean", [Facts(tuple(words))], brief=True, shown=True)
 
 
 def _headings(blocks: Sequence[Block]) -> list[str]:
-    """Of all tables among blocks, those that are folded away included."""
     headings = []
     for block in blocks:
         if isinstance(block, Sheet):
@@ -260,7 +265,6 @@ def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
 
 
 def _distinctions(ref: Reference) -> list[str]:
-    """Describe what tells the rows of one published table apart."""
     stated = ref.entry["conditions"]
     words = {
         "variation": "{}",
@@ -272,7 +276,6 @@ def _distinctions(ref: Reference) -> list[str]:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Table 10 comes after Table 9."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 

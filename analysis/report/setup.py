@@ -45,7 +45,6 @@ def setting(data: RunData, figures: bool) -> Iterator[Block]:
 
 
 def _configured(device: Mapping[str, Any]) -> Iterator[Block]:
-    """Of the device, or of each of a chain."""
     yield from as_applied(device, "Device under test")
     for name, part in (device.get("parts") or {}).items():
         yield from as_applied(part, name)
@@ -120,7 +119,6 @@ def _machine(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _plain(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Facts that are no mappings, in words."""
     plain = {k: v for k, v in facts.items() if not isinstance(v, Mapping) and k != "commands"}
     for name, value in flat(plain):
         yield name.replace("_", " "), value

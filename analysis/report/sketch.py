@@ -60,13 +60,11 @@ def turned(data: RunData) -> bool:
 
 
 def _names(data: RunData) -> tuple[str, str]:
-    """Who is on the left and on the right, where that is more than a direction."""
     left, right = data.setup.get("sides", ("left", "right"))
     return ("", "") if (left, right) == ("left", "right") else (f" ({left})", f" ({right})")
 
 
 def _octets(data: RunData) -> tuple[list[int], list[int]]:
-    """Sizes of the tester's frames on the left and on the right link, of what was measured."""
     sent = data.setup.get("octets", {})
     measured = sorted({r.frame_sizes.ipv6 for r in data.records})
     pairs = [sent[str(size)] for size in measured if str(size) in sent]
@@ -74,7 +72,6 @@ def _octets(data: RunData) -> tuple[list[int], list[int]]:
 
 
 def _parts(data: RunData) -> list[tuple[str, str]]:
-    """Boxes between the tester's ports."""
     devices = data.setup.get("devices", ())
     if len(devices) < 2:
         return [("Device under test", data.config["dut"]["driver"])]

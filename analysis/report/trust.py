@@ -114,7 +114,6 @@ def _headroom(data: RunData) -> Sheet:
 
 
 def _health(data: RunData) -> Sheet:
-    """Figures that the tester kept about itself, over all trials."""
     by_name: dict[str, list[float]] = {}
     for trial in data.trials:
         for name, value in _numbers("", trial.result.tester):
@@ -215,13 +214,11 @@ def _sizes(entry: Mapping[str, Any]) -> FrameSizes:
 
 
 def _judged_fps(entry: Mapping[str, Any]) -> float:
-    """Return the rate that a verdict is at, which may be above the found one."""
     rate_fps: float = entry.get("judged_fps") or entry["rate_fps"]
     return rate_fps
 
 
 def _evidence(data: RunData) -> Iterator[str]:
-    """Yield what the tester or the device's driver says about the bottleneck."""
     tester = data.manifest.get("tester") or {}
     device = tester.get("device") or {}
     for where in (tester, device):

@@ -66,7 +66,6 @@ def _conditions(data: RunData, record: RateRecord) -> str:
 
 
 def _octets(data: RunData, record: RateRecord) -> Sequence[float]:
-    """Of the frames on the left and on the right link, VLAN tags included where that is known."""
     sizes = record.frame_sizes
     known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.listed))
     return known or (sizes.ipv6, sizes.ipv4)

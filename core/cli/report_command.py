@@ -22,6 +22,8 @@ from v6t.core.cli.verbosity import verbosity_flags
 @click.option("--paper", help="Set the tables of this paper beside the results, with everything "
               "that differs; a campaign's paper by default.")  # fmt: skip
 @click.option("--no-figures", is_flag=True, help="Tables only.")
+@click.option("--figures", type=click.Choice(["few", "all"]), default="few", show_default=True,
+              help="At most 40 figures of a run, or all of them.")  # fmt: skip
 @verbosity_flags
 def command(
     directory: Path | None,
@@ -29,6 +31,7 @@ def command(
     output: Path | None,
     paper: str | None,
     no_figures: bool,
+    figures: str,
 ) -> None:
     """Write report.html and its companions of the run in DIRECTORY, or the latest here or below ./runs.
 
@@ -55,5 +58,12 @@ def command(
         if kind not in ASKED:
             raise UsageError(f"unknown format '{kind}'", ", ".join(ASKED), code="unknown-name")
     chosen = formats or tuple(FILES)
-    for path in write(directory, output, chosen, paper=paper, figures=not no_figures):
+    for path in write(
+        directory,
+        output,
+        chosen,
+        paper=paper,
+        figures=not no_figures,
+        all_figures=figures == "all",
+    ):
         click.echo(path)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from v6t.analysis.marks import footnotes
-from v6t.analysis.remarks import remarks
 from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.sheet import number_of
+from v6t.analysis.warnings import NOT_MEASURED, list_warnings
 from v6t.base.text import escape_controls
 from v6t.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
@@ -45,13 +44,13 @@ def print_results(
         tables = presentation.tables if complete else presentation.brief_tables
         for table in tables(records):
             print_table(console, table)
-    measured = [r for r in data.records if r.measured]
     shown = _warnings(data, known)
     lines = [*footnotes(data.records), *_count_trials(data), *_bottleneck(data)]
-    lines += remarks([r for r in data.records if not r.measured], known)
+    found = list_warnings(data.records, known)
+    lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
     if warnings:
         lines += [text for text, count in shown if not count]
-        lines += remarks(measured, known)
+        lines += [str(warning) for warning in found if warning.code != NOT_MEASURED]
     elif shown:
         more = f"; all: v6t show {quote(str(path))} --warnings" if _more(shown) else ""
         lines += ["", f"{number_of(len(shown), 'kind')} of warnings{more}"]
@@ -75,12 +74,11 @@ def _warnings(data: RunData, known: Presentations) -> list[tuple[str, int]]:
     whole = [*data.results.get("caveats", ())]
     if data.shares_oracle:
         whole.append(SAME_CODE)
-    kinds: dict[str, tuple[str, int]] = {}
+    kinds: dict[tuple[str, str], tuple[str, int]] = {}
     for record in data.records:
-        for sentence in remarks([record], known) if record.measured else ():
-            text = sentence.partition(": ")[2]
-            kind = re.sub(r"\d[\d,.]*", "#", f"{record.benchmark} {text}")
-            first, count = kinds.get(kind, (f"{record.benchmark}: {text}", 0))
+        for warning in list_warnings([record], known) if record.measured else ():
+            kind = record.benchmark, warning.code
+            first, count = kinds.get(kind, (f"{record.benchmark}: {warning.text}", 0))
             kinds[kind] = first, count + 1
     return [*((text, 0) for text in whole), *kinds.values()]
 

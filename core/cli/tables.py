@@ -62,10 +62,10 @@ def _widths(table: Sheet, *, wrapped: bool = False) -> Iterator[int]:
     for place, column in enumerate(table.columns):
         parts = [column.name, *(row[place] for row in table.rows)]
         lines = [line for part in parts for line in part.split("\n")]
-        if wrapped and not column.number:
+        if wrapped and column.text:
             lines = [word for line in lines for word in line.split()]
         longest = max(map(len, lines), default=0)
-        yield GAP + (longest if column.number or wrapped else min(SENTENCE, longest))
+        yield GAP + (longest if not column.text or wrapped else min(SENTENCE, longest))
 
 
 def _table(sheet: Sheet, width: int) -> Table:
@@ -79,9 +79,9 @@ def _table(sheet: Sheet, width: int) -> Table:
     )
     whole = sum(_widths(sheet)) <= width
     for place, column in enumerate(sheet.columns):
-        justify: Any = "right" if column.number else "left"
+        justify: Any = "left" if column.text else "right"
         long = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
-        no_wrap = column.number or (whole and not long)
+        no_wrap = not column.text or (whole and not long)
         name = escape(escape_controls(column.name))
         table.add_column(name, justify=justify, no_wrap=no_wrap, header_style="dim")
     for row in sheet.rows:
@@ -100,7 +100,7 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
     width = max(map(len, names[named:]), default=0)
     for row in sheet.rows:
         head = ", ".join(
-            f"{cell} {name}" if column.number else cell
+            cell if column.text else f"{cell} {name}"
             for cell, name, column in zip(row[:named], names, sheet.columns, strict=False)
         )
         console.print(Text(escape_controls(head), style="bold"))
@@ -112,11 +112,11 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
         console.print(grid)
 
 
-def _leading(columns: tuple[Column, ...]) -> int:
+def _leading(columns: tuple[Column[Any], ...]) -> int:
     """Count the columns that say what a row is about: its texts (one, if all are), or size and direction."""
-    first, texts = int(columns[0].number), 0
+    first, texts = int(not columns[0].text), 0
     for column in columns[first:]:
-        if column.number:
+        if not column.text:
             break
         texts += 1
     return 1 if texts == len(columns) else first + (min(texts, 1) if first else texts)

@@ -1,9 +1,4 @@
-"""A run or a campaign watched from a browser: its page, read only, served for as long as it lasts.
-
-The report is made only when somebody looks, and between trials, in the thread that runs them: nothing is
-computed while frames are timed. Runs on several testbeds have processes of their own and no common pause:
-their report is made once for each run that ends. What is served meanwhile is text that was made before.
-"""
+"""A run or a campaign watched from a browser: its page, read only, served for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -213,7 +208,7 @@ def _of_run(path: Path) -> str:
     from v6t.benchmarks.registry import presentations
 
     # drawing takes seconds: figures come with the finished report
-    return to_html(build(load(path), presentations(), figures=False))
+    return to_html(build(load(path), presentations(), most_figures=0))
 
 
 class _Server(ThreadingHTTPServer):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
-from v6t.analysis.figures.trend import trend_figure
+from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
+from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import count, number_of, sheet
@@ -96,7 +99,7 @@ def document(trend: Trend, *, figures: bool) -> Document:
     if figures:
         for number, one in enumerate(trend.series):
             caption = f"{one.point}, {one.quantity}: {one.words}."
-            blocks.append(Drawing(trend_figure(one, f"trend-{number}"), caption, caption))
+            blocks.append(Drawing(_plot(one, f"trend-{number}"), caption, caption))
     if trend.left_out:
         blocks += [Text("Left out:"), Items(trend.left_out)]
     blocks.append(
@@ -110,8 +113,41 @@ def document(trend: Trend, *, figures: bool) -> Document:
     return Document("Trend", between, [Section("Changes", "changes", blocks)])
 
 
+MOST_NAMES = 40
+_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
+"""The time of a run to the minute."""
+
+
+def _plot(series: Series, name: str) -> str:
+    values, curves = [v.value for v in series.values], []
+    for word, limited, marker in (
+        ("run", False, "o"),
+        ("run limited by the tester", True, "^"),
+    ):
+        places = [n for n, v in enumerate(series.values) if v.limited == limited]
+        if places:
+            style = {"linestyle": "", "marker": marker, "color": BLUE}
+            curves.append(Curve(word, places, [values[n] for n in places], style=style))
+    bounds = [0, *(c.place for c in series.changes), len(values)]
+    for first, after in pairwise(bounds):
+        level = median(values[first:after])
+        across, label = [first - 0.4, after - 0.6], "_" if first else "median"
+        curves.append(Curve(label, across, [level, level], style={"color": GREY}))
+
+    def adjust(at: Any) -> None:
+        for change in series.changes:
+            label = f"{change.percent:+.1f} %"
+            at.axvline(change.place - 0.5, color=VERMILLION, linestyle="--", label=label)
+        step = -(-len(values) // MOST_NAMES)
+        names = [_TIME.sub(r"\1 \2", v.when or v.run) for v in series.values]
+        places = range(0, len(values), step)
+        at.set_xticks(places, names[::step], rotation=40, ha="right", fontsize=7)
+
+    ylabel = f"{series.quantity}, {series.unit}"
+    return time_plot(name, curves, "", ylabel, whole=False, adjust=adjust)
+
+
 def _lead(trend: Trend) -> Text:
-    """Describe all results together."""
     runs, results = number_of(len(trend.runs), "run"), number_of(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.enough for s in trend.series):
@@ -153,7 +189,6 @@ _WHEN: Mapping[str, Callable[[RunData], str]] = {
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Version 26.10 comes after 26.2."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
@@ -163,7 +198,6 @@ def _series(
     when: Callable[[RunData], str],
     left_out: list[str],
 ) -> list[Series]:
-    """One for each quantity of each point of the last run."""
     last_points = points(runs[-1])
     series: dict[tuple[Key, str], Series] = {}
     for run in runs:

@@ -83,6 +83,7 @@ def write(
     *,
     paper: str | None = None,
     figures: bool = True,
+    all_figures: bool = False,
 ) -> list[Path]:
     """Write the report of a run.
 
@@ -92,6 +93,7 @@ def write(
         formats: some of :data:`ASKED`.
         paper: reproduce the tables of this paper.
         figures: whether to draw.
+        all_figures: draw more of them than fit a page.
 
     Returns:
         The files, in the order of ``formats``.
@@ -100,6 +102,7 @@ def write(
         UsageError: no run, no such paper, or the directory cannot be written.
     """
     from v6t.analysis.published.library import sources
+    from v6t.analysis.report.run import MOST_FIGURES
 
     if paper is not None and paper not in sources():
         raise UsageError(
@@ -107,7 +110,8 @@ def write(
         )
     with names.reading(path):
         data = load(path)
-        texts = _texts(path, data, paper, figures)
+        most = (None if all_figures else MOST_FIGURES) if figures else 0
+        texts = _texts(path, data, paper, most)
     place = output or path
     written = []
     try:
@@ -125,7 +129,7 @@ def write(
 
 
 def _texts(
-    path: Path, data: RunData, paper: str | None, figures: bool
+    path: Path, data: RunData, paper: str | None, most_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.junit import to_junit
     from v6t.analysis.report.latex import to_latex
@@ -138,8 +142,8 @@ def _texts(
     known = presentations()
 
     return {
-        "html": lambda: to_html(build(data, known, paper=paper, figures=figures)),
-        "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
+        "html": lambda: to_html(build(data, known, paper=paper, most_figures=most_figures)),
+        "md": lambda: to_markdown(build(data, known, paper=paper, most_figures=0)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import with_phase_one
-from v6t.benchmarks.point import Cost, Point
+from v6t.benchmarks.point import Point
 from v6t.benchmarks.tcp import syn_medium
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
+from v6t.core.runs.ideal import count_trials, plan_point
 from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec
@@ -179,28 +178,23 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
     run = bound.settings
     for size in run.frame_sizes:
         sizes = bound.technology.sizes_of(size)
-        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         first = size == run.frame_sizes[0]
         setup_s = bound.tester.setup_s if first else bound.tester.load_s
-        for benchmark, point, cost, selftest in _costs(bound, sizes, media):
-            if not (first or benchmark.phase.sized):
-                continue
-            at = point.sizes
-            mode = mode_of(benchmark.phase, point.mode)
+        for benchmark, point, stage, selftest in _plan_size(bound, sizes, first=first):
             taken = [
                 PlannedStage(beginning(sizes.label, first=first), setup_s),
-                replace(selftest, stage=Stage(SELFTEST, at.label, mode)),
-                planned_stage(benchmark, point, cost),
+                replace(selftest, stage=Stage(SELFTEST, point.sizes.label, stage.stage.mode)),
+                stage,
             ]
             yield (
                 PlannedPoint(
                     benchmark=benchmark.name,
-                    frame_sizes=sizes_to_json(at),
-                    mode=mode,
+                    frame_sizes=sizes_to_json(point.sizes),
+                    mode=stage.stage.mode,
                     media_fps=round(point.media_fps),
-                    trials=cost.trials,
-                    duration_s=sum(stage.seconds for stage in taken),
-                    least_s=sum(stage.shortest_s for stage in taken),
+                    trials=stage.trials,
+                    duration_s=sum(each.seconds for each in taken),
+                    least_s=sum(each.shortest_s for each in taken),
                     counted_by=_counted_by(benchmark, point),
                 ),
                 taken,
@@ -220,20 +214,20 @@ def beginning(octets: str, *, first: bool) -> Stage:
     return Stage(SETUP if first else LOADING, octets, "")
 
 
-def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
+def planned_stage(benchmark: Benchmark[Any, Any], point: Point) -> PlannedStage:
     """Plan a benchmark at a point, by what is known of it."""
+    return _plan(benchmark, point)[0]
+
+
+def _plan(benchmark: Benchmark[Any, Any], point: Point) -> tuple[PlannedStage, Sequence[float]]:
+    """Return the stage, and the rates that the benchmark would find."""
     stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
-    again = 1 + (point.bound.tester.usual_retries if benchmark.searches else 0.0)
-    least_s = None if cost.least is None else cost.least[1]
-    return PlannedStage(stage, cost.seconds * again, cost.trials, least_s)
-
-
-def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
-    """Of a benchmark at a point, with its connections and what the tester needs for each trial."""
-    cost = benchmark.cost(point)
-    if benchmark.phase.directed and point.bound.settings.connects:
-        cost = with_phase_one(point, cost)
-    return cost.with_each(point.bound.tester.overhead_s)
+    usual = count_trials(benchmark, point)
+    if not benchmark.searches:
+        return PlannedStage(stage, usual.seconds, usual.trials), usual.rates
+    seconds = usual.seconds * (1 + point.bound.tester.usual_retries)
+    least_s = min(seconds, count_trials(benchmark, point, carries_all=True).seconds)
+    return PlannedStage(stage, seconds, usual.trials, least_s), usual.rates
 
 
 def mode_of(phase: Phase, mode: str) -> str:
@@ -243,51 +237,47 @@ def mode_of(phase: Phase, mode: str) -> str:
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
 
 
-def _costs(
-    bound: BoundRun, sizes: Sizes, media_fps: int
-) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
-    """Yield what each benchmark takes, and what the self-test takes before it."""
+def _plan_size(
+    bound: BoundRun, sizes: Sizes, *, first: bool
+) -> Iterator[tuple[Benchmark[Any, Any], Point, PlannedStage, PlannedStage]]:
+    """Yield the stage of each benchmark at a frame size, and that of the self-test before it."""
     benchmarks = registry.wanted(bound)
-    stage = Stage(SELFTEST, sizes.label, "")
-    none = PlannedStage(stage, 0.0)
-    for mode in bound.settings.modes:
-        point = Point(bound, sizes, mode, media_fps)
-        selftest = none
+    groups = [[b for b in benchmarks if b.phase.directed] for _ in bound.settings.modes]
+    groups.append([b for b in benchmarks if b.phase.sized and not b.phase.directed])
+    modes = [*bound.settings.modes, "forward"]
+    stages: dict[str, PlannedStage] = {}
+    found: dict[str, Sequence[float]] = {}
+    apart = [b for b in benchmarks if not b.phase.sized] if first else []
+    syn_sizes, syn_media = syn_medium(bound) if apart else (sizes, 0)
+    for benchmark in benchmarks:  # a stage takes as long in each mode
+        at = plan_point(bound, syn_sizes, "forward", syn_media) if benchmark in apart else None
+        at = at or plan_point(bound, sizes, modes[0])
+        if benchmark.phase.sized or first:
+            planned = _plan(benchmark, replace(at, found=found))
+            stages[benchmark.name], found[benchmark.name] = planned
+    for mode, group in zip(modes, groups, strict=True):
+        point = plan_point(bound, sizes, mode)
+        selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
         if bound.tester.loops_back:
-            spec = capacity_spec(bound.settings, sizes, mode, media_fps)
-            selftest = _selftest(stage, bound, spec)
-            if mode == bound.settings.modes[0]:
+            spec = capacity_spec(bound.settings, sizes, mode, round(point.media_fps))
+            selftest = _selftest(selftest.stage, bound, spec)
+            if group is groups[0] and len(groups) > 1:
                 selftest = _with_connections(selftest, bound)
-        for benchmark in benchmarks:
-            if benchmark.phase.directed:
-                yield benchmark, point, whole_cost(benchmark, point), selftest
-                selftest = none
-    point = Point(bound, sizes, "forward", media_fps)
-    selftest = none
-    if bound.tester.loops_back:
-        spec = capacity_spec(bound.settings, sizes, "forward", media_fps)
-        selftest = _selftest(stage, bound, spec)
-    for benchmark in benchmarks:
-        if benchmark.phase.sized and not benchmark.phase.directed:
-            yield benchmark, point, whole_cost(benchmark, point), selftest
-            selftest = none
-    if not all(b.phase.sized for b in benchmarks):
-        yield from _tcp_costs(bound, [b for b in benchmarks if not b.phase.sized])
-
-
-def _tcp_costs(
-    bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
-) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
-    """Of those whose frames have a size of their own."""
-    sizes, media = syn_medium(bound)
-    point = Point(bound, sizes, "forward", media)
-    selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
-    if bound.tester.loops_back:
-        spec = opening_spec(bound.settings, sizes, media)
-        selftest = _selftest(selftest.stage, bound, spec)
-    for benchmark in benchmarks:
-        yield benchmark, point, whole_cost(benchmark, point), selftest
-        selftest = replace(selftest, seconds=0.0, trials=0)
+        for benchmark in group:
+            planned_mode = mode_of(benchmark.phase, mode)
+            stage = stages[benchmark.name]
+            stage = replace(stage, stage=replace(stage.stage, mode=planned_mode))
+            yield benchmark, point, stage, selftest
+            selftest = PlannedStage(selftest.stage, 0.0)
+    if apart:
+        point = plan_point(bound, syn_sizes, "forward", syn_media)
+        selftest = PlannedStage(Stage(SELFTEST, syn_sizes.label, ""), 0.0)
+        if bound.tester.loops_back:
+            spec = opening_spec(bound.settings, syn_sizes, syn_media)
+            selftest = _selftest(selftest.stage, bound, spec)
+        for benchmark in apart:
+            yield benchmark, point, stages[benchmark.name], selftest
+            selftest = PlannedStage(selftest.stage, 0.0)
 
 
 def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:

@@ -10,14 +10,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.analysis.means import add_means
+from v6t.analysis.means import with_means
 from v6t.analysis.record import Record, counted_by
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepared
-from v6t.benchmarks.point import Measured, MeasurementPoint, Vary
+from v6t.benchmarks.point import Measured, Point, Vary
 from v6t.benchmarks.tcp import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
@@ -43,7 +43,6 @@ from v6t.core.runs.plan import (
     beginning,
     planned_stage,
     stages,
-    whole_cost,
 )
 from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.remaining import RemainingTime
@@ -73,6 +72,7 @@ from v6t.procedures.tester_rate import (
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
+from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
 
@@ -311,7 +311,7 @@ def _measure_size(
 
 
 def _measure_point(
-    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: Point
 ) -> dict[str, Sequence[float]]:
     """Measure the benchmarks of a phase at a point, and pass their records on."""
     before = len(state.records)
@@ -321,7 +321,7 @@ def _measure_point(
 
 
 def _measure_benchmarks(
-    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: Point
 ) -> dict[str, Sequence[float]]:
     """Benchmarks one after the other, results on disk as they come; the rates that were found."""
     rates: dict[str, Sequence[float]] = {}
@@ -342,7 +342,7 @@ def _measure_benchmarks(
                 _load(state, point.sizes)  # the variant of the one before is still there
             else:
                 state.events.on_message(f"{where}: {benchmark.name}")
-            planned = planned_stage(benchmark, at, whole_cost(benchmark, at))
+            planned = planned_stage(benchmark, at)
             _begin(state, planned.stage, planned)
             try:
                 at, measured = _measured(state, benchmark, at)
@@ -352,16 +352,18 @@ def _measure_benchmarks(
             state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record
+        further: dict[str, Any] = {}
         if record.offered and phase == Phase.STREAMS:  # SELF-02
             usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
-            record.usable_fps = usable
-            record.above_usable = [rate for rate in record.offered if rate > usable]
+            further["usable_fps"] = usable
+            further["above_usable"] = [rate for rate in record.offered if rate > usable]
         entries = state.journal.entries
         way = counted_by(entries[key] for key in record.trials if key in entries)
         if way:
-            record.counted_by = way
+            further["counted_by"] = way
+        record = record.model_copy(update=further)
         if state.run.procedure.means:
-            add_means(record)
+            record = with_means(record)
         state.records.append(record)
         state.results.add(record)
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
@@ -370,9 +372,7 @@ def _measure_benchmarks(
     return rates
 
 
-def _measured(
-    state: _State, benchmark: Benchmark[Any, Any], at: MeasurementPoint
-) -> tuple[MeasurementPoint, Measured]:
+def _measured(state: _State, benchmark: Benchmark[Any, Any], at: Point) -> tuple[Point, Measured]:
     """One benchmark at a point; again where the tester turns out to carry more than was thought."""
     measured = benchmark.run(at)
     margin = state.run.procedure.selftest_margin
@@ -384,7 +384,7 @@ def _measured(
         better = at.better(at, number) if doubted else None
         if better is None:
             break
-        planned = planned_stage(benchmark, better, whole_cost(benchmark, better))
+        planned = planned_stage(benchmark, better)
         _begin(state, planned.stage, planned)
         at, measured = better, benchmark.run(better)
     return at, measured
@@ -405,7 +405,7 @@ def _point(
     *,
     of_phase_one: bool = False,
     variant: str = "",
-) -> MeasurementPoint:
+) -> Point:
     """Where benchmarks are measured.
 
     Args:
@@ -426,7 +426,7 @@ def _point(
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
         return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=of_phase_one)
 
-    def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
+    def better(at: Point, number: int) -> Point | None:
         octets = sizes.label
         _begin(state, Stage(SELFTEST, octets, mode))
         say = partial(_say_of_size, state, octets)
@@ -439,10 +439,16 @@ def _point(
         within = {**at.within, "variant": f"{variant}again{number}-"}
         return replace(at, capacity=lambda: (capacity, THIS_RUN), within=within)
 
-    def vary(name: str, change: Vary) -> MeasurementPoint:
+    def infer() -> EstimateLoad:
+        # it brings numpy, which most runs do without
+        from v6t.analysis.posterior import Inference
+
+        return Inference()
+
+    def vary(name: str, change: Vary) -> Point:
         return _point(state, sizes, mode, _load(state, sizes, change), variant=name)
 
-    return MeasurementPoint(
+    return Point(
         bound=state.bound,
         sizes=sizes,
         mode=mode,
@@ -457,10 +463,11 @@ def _point(
         emptying=lambda: state.bound.emptying,
         vary=vary,
         better=better,
+        infer=infer,
     )
 
 
-def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> MeasurementPoint:
+def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> Point:
     """Where connections of TCP are measured: four-tuples are those of the streams."""
     sizes, media = syn_medium(state.bound)
     spec = opening_spec(state.run, sizes, media)

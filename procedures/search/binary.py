@@ -1,11 +1,4 @@
-"""Binary search for the highest rate that passes (RFC 2544 section 26.1; TP-02 to TP-05).
-
-The search works on the interval from 0 to an upper bound. It offers the upper bound first: a
-device that carries it is reported with exactly that rate. Then it halves the interval until it is
-no wider than the resolution, which takes ``ceil(log2(upper / resolution))`` steps, and reports
-the highest rate that *passed*, never the last one tried. A device so slow that the resolution would say
-little of it takes some steps more (:func:`widest_fps`).
-"""
+"""Binary search for the highest rate that passes (RFC 2544 section 26.1; TP-02 to TP-05)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Goals of a Multiple Loss Ratio search, and what its trials say about them (RFC 9971 section 4).
-
-The sums are exact: shares and durations count as the decimal numbers that were written, so that a
-load whose bad trials take precisely the tolerated share of the time is a lower bound, as it must be.
-"""
+"""Goals of a Multiple Loss Ratio search, and what its trials say about them (RFC 9971 section 4)."""
 
 from __future__ import annotations
 

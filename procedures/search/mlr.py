@@ -1,9 +1,4 @@
-"""Multiple Loss Ratio search (RFC 9971): the library that chooses the trials (TP-07).
-
-The library is FD.io CSIT's ``MLRsearch`` from PyPI, an optional extra: the implementation that was the
-prototype of the RFC. It is the RFC's Controller, which is free in what it chooses; what the trials say
-about each goal is decided in :mod:`v6t.procedures.search.goals`, from the RFC's definitions.
-"""
+"""Multiple Loss Ratio search (RFC 9971): the library that chooses the trials (TP-07)."""
 
 from __future__ import annotations
 

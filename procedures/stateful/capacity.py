@@ -1,18 +1,11 @@
-"""Connection tracking table capacity (RFC 9693 section 4.9): ST-12.
-
-First the number of connections doubles until the maximum establishment rate collapses below
-``beta`` of the one before. Between the last number that was carried and the first that was not,
-a binary search finds the largest that is established at ``gamma`` of the rate or more. Every rate
-on the way is validated and begins with an empty table. Rates at which the tester faltered say nothing
-of the table: a number of connections fails only where the device did.
-"""
+"""Connection tracking table capacity (RFC 9693 section 4.9): ST-12."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from v6t.procedures.search.binary import ROUGH
-from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.trial_runner import PointSpec, Watch
 from v6t.trials.result import Measure
@@ -146,7 +139,6 @@ class _Search:
         )
 
     def _begin(self) -> tuple[int, float, int | None]:
-        """Find the first number of connections that passes, and the one above it that fails."""
         spec = self._spec
         count, failed = spec.first, None
         while count:
@@ -158,7 +150,6 @@ class _Search:
         return 0, 0.0, failed
 
     def _rate(self, count: int, phase: str, last_cps: float, share: float) -> float | None:
-        """Rate for so many connections if it is not below a share of the last one."""
         spec = self._spec
         # what passed at a second try lowers no rate at which others are attempted
         upper_cps = spec.upper_bound_cps if spec.fixed else last_cps
@@ -176,7 +167,7 @@ class _Search:
             benchmark=spec.benchmark,
             step=f"{name}-{count}/",
         )
-        done = search_connection_rate(search, 1, self._measure, self._watch)
+        (done,) = measure_connection_rate(search, self._measure, self._watch).repetitions
         self._attempts += done.attempts
         enough = done.rate_cps >= floor_cps or not done.device_failed
         carried = done.rate_cps > 0 and enough

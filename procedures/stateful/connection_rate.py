@@ -1,9 +1,4 @@
-"""Maximum connection establishment rate (RFC 9693): ST-06, ST-07, ST-11.
-
-The highest rate at which every new connection is forwarded, and at which every one of them stands
-afterwards: the Responder tries each once (validation). The device's table is empty before every
-step. Nothing may be lost; no tolerance can be set.
-"""
+"""Maximum connection establishment rate (RFC 9693): ST-06, ST-07, ST-11."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from v6t.procedures.search.binary import (
     halvings,
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
-from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -43,6 +38,7 @@ class ConnectionRateSpec(PointSpec):
         step: before the steps of each search in their keys.
     """
 
+    unit, searched = CPS, True
     connections: int
     upper_bound_cps: float
     upper_bound_reason: str
@@ -105,32 +101,15 @@ def measure_connection_rate(
     spec: ConnectionRateSpec, measure: Measure, watch: Watch | None = None
 ) -> ConnectionRateResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
-    done = [
-        search_connection_rate(spec, number, measure, watch)
-        for number in range(1, spec.repetitions + 1)
-    ]
-    return ConnectionRateResult(spec, tuple(done))
+    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
+    return ConnectionRateResult(spec, done)
 
 
 class _BelowFloorError(Exception):
     """The bracket is below the floor: what is left of the search decides nothing."""
 
 
-def search_connection_rate(
-    spec: ConnectionRateSpec, number: int, measure: Measure, watch: Watch | None = None
-) -> ConnectionRateRepetition:
-    """One search.
-
-    Args:
-        spec: the point.
-        number: of the repetition.
-        measure: runs a trial.
-        watch: told of every trial.
-    """
-    attempts = TrialRunner(
-        spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions,
-        unit=CPS, searched=True,
-    )  # fmt: skip
+def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRepetition:
     steps: list[Step] = []
     bracket = (0.0, spec.upper_bound_cps)
 
@@ -167,4 +146,4 @@ def search_connection_rate(
     except _BelowFloorError:
         below = True
         search = SearchResult(bracket[0], bracket[1], False, tuple(steps))
-    return ConnectionRateRepetition(number, search, below, tuple(attempts.all))
+    return ConnectionRateRepetition(attempts.number, search, below, tuple(attempts.all))

@@ -1,9 +1,4 @@
-"""Phase 1 as a trial, its judgement, and trials that need connections first (ST-02 to ST-08).
-
-A connection either stands or it does not: no share of them may be missing, whatever loss phase 2
-tolerates. A percentage would let ever more connections be lost the more there are, and made a
-published curve rise where the device got slower (ST-06).
-"""
+"""Phase 1 as a trial, its judgement, and trials that need connections first (ST-02 to ST-08)."""
 
 from __future__ import annotations
 

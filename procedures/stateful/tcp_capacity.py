@@ -1,11 +1,4 @@
-"""Concurrent TCP connection capacity (RFC 8219 section 8.1, RFC 3511 section 5.2).
-
-The search is that of the capacity with UDP (:mod:`v6t.procedures.stateful.capacity`), at one connection
-attempt rate, as RFC 3511 has it: a number of connections is held if all of them are open at a time and
-every one brings its object. One that fails is tried again at half of the rate, so that a single lost
-segment is not taken for the end of the table. Then the table is filled beyond its end, and connections
-are ended in both ways while the device's own count is watched.
-"""
+"""Concurrent TCP connection capacity (RFC 8219 section 8.1, RFC 3511 section 5.2)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Connection tear-down rate (RFC 9693 section 4.8): ST-10.
-
-The table is filled, then the device empties it by command and the time is taken; that of an empty
-table is subtracted. Frames alone cannot show it.
-"""
+"""Connection tear-down rate (RFC 9693 section 4.8): ST-10."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from v6t.procedures.stateful.phases import (
     PhaseOneSettings,
     attempt_connections,
 )
-from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -35,6 +31,7 @@ class TeardownSpec(PointSpec):
         retakes: how often phase 1 is taken again when it loses connections.
     """
 
+    unit, searched = CPS, True
     benchmark = BENCHMARK
     connections: int
     rate_cps: float
@@ -85,21 +82,13 @@ def measure_teardown(
     Raises:
         PhaseOneFailed: phase 1 lost connections every time.
     """
-    done = []
-    for number in range(1, spec.repetitions + 1):
-        done.append(_tear_down(spec, number, measure, watch))
-    return TeardownResult(spec, tuple(done))
+    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _tear_down(spec, trials))
+    return TeardownResult(spec, done)
 
 
-def _tear_down(
-    spec: TeardownSpec, number: int, measure: Measure, watch: Watch | None
-) -> TeardownRepetition:
+def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
     connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
     connections = replace(connections, purpose="tear-down", reuse=False)
-    attempts = TrialRunner(
-        spec.conditions, spec.key_prefix, measure, watch, number, spec.repetitions,
-        unit=CPS, searched=True,
-    )  # fmt: skip
     for again in range(spec.retakes + 1):
         outcome = attempt_connections(
             attempts, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{again + 1}"
@@ -107,7 +96,7 @@ def _tear_down(
         phase_one = outcome.result.connections
         if phase_one is not None and phase_one.is_complete:
             return TeardownRepetition(
-                number,
+                attempts.number,
                 phase_one.flush_s,
                 phase_one.idle_flush_s,
                 phase_one.sessions,

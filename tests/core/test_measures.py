@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 from v6t.analysis.marks import UNCOVERED, footnotes
-from v6t.analysis.remarks import remarks
+from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
 from v6t.benchmarks.registry import presentations
@@ -502,7 +502,7 @@ def test_a_driven_device_has_hooks_that_reset_it_and_no_others():
 
 def said_of(values):
     known = presentations()
-    return remarks([known.read(values)], known)
+    return [str(w) for w in list_warnings([known.read(values)], known)]
 
 
 def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):

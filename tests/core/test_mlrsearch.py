@@ -5,7 +5,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
-from v6t.analysis.remarks import remarks
+from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import presentations
@@ -90,7 +90,7 @@ def test_an_irregular_result_is_marked_everywhere(run):
     table = known.sheets([record])[0]
     column = [c.name for c in table.columns].index("result")
     assert [row[column] for row in table.rows] == [*["regular"] * 3, "IRREGULAR 2/2"]
-    said = remarks([record], known)
+    said = [str(w) for w in list_warnings([record], known)]
     assert any("goal most: IRREGULAR" in s for s in said)
     assert any("goal PDR (0.7f2.1d0.5l50e)" in s for s in said)
     lines = rows(path)
@@ -226,5 +226,7 @@ def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
     assert goal["irregular"] == [""] * len(found["rates"])
     assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], found["rates"], strict=True))
     known = presentations()
-    said = remarks(records_of(tmp_path / "o", results(tmp_path / "o")), known)
+    said = [
+        str(w) for w in list_warnings(records_of(tmp_path / "o", results(tmp_path / "o")), known)
+    ]
     assert any("exceed ratio 0, width" in s for s in said)

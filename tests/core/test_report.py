@@ -16,7 +16,7 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 from v6t.analysis.blocks import Items
-from v6t.analysis.figures import canvas, rates
+from v6t.analysis.figures import canvas, plots
 from v6t.analysis.report.compliance import clauses
 from v6t.analysis.report.machine_readable import schema, to_json
 from v6t.analysis.report.trust import trust
@@ -440,7 +440,7 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
 
     presentations()  # modules that draw are imported before what they draw with is broken
     monkeypatch.setattr(canvas, "axes", broken)
-    monkeypatch.setattr(rates, "axes", broken)
+    monkeypatch.setattr(plots, "axes", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
     assert done.status == 0

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from v6t.analysis.blocks import Collapsible, Drawing, Items, Text
+from v6t.analysis.blocks import Collapsible, Drawing, Figures, Items, Text
 from v6t.analysis.figures.courses import ACROSS, LEFT, Panel, Row, course_figure
 from v6t.analysis.hiccups import hiccups
 from v6t.analysis.report.courses import over_time
@@ -93,12 +93,12 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
     data = load(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
     (record,) = data.records
-    assert [b for b in over_time(data, [record]) if isinstance(b, Items)] == []
+    assert [b for b in over_time(data, [record], Figures(None)) if isinstance(b, Items)] == []
     key = record.decisive_trials[0]
     load_of_it = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
     planted = trial(at(40, 41, 42, lost=80), key, device_loads=load_of_it)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
-    said, folded = over_time(broken, [record])
+    said, folded = over_time(broken, [record], Figures(None))
     assert isinstance(said, Items) and isinstance(folded, Collapsible)
     assert said.items[0].startswith(f"hiccup in {key}, forward: 240 frames ")
     words, figure = folded.blocks
@@ -121,4 +121,4 @@ def test_runs_without_readings_say_nothing_of_time(tmp_path):
         )
         for t in data.trials
     ]
-    assert list(over_time(replace(data, trials=bare), data.records)) == []
+    assert list(over_time(replace(data, trials=bare), data.records, Figures(None))) == []

@@ -342,10 +342,11 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
         assert [mode for mode, benchmark in found if benchmark == name] == ["connections"]
     assert [mode for mode, benchmark in found if benchmark == "latency"] == ["forward", "reverse"]
     cost = {p.benchmark: p for p in planned.points}
-    # 5 steps of 2 searches: 100,000 connections and their validation at 100,000 per second
+    # 5 steps of 2 searches: 100,000 connections and their validation
     assert cost["connection-rate"].trials == 10
     made = {p.stage.name: p.seconds for p in stages(bind(run)) if p.stage.mode == "connections"}
-    assert made["connection-rate"] == pytest.approx(10 * (1 + 1 + 2 * 0.15 + 0.05))
+    steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
+    assert made["connection-rate"] == pytest.approx(2 * steps)
     # the tester's own capacity goes before
     assert cost["connection-rate"].duration_s == pytest.approx(
         made["connection-rate"] + made["self-test"]
@@ -362,9 +363,9 @@ def test_the_plan_holds_what_tester_and_device_need_for_connections():
     """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
     flags = Flags(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
     (real,) = [p for p in stages(bind(resolve(flags=flags))) if p.stage.name == "connection-rate"]
-    # 100,000 connections at half of what the embedded tester makes, and tried at the same rate
-    trial_s = (0.5 + 0.5 + 2 * 0.15 + 0.05) + (0.1 + 1.2)
-    assert real.seconds == pytest.approx(1.3 * real.trials * trial_s)
+    # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
+    fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
+    assert 1.3 * real.trials * fixed_s < real.seconds < 1.3 * real.trials * (fixed_s + 0.5 + 0.5)
 
 
 def test_kept_connections_are_made_once():

@@ -11,7 +11,6 @@ from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
     measure_connection_rate,
-    search_connection_rate,
 )
 from v6t.procedures.stateful.phases import (
     PhaseOneFailed,
@@ -106,9 +105,10 @@ def test_no_share_of_connections_may_be_missing():
         conditions=at(loss_tolerance=0.5), connections=1_000_000, upper_bound_cps=UPPER_CPS,
         upper_bound_reason="media", resolution_cps=1000.0,
     )  # fmt: skip
-    found = search_connection_rate(spec, 1, door(insertion_cps=400_000.0))
+    (found,) = measure_connection_rate(spec, door(insertion_cps=400_000.0)).repetitions
     assert 399_000 <= found.rate_cps <= 400_000
-    one = search_connection_rate(spec, 1, door(phase_one_loss=1, phase_one_loss_trials=10**6))
+    losing = door(phase_one_loss=1, phase_one_loss_trials=10**6)
+    (one,) = measure_connection_rate(spec, losing).repetitions
     assert one.rate_cps == 0.0
 
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from v6t.analysis.remarks import remarks
+from v6t.analysis.warnings import list_warnings
 from v6t.benchmarks.outages import reset_record
 from v6t.benchmarks.registry import presentations
 from v6t.procedures.reset import ResetSpec, measure_reset
@@ -61,7 +61,7 @@ def test_whether_connections_survive_a_reset(keeps, survived):
     assert [math.isfinite(t) for t in result.by_loss_s("reverse")] == survived
     record = reset_record(result, conditions={"connections": {}})
     assert record.state_survived == survived
-    assert f"survived {sum(survived)} of 3 resets" in " ".join(remarks([record], presentations()))
+    assert f"survived {sum(survived)} of 3 resets" in str(*list_warnings([record], presentations()))
     # what a reset took away cannot serve the next trial
     assert not any(t.connections.reuse for t in door.trials)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
-from v6t.analysis.figures.points import points_figure
+from v6t.analysis.figures.plots import points_figure
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.report.campaign_run import CampaignRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from v6t.analysis.remarks import remarks
+from v6t.analysis.warnings import list_warnings
 
 
 def test_the_same_words_name_all_their_points():
@@ -20,6 +20,7 @@ def test_the_same_words_name_all_their_points():
         SimpleNamespace(benchmark="pdv", sizes=sizes, direction=way, not_measured=why)
         for sizes, way, why in points
     ]
-    without_rate, without_time = remarks(records, None)
-    assert without_rate.startswith("pdv 84/64, 512/492 forward, reverse; 1518/1498 forward: ")
-    assert without_time.startswith("pdv 1518/1498 reverse: ")
+    without_rate, without_time = list_warnings(records, None)
+    assert without_rate.figures == "pdv 84/64, 512/492 forward, reverse; 1518/1498 forward"
+    assert without_time.figures == "pdv 1518/1498 reverse"
+    assert {without_rate.code, without_time.code} == {"not-measured"}

@@ -1,0 +1,185 @@
+"""The two plots of reports: values with bars over what varies, and trials or runs in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from v6t.analysis.figures.canvas import (
+    BLUE,
+    axes,
+    drawing,
+    legend,
+    logarithmic,
+    look,
+    short,
+    svg,
+    thousands,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FAR = 20.0
+"""Where the largest value is so many times the smallest, the axis is logarithmic."""
+TILTED = 6
+"""From more names on an axis than these on, they are tilted."""
+
+
+class Summarized(Protocol):
+    """A record or figure with the median and percentiles of its repetitions."""
+
+    @property
+    def median(self) -> float | None: ...
+    @property
+    def p1(self) -> float | None: ...
+    @property
+    def p99(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line, or points, of a plot.
+
+    Attributes:
+        label: in the legend; ``_`` for none.
+        x, y: of its points.
+        bars: lengths below and above each point; None: no bars.
+        style: arguments of matplotlib.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    bars: Sequence[Sequence[float]] | None = None
+    style: Mapping[str, Any] = field(default_factory=dict)
+
+
+def summary_curve(number: int, label: str, points: Sequence[tuple[float, Summarized]]) -> Curve:
+    """Make the curve of medians with bars from P1 to P99.
+
+    Args:
+        number: of the curve in its plot, from 0; its look follows from that.
+        label: in the legend.
+        points: place of each summary; those that are undefined are left out.
+    """
+    known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
+    low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
+    high = [max(0.0, (p99 or 0.0) - median) for _, median, _, p99 in known]
+    medians = [median for _, median, _, _ in known]
+    return Curve(label, [x for x, *_ in known], medians, [low, high], look(number).line)
+
+
+def errorbar_plot(
+    name: str,
+    curves: Sequence[Curve],
+    xlabel: str,
+    ylabel: str,
+    *,
+    ticks: Mapping[float, str] | None = None,
+    linear: bool = False,
+    adjust: Callable[[Axes], None] | None = None,
+) -> str:
+    """Draw values with bars over what varies.
+
+    Args:
+        name: of the figure.
+        curves: lines, later ones above.
+        xlabel, ylabel: of the axes.
+        ticks: names of places on the axis of what varies; None: numbers.
+        linear: the axis of values begins at 0 even where it would be logarithmic.
+        adjust: changes the axes in the end.
+    """
+    with drawing(name):
+        figure, (at,) = axes()
+        for curve in curves:
+            at.errorbar(
+                curve.x, curve.y, yerr=curve.bars, capsize=4, label=curve.label, **curve.style
+            )
+        values = [y for curve in curves for y in curve.y if y > 0]
+        if values and not linear and max(values) > FAR * min(values):
+            logarithmic(at, "y", short)
+        else:
+            at.set_ylim(bottom=0)
+            thousands(at)
+        if ticks is not None:
+            tilt: dict[str, Any] = {"rotation": 30, "ha": "right"} if len(ticks) > TILTED else {}
+            at.set_xticks(list(ticks), list(ticks.values()), **tilt)
+        at.set_xlabel(xlabel)
+        at.set_ylabel(ylabel)
+        if adjust is not None:
+            adjust(at)
+        legend(at)
+        return svg(figure, name)
+
+
+def time_plot(
+    name: str,
+    curves: Sequence[Curve],
+    xlabel: str,
+    ylabel: str,
+    *,
+    levels: Sequence[tuple[float, str, Mapping[str, Any]]] = (),
+    whole: bool = True,
+    adjust: Callable[[Axes], None] | None = None,
+) -> str:
+    """Draw values in the order in which they came.
+
+    Args:
+        name: of the figure.
+        curves: lines or points, later ones above.
+        xlabel, ylabel: of the axes.
+        levels: values with a line across the plot, with label and style.
+        whole: places are whole numbers.
+        adjust: changes the axes in the end.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    with drawing(name):
+        figure, (at,) = axes(height=3.6)
+        for curve in curves:
+            at.plot(curve.x, curve.y, label=curve.label, **curve.style)
+        for value, label, style in levels:
+            at.axhline(value, label=label, **style)
+        at.set_xlabel(xlabel)
+        at.set_ylabel(ylabel)
+        if whole:
+            at.xaxis.set_major_locator(MaxNLocator(integer=True))
+        thousands(at)
+        if adjust is not None:
+            adjust(at)
+        legend(at)
+        return svg(figure, name)
+
+
+def points_figure(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
+    """Draw the median of every row with a bar from P1 to P99: results with names instead of numbers.
+
+    Args:
+        rows: names from top to bottom, and summaries.
+        unit: of the values.
+        name: of the figure.
+    """
+    with drawing(name):
+        figure, (at,) = axes(height=0.9 + 0.34 * len(rows))
+        curve = summary_curve(0, "", list(enumerate(r for _, r in rows)))
+        at.errorbar(
+            curve.y, curve.x, xerr=curve.bars, linestyle="", marker="o", capsize=4, color=BLUE
+        )
+        for place, value in zip(curve.x, curve.y, strict=True):
+            at.annotate(short(value), (value, place), xytext=(0, 6), textcoords="offset points",
+                        ha="center", fontsize=8)  # fmt: skip
+        at.set_yticks(range(len(rows)), [label for label, _ in rows])
+        at.invert_yaxis()
+        at.margins(y=0.6 / max(1, len(rows)))
+        scale = (
+            "logarithmic" if min(curve.y) > 0 and max(curve.y) > FAR * min(curve.y) else "linear"
+        )
+        if scale == "logarithmic":
+            logarithmic(at, "x", short)
+        else:
+            at.set_xlim(0, max(curve.y) * 1.08 or 1)
+            thousands(at, "x")
+        at.set_xlabel(f"{unit} ({scale} axis)")
+        return svg(figure, name)

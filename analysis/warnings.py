@@ -1,0 +1,85 @@
+"""Warnings of a run: why a figure is missing, and what limits or blurs one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from v6t.analysis.blocks import Collapsible, Items
+from v6t.analysis.means import remarks_on_means
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.record import Record
+from v6t.analysis.rundata import RunData
+
+CONDITION, NOT_MEASURED = "condition", "not-measured"
+"""Codes of warnings about all figures of a run, and about missing ones."""
+
+
+@dataclass(frozen=True)
+class ResultWarning:
+    """What a reader must know about figures.
+
+    Attributes:
+        code: of the kind of warning.
+        text: a short sentence.
+        figures: benchmark and points that it is about; empty: all of the run.
+    """
+
+    code: str
+    text: str
+    figures: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.figures}: {self.text}" if self.figures else self.text
+
+
+def list_run_warnings(data: RunData, presentations: Presentations) -> list[ResultWarning]:
+    """List all warnings of a run: those about its conditions first."""
+    conditions = [ResultWarning(CONDITION, text) for text in data.results.get("caveats", ())]
+    return conditions + list_warnings(data.records, presentations)
+
+
+def list_warnings(records: Sequence[Record], presentations: Presentations) -> list[ResultWarning]:
+    """List the warnings of records; one that several points share is listed once."""
+    points: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for record in records:
+        for code, text in _find_warnings(record, presentations):
+            of = points.setdefault((record.benchmark, code, text), {})
+            of.setdefault(record.sizes, []).append(record.direction)
+    return [
+        ResultWarning(code, text, f"{benchmark} {_describe_points(of)}")
+        for (benchmark, code, text), of in points.items()
+    ]
+
+
+def _describe_points(directions: Mapping[str, Sequence[str]]) -> str:
+    """``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
+    sizes: dict[tuple[str, ...], list[str]] = {}
+    for size, ways in directions.items():
+        sizes.setdefault(tuple(dict.fromkeys(ways)), []).append(size)
+    return "; ".join(f"{', '.join(s)} {', '.join(ways)}" for ways, s in sizes.items())
+
+
+def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tuple[str, str]]:
+    if record.not_measured:
+        yield NOT_MEASURED, f"not measured, {record.not_measured}"
+        return
+    if record.above_usable:
+        yield (
+            "above-self-test",
+            f"offered up to {max(record.above_usable):,.0f} fps, but the tester's self-test covers "
+            f"only {record.usable_fps or 0.0:,.0f}: loss and delay above may be its own",
+        )
+    yield from presentations.of(record).warnings(record)
+    yield from (("repetitions", text) for text in record.odd)
+    yield from (("means", text) for text in remarks_on_means(record))
+
+
+def folded(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
+    """Put warnings behind one line that counts them."""
+    many = (
+        "1 remark about a single number"
+        if len(warnings) == 1
+        else f"{len(warnings)} remarks about single numbers"
+    )
+    return Collapsible(many, [Items([str(w) for w in warnings])], brief=brief)
