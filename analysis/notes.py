@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
-from v6t.trials.order_statistics import median, percentile
+from v6t.trials.order_statistics import percentile
 
 UNRELIABLE_PERCENT = 10.0
 """Dispersion above which the Mapperf paper calls results unreliable (GEN-19)."""

@@ -14,7 +14,7 @@ from v6t.analysis.figures.plots import Summarized, points_figure
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -338,7 +338,7 @@ def _guarded(
     method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
     def note(exc: Exception) -> bool:
-        message = blame(exc)
+        message = describe_culprit(exc)
         if message is not None and message not in failures:
             failures.append(message)
         return message is not None

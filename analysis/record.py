@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
-from v6t.base.strict_model import Described
+from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import format_mix, make_sizes_key
@@ -34,7 +34,7 @@ FindResult = Callable[[str], TrialResult]
 """The counted result of a trial, by the trial's key."""
 
 
-class Model(Described):
+class Model(DescribedModel):
     """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
 
     model_config = ConfigDict(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
-from v6t.trials.order_statistics import median, median_interval, percentile
+from v6t.trials.order_statistics import compute_median_interval, percentile
 
 
 def summary_json(values: Sequence[float]) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def summary_json(values: Sequence[float]) -> dict[str, Any]:
         empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
         return {"count": 0, **empty, "median_interval": None}
     middle, p1, p99 = median(values), percentile(values, 1), percentile(values, 99)
-    interval = median_interval(values)
+    interval = compute_median_interval(values)
     return {
         "count": len(values),
         "median": finite(middle),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import number_of
-from v6t.trials.order_statistics import median
 
 if TYPE_CHECKING:
     import numpy as np

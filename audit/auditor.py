@@ -23,7 +23,7 @@ from v6t.audit.clause import (
 from v6t.audit.packets import NOTHING, Wire, opposite
 from v6t.audit.record import AuditFrame, Finding
 from v6t.base.entry_points import Extensions
-from v6t.base.errors import DutError, ExtensionError, UsageError, interrupted
+from v6t.base.errors import DutError, ExtensionError, UsageError, hides_interrupt
 from v6t.base.log_levels import NOTICE
 from v6t.plugins.audit_views import Nat
 
@@ -286,7 +286,7 @@ def run_audit(
                 configured = device.with_params(variants[variant]) if variant else device
                 _test(configured, clauses, variant, request, progress)
             except (UsageError, DutError) as exc:
-                if not variant or interrupted(exc):
+                if not variant or hides_interrupt(exc):
                     raise
                 is_refusal = isinstance(exc, UsageError)
                 problem = "not with this device" if is_refusal else "the device was not configured"
@@ -299,7 +299,7 @@ def run_audit(
     except (DutError, KeyboardInterrupt) as exc:
         if not progress.findings:
             raise
-        progress.stopped = "interrupted" if interrupted(exc) else str(exc)
+        progress.stopped = "interrupted" if hides_interrupt(exc) else str(exc)
         return exc
     return None
 

@@ -1,20 +1,18 @@
 """The errors that every folder may raise, each with a code.
 
-    V6tError
-    ├── UsageError          exit 2: a file, flag, rule or frame size is wrong
-    │   └── ExtensionError          an added plugin, driver, tester or benchmark is broken
-    ├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
-    ├── DutError            exit 4: the device under test cannot be driven
-    ├── TesterError         exit 5: the tester itself failed
-    │   └── BeyondTester            one benchmark asks for more than it can; others do not
-    └── TranslationError    exit 6: the device answers, but not with the right frames
-
-A message is one sentence that says what is wrong; ``hint`` says what to do about it. ``code`` is the kind of
-error, stable across versions and described in :mod:`v6t.base.error_codes`.
+V6tError
+├── UsageError          exit 2: a file, flag, rule or frame size is wrong
+│   └── ExtensionError          an added plugin, driver, tester or benchmark is broken
+├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
+├── DutError            exit 4: the device under test cannot be driven
+├── TesterError         exit 5: the tester itself failed
+│   └── BeyondTester            one benchmark asks for more than it can; others do not
+└── TranslationError    exit 6: the device answers, but not with the right frames
 """
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,68 +40,41 @@ class V6tError(Exception):
         related: Sequence[Sequence[str | int]] = (),
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.code = code
+        self.message, self.hint, self.code = message, hint, code
         self.path = tuple(path)
         self.related = tuple(map(tuple, related))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without calling the constructor, whose keywords pickle does not know."""
-        return _restore, (type(self), self.args), self.__dict__
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
-    def advise(self, words: str) -> None:
-        """Say something further to do, behind what is said already."""
-        self.hint = "; ".join(filter(None, (self.hint, words)))
-
-
-def _restore(kind: type[V6tError], arguments: tuple[Any, ...]) -> V6tError:
-    return kind.__new__(kind, *arguments)
+    def add_hint(self, hint: str) -> None:
+        """Append to the hint."""
+        self.hint = "; ".join(filter(None, (self.hint, hint)))
 
 
 class InvalidValue(ValueError):
-    """A validator of a pydantic model rejects a value; code and hint survive in the complaint.
+    """Rejection of a value by a validator of a pydantic model, with code and hint.
 
-    Attributes:
-        settings: names of fields, in the validator of a model: those that contradict each other.
+    ``settings`` names the fields that contradict each other, in the validator of a model.
     """
 
     def __init__(
         self, message: str, hint: str = "", *, code: str, settings: Sequence[str] = ()
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.code = code
+        self.message, self.hint, self.code = message, hint, code
         self.settings = tuple(settings)
 
 
-def interrupted(error: BaseException | None) -> bool:
-    """Whether an error came in the place of a Ctrl-C that was on its way: the work is to end all the same.
-
-    So it is where something cannot be put back on that way: who goes on after an error of one run or one
-    configuration has lost the Ctrl-C.
-    """
-    seen: list[BaseException] = []
-    left = [error]
-    while left:
-        each = left.pop()
-        if isinstance(each, KeyboardInterrupt):
-            return True
-        if each is not None and each not in seen:
-            seen.append(each)
-            left += [each.__cause__, each.__context__]
-    return False
-
-
 class UsageError(V6tError):
-    """What the user gave cannot be used as it is.
+    """An unusable file, setting or argument of the user.
 
     Attributes:
-        params: of the technology, with which it could be used.
-        dut_params: of the device's driver, likewise.
+        params: parameters of the technology that would make it usable.
+        dut_params: options of the device's driver that would make it usable.
         located: the message begins with file and line.
-        technology: one that the device of another driver can be; empty: another driver is no remedy.
+        technology: technology that the device of another driver could run; may be empty.
     """
 
     exit_code = 2
@@ -129,7 +100,7 @@ class UsageError(V6tError):
 
 
 class ExtensionError(UsageError):
-    """What another distribution adds to v6t cannot be loaded, or fails by itself."""
+    """An extension of another distribution cannot be loaded, or fails."""
 
 
 class EnvironmentLacking(V6tError):
@@ -145,17 +116,32 @@ class DutError(V6tError):
 
 
 class TesterError(V6tError):
-    """The tester itself failed; nothing is said about the device."""
+    """The tester itself failed, which proves nothing about the device."""
 
     exit_code = 5
-    __test__ = False  # its name is no test's
+    __test__ = False  # pytest collects classes named Test...
 
 
 class BeyondTester(TesterError):
-    """A trial asks for more than this tester can give: its benchmark is not measured, others are."""
+    """A trial exceeds the abilities of this tester; other benchmarks go on."""
 
 
 class TranslationError(V6tError):
     """The device forwards frames that differ from the reference translation."""
 
     exit_code = 6
+
+
+def hides_interrupt(error: BaseException | None) -> bool:
+    """Return whether an error replaced a Ctrl-C, for example when a rollback failed on the way.
+
+    The program must end all the same instead of going on with the next run.
+    """
+    seen: list[BaseException] = []
+    pending = [error]
+    while pending:
+        each = pending.pop()
+        if each is not None and each not in seen:
+            seen.append(each)
+            pending += [each.__cause__, each.__context__]
+    return any(isinstance(each, KeyboardInterrupt) for each in seen)

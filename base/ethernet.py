@@ -1,4 +1,4 @@
-"""Rates on the wire: the most a line carries, and rates as users write them."""
+"""Rates on an Ethernet line, and line rates as users write them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ MIN_FRAME_OCTETS = 64
 """Smallest Ethernet frame, FCS included (IEEE 802.3)."""
 GAP_OCTETS = 20
 """Preamble, start delimiter and interframe gap: 7 + 1 + 12 octets per frame (IEEE 802.3)."""
-MAX_RATE = 1e15
-"""Bits per second; nothing is faster, and all arithmetic stays exact enough."""
-_SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:[eE]\+?\d{1,2})?)"
-_LINE = re.compile(
-    _NUMBER
-    + r"\s*([kKmMgGtT]?)(?:b(?:ps|/s)?|[bB][iI][tT][sS]?(?:ps|/s)?|(?<=[kKmMgGtT])[bB]?[eE])?"
+MAX_RATE_BPS = 1e15
+"""Limit for line rates, up to which all arithmetic is exact enough."""
+_SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:[eE]\+?\d{1,2})?)\s*([kKmMgGtT]?)"
+_LINE_RATE = re.compile(
+    _NUMBER + r"(?:b(?:ps|/s)?|[bB][iI][tT][sS]?(?:ps|/s)?|(?<=[kKmMgGtT])[bB]?[eE])?"
 )
-_OCTETS = re.compile(_NUMBER + r"\s*([kKmMgGtT]?)(?:B|[bB][yY][tT][eE][sS]?)(?:ps|PS|/s|/S)?")
+_OCTET_RATE = re.compile(_NUMBER + r"(?:B|[bB][yY][tT][eE][sS]?)(?:ps|PS|/s|/S)?")
 
 
 def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
@@ -30,7 +29,7 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
     Args:
         line_rate_bps: bits per second of the medium.
         frame_size: octets with FCS; of a mix of sizes their mean.
-        overhead: octets the frame grows on its way to this line; 0 if ``frame_size`` is the size
+        overhead: octets that the device adds before this line; 0 if ``frame_size`` is the size
             on this line.
 
     Raises:
@@ -63,20 +62,15 @@ def parse_line_rate(text: str) -> float:
     """Return the bits per second of ``"10G"``, ``"25Gbps"``, ``"10 gbit"``, ``"40GE"`` or ``"1e9"``.
 
     Raises:
-        UsageError: not such a rate, or zero.
+        UsageError: not a line rate.
     """
-    if octets := _OCTETS.fullmatch(text.strip()):
-        raise UsageError(
-            f"'{text:.40}' is not a line rate: B stands for bytes",
-            f"write {octets[1]}{octets[2]} or {octets[1]}{octets[2]}bit/s if bits are meant",
-            code="not-a-number",
-        )
-    match = _LINE.fullmatch(text.strip())
-    value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
-    if not 0 < value <= MAX_RATE:
-        raise UsageError(
-            f"'{text:.40}' is not a line rate",
-            "write for example 10G, 2.5Gbps or 100M",
-            code="not-a-number",
-        )
-    return value
+    problem, hint = "is not a line rate", "write for example 10G, 2.5Gbps or 100M"
+    if octets := _OCTET_RATE.fullmatch(text.strip()):
+        number = f"{octets[1]}{octets[2]}"
+        problem += ": B stands for bytes"
+        hint = f"write {number} or {number}bit/s if bits are meant"
+    elif match := _LINE_RATE.fullmatch(text.strip()):
+        value = float(Fraction(match[1]) * _SCALES[match[2].lower()])
+        if 0 < value <= MAX_RATE_BPS:
+            return value
+    raise UsageError(f"'{text:.40}' {problem}", hint, code="not-a-number")

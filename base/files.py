@@ -1,4 +1,4 @@
-"""Read regular files of bounded size; anything else raises UsageError.
+"""Files: read bounded regular files, replace files atomically, and lock directories.
 
 Opening a pipe blocks until its other end is open, and reading a device may never end. The caller
 catches OSError, because it can name the file; see :func:`explain_read_error`.
@@ -6,64 +6,77 @@ catches OSError, because it can name the file; see :func:`explain_read_error`.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
-from v6t.base.plain_text import is_text
+from v6t.base.text import is_encodable
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 SETTINGS_OCTETS = 256 << 10
-"""A file of settings: what somebody wrote by hand."""
+"""Limit for files of settings, which people write."""
 TABLE_OCTETS = 64 << 20
-"""Tables that programs write: prefixes, softwires, results."""
+"""Limit for tables that programs write: prefixes, softwires, results."""
 JOURNAL_OCTETS = 512 << 20
-"""Trials with their histograms."""
+"""Limit for trials with their histograms."""
+LOCK = ".lock"
+"""The lock file in a locked directory."""
 
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
-    """Read a regular file.
-
-    Args:
-        path: the file.
-        limit: the largest that is read [octets].
+    """Read a regular file of at most ``limit`` octets.
 
     Raises:
         OSError: it cannot be opened or read, or is a directory.
-        UsageError: it is no regular file, or larger.
+        UsageError: it is not a regular file, or is larger.
     """
     try:
-        _refuse_odd(path, os.stat(path).st_mode)  # before: opening some devices does something
+        _require_regular(path, os.stat(path).st_mode)  # opening some devices has effects
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as exc:  # an octet 0 in the name
         raise UsageError(f"{str(path)!r} is not a valid file name", code="not-a-file-name") from exc
     with os.fdopen(handle, "rb") as file:
-        _refuse_odd(path, os.fstat(handle).st_mode)
+        _require_regular(path, os.fstat(handle).st_mode)
         octets = file.read(limit + 1) if os.fstat(handle).st_size <= limit else None
     if octets is None or len(octets) > limit:
+        size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
         raise UsageError(
-            f"{path} is larger than the limit of {_size(limit)}",
+            f"{path} is larger than the limit of {size}",
             "check that this is the right file",
             code="file-too-large",
         )
     return octets
 
 
-def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
-    """Read a text file without its byte order mark; see :func:`read_octets`.
+def _require_regular(path: Path, mode: int) -> None:
+    if kind := _KINDS.get(stat.S_IFMT(mode)):
+        raise UsageError(
+            f"{path} is {kind}, not a regular file",
+            "save its content to a file and name that file",
+            code="not-a-regular-file",
+        )
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "Is a directory", str(path))
 
-    Raises:
-        UsageError: it is no UTF-8 as well.
-    """
+
+def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
+    """Read a UTF-8 file without its byte order mark; see :func:`read_octets`."""
     try:
         return read_octets(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
@@ -73,25 +86,43 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
 
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
-    """Read a JSON file; see :func:`read_octets`.
-
-    Raises:
-        UsageError: it is no JSON as well.
-    """
+    """Read a JSON file; see :func:`read_octets`."""
     text = read_text(path, limit)
     try:
-        return parsed_json(text)
+        return parse_json(text)
     except ValueError as exc:
         raise UsageError(f"{path} is not valid JSON: {exc}", code="invalid-json") from exc
 
 
-def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
-    """Make the error for a file that the operating system does not let v6t read.
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON without NaN, infinite numbers and unpaired surrogates, which Python would accept.
 
-    Args:
-        subject: the path, or words that name the file, for the message.
-        error: the reason.
+    Raises:
+        ValueError: it is not valid.
     """
+
+    def reject_constant(name: str) -> Any:
+        raise ValueError(f"{name} is not a valid number")
+
+    def parse_float(number: str) -> float:
+        value = float(number)
+        if math.isinf(value):
+            raise ValueError(f"the number {number[:40]} is too large")
+        return value
+
+    try:
+        value = json.loads(text, parse_constant=reject_constant, parse_float=parse_float)
+        # journals have many lines, so only those with an escape are encoded again
+        escapes = "\\u" in text if isinstance(text, str) else b"\\u" in text
+        if escapes and not is_encodable(json.dumps(value, ensure_ascii=False)):
+            raise ValueError("it contains an unpaired surrogate")
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
+    return value
+
+
+def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
+    """Make the error for a file, given by its path or description, that cannot be read."""
     if isinstance(error, FileNotFoundError):
         return UsageError(f"{subject} does not exist", "check the path", code="file-not-found")
     if isinstance(error, IsADirectoryError):
@@ -102,45 +133,76 @@ def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
     return UsageError(f"cannot read {subject}: {error.strerror}", hint, code="file-unreadable")
 
 
-def parsed_json(text: str | bytes) -> Any:
-    """Values of a JSON text.
+def write_atomically(path: Path, text: str, *, private: bool = True, durable: bool = False) -> None:
+    """Replace a file by a text; readers see the old or the new content, never a part.
+
+    Args:
+        path: the file.
+        text: its new content, written as UTF-8.
+        private: only the owner may read the file.
+        durable: return after file and directory are on the disk.
 
     Raises:
-        ValueError: it is none; NaN and infinite numbers, which Python would take, are none either.
+        OSError: the file cannot be written; the old content remains.
     """
+    partial = path.with_name(f".{path.name}.part")
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-        # every line of a journal comes this way: only what holds an escape is looked at again
-        escapes = "\\u" in text if isinstance(text, str) else b"\\u" in text
-        if escapes and not is_text(json.dumps(value, ensure_ascii=False)):
-            raise ValueError("it contains an unpaired surrogate")
-    except RecursionError as exc:
-        raise ValueError("it is nested too deeply") from exc
-    return value
+        with partial.open("w", encoding="utf-8") as out:
+            if private:
+                os.fchmod(out.fileno(), 0o600)
+            out.write(text)
+            if durable:
+                out.flush()
+                os.fsync(out.fileno())
+        os.replace(partial, path)
+    except OSError as exc:
+        exc.filename = exc.filename or str(path)  # an error of write() lacks it
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+    if durable:
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is not a valid number")
+def locate_cache() -> Path:
+    """Return the directory for measured facts about testers; it may not exist yet."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("v6t")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return value
+def acquire_lock(directory: Path) -> FileLock:
+    """Lock a directory for this process; the lock of a killed process is free.
+
+    Raises:
+        UsageError: another process holds the lock, or the directory is not writable.
+    """
+    from filelock import FileLock, Timeout
+
+    if not directory.is_dir():  # FileLock would create it
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory")
+    lock = FileLock(directory / LOCK, timeout=0, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as exc:
+        raise UsageError(f"another v6t process uses {directory}", code="directory-locked") from exc
+    except OSError as exc:
+        raise UsageError(
+            f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
+        ) from exc
+    return lock
 
 
-def _refuse_odd(path: Path, mode: int) -> None:
-    for is_one, what in _KINDS:
-        if is_one(mode):
-            raise UsageError(
-                f"{path} is {what}, not a regular file",
-                "save its content to a file and name that file",
-                code="not-a-regular-file",
-            )
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(21, "Is a directory", str(path))
-
-
-def _size(octets: int) -> str:
-    return f"{octets >> 20} MiB" if octets >= 1 << 20 else f"{octets >> 10} KiB"
+@contextmanager
+def hold_lock(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory; see :func:`acquire_lock`."""
+    lock = acquire_lock(directory)
+    try:
+        yield
+    finally:
+        lock.release()

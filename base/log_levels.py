@@ -1,10 +1,9 @@
-"""The level of log records that a command shows unless it runs with ``-q``."""
+"""A log level for changes of a device and waits: shown without -v, but not with -q."""
 
 from __future__ import annotations
 
 import logging
 
 NOTICE = 25
-"""Between ``logging.INFO`` and ``logging.WARNING``."""
 
 logging.addLevelName(NOTICE, "NOTICE")

@@ -1,30 +1,21 @@
-"""The base class of all settings; it takes values as written, or rejects them.
+"""The base class of all settings, which takes values as written or rejects them.
 
-Fields are described by the string below each in its class, read when a description is needed: pydantic
-would read the sources of all models at each start.
-
-Text may stand for a number or a truth value, since flags and quoted values are text. What pydantic's
-lax mode accepts beyond that changes the meaning: ``true`` as the number 1, the number 12 as 0.0.0.12.
-Its strict mode would refuse text as well.
+Text may stand for a number or a truth value, since flags and quoted values are text; pydantic's strict
+mode would reject it. Its lax mode also accepts ``true`` as the number 1 and the number 12 as 0.0.0.12,
+which is rejected here.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import ipaddress
 import textwrap
 from collections.abc import Mapping
 from functools import cache
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
+from ipaddress import IPv6Address, IPv6Network
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -36,76 +27,72 @@ from pydantic import (
     field_validator,
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
-from v6t.base.quantities import in_unit_of
-from v6t.base.zones import refuse_zone
+from v6t.base.errors import InvalidValue
+from v6t.base.quantities import convert_quantity
 
-_ADDRESSES: dict[type, str] = {
-    IPv4Address: "ip_v4_address",
-    IPv4Interface: "ip_v4_interface",
-    IPv4Network: "ip_v4_network",
-    IPv6Address: "ip_v6_address",
-    IPv6Interface: "ip_v6_interface",
-    IPv6Network: "ip_v6_network",
+Value = TypeVar("Value")
+
+_ERROR_TYPES: dict[type, str] = {
+    int: "int_type",
+    float: "float_type",
+    **{
+        getattr(ipaddress, f"IPv{version}{kind}"): f"ip_v{version}_{kind.lower()}"
+        for version in (4, 6)
+        for kind in ("Address", "Interface", "Network")
+    },
 }
-"""pydantic's names for what is wrong with each."""
+"""Pydantic's error types by the type of the value that validation made."""
 
 
-def descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Words for each field of a model, ``Field(description=...)`` first; empty where there are none."""
-    return {
-        name: field.description or _below(model, name) for name, field in model.model_fields.items()
-    }
-
-
-class Described(BaseModel):
-    """A model whose JSON schema has the words of its fields."""
+class DescribedModel(BaseModel):
+    """A model whose JSON schema has the descriptions of its fields."""
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> dict[str, Any]:
-        """See pydantic."""
+        """Add the descriptions."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
-        for name, text in descriptions(cls).items():
+        for name, text in describe_fields(cls).items():
             known = properties.get(cls.model_fields[name].alias or name)
             if text and known is not None:
                 known.setdefault("description", text)
         return schema
 
 
-class StrictModel(Described):
-    """Unknown names and infinite numbers are errors; neither values nor their types ever change."""
+class StrictModel(DescribedModel):
+    """An immutable model that rejects unknown names, infinite numbers and values of another type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _as_written(
+    def _keep_type(
         cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         if isinstance(value, str) and info.field_name and _is_number(cls, info.field_name):
-            value = in_unit_of(info.field_name, value)
+            value = convert_quantity(info.field_name, value)
         if isinstance(value, Mapping) and info.field_name:
-            value = _complete(value, _default_model(cls, info.field_name))
+            value = _complete(value, _find_default_model(cls, info.field_name))
         typed = handler(value)
-        wrong = [] if typed is value else list(_retyped(value, typed, ()))
-        if wrong:
-            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        errors = [] if typed is value else _find_conversions(value, typed, ())
+        if errors:
+            raise ValidationError.from_exception_data(cls.__name__, errors)
         return refuse_zone(typed)
 
 
 @cache
 def _is_number(model: type[BaseModel], name: str) -> bool:
-    """Whether a field takes a number, and no other text."""
+    """Return whether a field takes a number and no other text."""
     annotation = model.model_fields[name].annotation
     kinds = set(get_args(annotation)) or {annotation}
     return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
 
 
 @cache
-def _default_model(model: type[BaseModel], name: str) -> StrictModel | None:
-    """Return the default of a field if it is a model, or None."""
+def _find_default_model(model: type[BaseModel], name: str) -> StrictModel | None:
+    """Return the default of a field if it is a model."""
     field = model.model_fields[name]
     if field.default_factory_takes_validated_data:
         return None
@@ -125,42 +112,79 @@ def _complete(value: Mapping[Any, Any], default: StrictModel | None) -> Mapping[
     return {**{name: getattr(default, name) for name in missing}, **value} if missing else value
 
 
-def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:
-    """Find the values that validation converted to another type."""
+def _find_conversions(
+    value: Any, typed: Any, path: tuple[int | str, ...]
+) -> list[InitErrorDetails]:
+    """Return an error for each value that validation converted to another type."""
     if isinstance(value, Mapping) and isinstance(typed, Mapping):
-        return [e for k in value if k in typed for e in _retyped(value[k], typed[k], (*path, k))]
-    if isinstance(value, list) and isinstance(typed, (list, tuple)):
-        pairs = enumerate(zip(value, typed, strict=False))
-        return [error for number, pair in pairs for error in _retyped(*pair, (*path, number))]
-    if not isinstance(value, (bool, int, float)):
-        return []
-    kind = _ADDRESSES.get(type(typed))
-    if isinstance(value, bool) and type(typed) in (int, float):
-        kind = f"{type(typed).__name__}_type"
-    if kind is None:
-        return []
-    # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
-    wrong = PydanticCustomError(kind, "wrong type")
-    return [InitErrorDetails(type=wrong, loc=path, input=value)]
+        pairs = [(key, value[key], typed[key]) for key in value if key in typed]
+    elif isinstance(value, list) and isinstance(typed, (list, tuple)):
+        pairs = [(n, *both) for n, both in enumerate(zip(value, typed, strict=False))]
+    else:
+        kind = _ERROR_TYPES.get(type(typed))
+        is_number = type(value) in (int, float)
+        if kind is None or not (is_number or isinstance(value, bool)):
+            return []
+        if is_number and isinstance(typed, (int, float)):
+            return []
+        # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
+        error = PydanticCustomError(kind, "wrong type")
+        return [InitErrorDetails(type=error, loc=path, input=value)]
+    return [
+        error for key, *both in pairs for error in _find_conversions(both[0], both[1], (*path, key))
+    ]
 
 
-def _below(model: type, name: str) -> str:
-    """Return the docstring of a field from the class that defines it."""
+def refuse_zone(value: Value) -> Value:
+    """Return a value if no address in it has a zone identifier (RFC 4007).
+
+    A zone names an interface of one machine: it means nothing on the device and is not part of a
+    frame.
+
+    Raises:
+        InvalidValue: an address has one.
+    """
+    if isinstance(value, Mapping):
+        refuse_zone(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            refuse_zone(each)
+    address = value.network_address if isinstance(value, IPv6Network) else value
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        raise InvalidValue(
+            f"{value} has a zone identifier, which is valid on one machine only; "
+            f"delete %{address.scope_id}",
+            code="not-an-address",
+        )
+    return value
+
+
+def describe_fields(model: type[BaseModel]) -> dict[str, str]:
+    """Return the description of each field, or the string below it in its class; may be empty.
+
+    Pydantic's ``use_attribute_docstrings`` would parse the sources of all models at each start.
+    """
+    return {
+        name: field.description or _find_docstring(model, name)
+        for name, field in model.model_fields.items()
+    }
+
+
+def _find_docstring(model: type, name: str) -> str:
     owner = next(c for c in model.__mro__ if name in inspect.get_annotations(c))
-    return _strings(owner).get(name, "")
+    return _parse_docstrings(owner).get(name, "")
 
 
 @cache
-def _strings(model: type) -> Mapping[str, str]:
+def _parse_docstrings(model: type) -> Mapping[str, str]:
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    except (OSError, TypeError):  # made at run time: there is no source
+    except (OSError, TypeError):  # a model that was made at run time has no source
         return {}
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
     return {
         field.target.id: inspect.cleandoc(below.value.value)
-        for field, below in pairwise(
-            definition.body if isinstance(definition, ast.ClassDef) else []
-        )
+        for field, below in pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
         if isinstance(below.value.value, str)

@@ -13,7 +13,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.profiles.mixes import listed_sizes
+from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
 from v6t.trials.trial import Capability
 
@@ -191,7 +191,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
             benchmark=self.name,
             title=self.name,
             direction=point.mode,
-            frame_sizes=FrameSizes(**listed_sizes(point.sizes)),
+            frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
             not_measured=why,
             repetitions=0,
             trials=[],

@@ -19,7 +19,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import POINT, Line, matched
+from v6t.benchmarks.common import POINT, Line, matched, row_head
 from v6t.benchmarks.connections import prepared, rate
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
@@ -178,13 +178,7 @@ class ProbeRecord(VariantsRecord):
 def probe_record(
     by_case: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
 ) -> ProbeRecord:
-    """Make the record of one probe.
-
-    Args:
-        by_case: throughput records by case.
-        advice: what follows from them.
-        conditions: what else the reader must know.
-    """
+    """Make the record of one probe."""
     records = list(by_case.values())
     return ProbeRecord(
         **_head("rss-probe", records, conditions),
@@ -203,14 +197,7 @@ def flows_record(
     conditions: Mapping[str, Any],
     further: Sequence[FurtherFound] = (),
 ) -> FlowsRecord:
-    """Throughput by the number of flows, and Xpd against one flow (SC-04).
-
-    Args:
-        points: throughput records; the first is that of one flow.
-        interval_s: between the beginnings of two flows that do not begin together.
-        conditions: what else the reader must know.
-        further: of other benchmarks, those with one flow first.
-    """
+    """Throughput by the number of flows, and Xpd against one flow (SC-04)."""
     base = points[0][1].median
     records = [record for _, record in points] + [each.record for each in further]
     return FlowsRecord(
@@ -331,9 +318,7 @@ def _rows(result: ThroughputResult) -> list[Row]:
     at = result.spec.conditions
     return [
         {
-            "No": r.number,
-            "Size": at.size_label,
-            "Dir": at.mode[0],
+            **row_head(at, r.number),
             "rate": r.rate_fps,
             "Iterations": len(r.attempts),
         }

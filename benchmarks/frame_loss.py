@@ -32,6 +32,7 @@ from v6t.benchmarks.common import (
     Line,
     long_enough,
     repeated,
+    row_head,
 )
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
@@ -131,13 +132,7 @@ class FrameLossRecord(Record):
 def frame_loss_record(
     result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
 ) -> FrameLossRecord:
-    """Make the record of one frame loss point (FLR-01).
-
-    Args:
-        result: all trials.
-        media_fps: theoretical maximum of the medium for this size, the base of the x axis (FLR-07).
-        conditions: what else the reader must know.
-    """
+    """Make the record of one frame loss point (FLR-01)."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
@@ -178,9 +173,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
     spec = result.spec
     return [
         {
-            "No": o.repetition,
-            "Size": spec.conditions.size_label,
-            "Dir": spec.conditions.mode[0],
+            **row_head(spec.conditions, o.repetition),
             "direction": way,
             "rate": o.rate_fps,
             "duration_s": spec.duration_s,

@@ -27,7 +27,7 @@ from v6t.analysis.sheet import Column, count, percent
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import POINT, Line, interval, repeated
+from v6t.benchmarks.common import POINT, Line, interval, repeated, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
@@ -160,14 +160,7 @@ def mlr_record(
     selftest_margin: float,
     conditions: Mapping[str, Any],
 ) -> MlrRecord:
-    """Make the record of one point.
-
-    Args:
-        result: the repetitions.
-        capacity_fps: the tester's own lossless rate per direction, None if unknown.
-        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
-        conditions: what else the reader must know.
-    """
+    """Make the record of one point."""
     return MlrRecord.of(
         result.spec,
         [a for r in result.repetitions for a in r.attempts],
@@ -201,9 +194,7 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
     at = result.spec.conditions
     return [
         {
-            "No": r.number,
-            "Size": at.size_label,
-            "Dir": at.mode[0],
+            **row_head(at, r.number),
             "Goal": result.goal.name,
             "Code": result.goal.code,
             "Date": started(r.attempts[0].trial.key),
@@ -220,9 +211,6 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
 
 
 INITIAL_SHARE = 1 / 30
-USUAL_PROBES, USUAL_FULL = 7, 2
-"""Short and full trials of one MLR search on devices that are neither very noisy nor odd;
-see the search benchmark in the documentation."""
 
 
 class GoalSettings(StrictModel):

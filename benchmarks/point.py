@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.record import Record
@@ -15,7 +16,7 @@ from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import EstimateLoad
-from v6t.trials.order_statistics import median, percentile
+from v6t.trials.order_statistics import percentile
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode
 

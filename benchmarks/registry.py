@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from v6t.base.entry_points import OWN, Extensions, Listed
+from v6t.base.entry_points import OWN_PACKAGE, ExtensionRow, Extensions
 from v6t.base.errors import ExtensionError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
     from v6t.benchmarks.context import RunContext, TechnologyClass
 
-    Kind = Listed[Benchmark[Any, Any]]
+    Kind = ExtensionRow[Benchmark[Any, Any]]
 
 B = TypeVar("B", bound="Benchmark[Any, Any]")
 
@@ -46,13 +46,13 @@ def load(name: str) -> Benchmark[Any, Any]:
 
 def listing() -> list[Kind]:
     """All of them; an added one whose settings stand where another's do is broken."""
-    rows = BENCHMARKS.listing()
+    rows = BENCHMARKS.list_rows()
     return [replace(row, kind=None, error=e) if (e := _clash(row, rows)) else row for row in rows]
 
 
 def _clash(row: Kind, rows: Iterable[Kind]) -> str:
     """Whose settings stand where those of an added benchmark do, in a sentence; empty: nobody's."""
-    mine = row.kind.sections() if row.kind and row.distribution != OWN else {}
+    mine = row.kind.sections() if row.kind and row.distribution != OWN_PACKAGE else {}
     for other in rows if mine else ():
         theirs = other.kind.sections() if other.kind else {}
         for key in mine.keys() & theirs.keys():

@@ -18,7 +18,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, lines_by_direction
+from v6t.benchmarks.common import POINT, Line, lines_by_direction, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
@@ -29,7 +29,7 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
-from v6t.trials.intervals import TrafficInterval, split_into_intervals
+from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
-            {"No": number, "Size": at.size_label, "Dir": at.mode[0], "rate": step.offered.rate_fps,
+            {**row_head(at, number), "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,
              "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
              "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
@@ -600,7 +600,7 @@ def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[fl
         if trial.key in invalid or counted is None:
             yield begins_s, float("nan")
             continue
-        for part in split_into_intervals(counted, begins_s, record.stretch_s):
+        for part in counted.split_into_intervals(begins_s, record.stretch_s):
             if part.frames:
                 yield part.begins_s, 100 * part.lost / part.frames
 

@@ -55,11 +55,11 @@ from v6t.procedures.stateful.tcp_capacity import (
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
-    MOST_OCTETS,
+    MAX_OBJECT_OCTETS,
     OPENING_OCTETS,
     VERSION,
-    in_segments,
-    response,
+    build_response,
+    split_into_segments,
 )
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
@@ -284,7 +284,7 @@ def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int
     """Return the connections a second for whose opening and objects the medium has room."""
     opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
-    octets = sum(each + len(part) for part in in_segments(response(object_octets)))
+    octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
     return max(1, min(opened, int(line_rate_bps / (8 * octets))))
 
 
@@ -359,7 +359,9 @@ _EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
 class TcpSettings(StrictModel):
     """Connections of TCP (RFC 8219 section 8, RFC 3511 sections 5.2 and 5.3)."""
 
-    object_octets: Annotated[int, Flag("--object-size")] = Field(default=64, ge=1, le=MOST_OCTETS)
+    object_octets: Annotated[int, Flag("--object-size")] = Field(
+        default=64, ge=1, le=MAX_OBJECT_OCTETS
+    )
     """Size of the object that every connection asks for [octets]."""
     timeout_s: float = Field(default=1.0, gt=0, le=60)
     """A SYN and a request must be answered within [s]."""

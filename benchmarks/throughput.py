@@ -43,6 +43,7 @@ from v6t.benchmarks.common import (
     interval,
     matched,
     repeated,
+    row_head,
 )
 from v6t.benchmarks.mlrsearch import (
     CONTROLLER,
@@ -177,16 +178,7 @@ def throughput_record(
     conditions: Mapping[str, Any],
     compared: bool = True,
 ) -> ThroughputRecord:
-    """Make the record of one throughput point.
-
-    Args:
-        result: the repetitions.
-        find: where counts and comparisons come from.
-        capacity_fps: the tester's own lossless rate per direction, None if unknown.
-        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
-        conditions: what else the reader must know.
-        compared: whether there were frames to compare at all.
-    """
+    """Make the record of one throughput point."""
     spec, repetitions = result.spec, result.repetitions
     ways = list_directions(spec.conditions.mode)
     attempts = [a for r in repetitions for a in r.attempts]
@@ -238,9 +230,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
     spec = result.spec
     return [
         {
-            "No": r.number,
-            "Size": spec.conditions.size_label,
-            "Dir": spec.conditions.mode[0],
+            **row_head(spec.conditions, r.number),
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.audit.clause import Frame, ProbeUnable
 from v6t.audit.packet_device.build import build_device
-from v6t.base.errors import (
-    DutError,
-    EnvironmentLacking,
-    TesterError,
-    UsageError,
-    interrupted,
-)
+from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageError, hides_interrupt
 from v6t.core.config.bound import bind
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.devices import make_audited_device, make_session
@@ -108,7 +102,7 @@ def _unable() -> Iterator[None]:
     try:
         yield
     except DutError as exc:
-        if interrupted(exc):
+        if hides_interrupt(exc):
             raise
         raise ProbeUnable(exc.message) from exc
 

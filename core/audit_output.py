@@ -10,7 +10,7 @@ from pathlib import Path
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.audit.record import AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
-from v6t.base.storage import write_atomically
+from v6t.base.files import write_atomically
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.profiles.exports import write_pcap
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from v6t.base.log_levels import NOTICE
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.drivers.transport.redaction import redact_values
 
 QUIET, NORMAL, VERBOSE, DEBUG = -1, 0, 1, 2
@@ -41,7 +41,7 @@ class LineHandler(logging.Handler):
 
 def legible(text: str) -> str:
     """Return text without known secrets, its control characters visible and its tabs unchanged."""
-    return "\t".join(visible(part) for part in redact_values(text).split("\t"))
+    return "\t".join(escape_controls(part) for part in redact_values(text).split("\t"))
 
 
 def _print(text: str) -> None:

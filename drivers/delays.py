@@ -43,11 +43,6 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
     return _counted(pairs, max(0, frames - 1 - len(pairs)), 0)
 
 
-def merge_distributions(parts: list[Distribution]) -> Distribution:
-    """Several distributions together; the empty one if there are none."""
-    return Distribution((), ()).merge(*parts)
-
-
 def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     """:func:`~v6t.trials.delays.round_to_bucket` of each."""
     import numpy as np

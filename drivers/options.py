@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from v6t.base.complaints import complaint
 from v6t.base.errors import UsageError
+from v6t.base.validation import describe_problem
 
 Options = TypeVar("Options", bound=BaseModel)
 
@@ -26,7 +26,7 @@ def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, A
     try:
         return model.model_validate(dict(given))
     except ValidationError as exc:
-        wrong = complaint(model, exc)
+        wrong = describe_problem(model, exc)
         if wrong.unknown:
             text = f"the {name} {noun} has no option '{wrong.name_settings()}'"
         else:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.base.files import explain_read_error, read_text
-from v6t.base.zones import refuse_zone
+from v6t.base.strict_model import refuse_zone
 
 _COLUMNS = (
     "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and the lwAFTR's "
@@ -55,24 +55,21 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
                 code="invalid-table-row",
             )
         try:
-            yield number, _row(words)
+            ipv4, psid, length, offset, b4, *br = words
+            yield (
+                number,
+                SoftwireRow(
+                    IPv4Address(ipv4),
+                    *map(_parse_number, (psid, length, offset)),
+                    refuse_zone(IPv6Address(b4)),
+                    refuse_zone(IPv6Address(br[0])) if br else None,
+                ),
+            )
         except ValueError as exc:
             raise UsageError(f"{path}:{number}: {exc}", _COLUMNS, code="invalid-table-row") from exc
 
 
-def _row(words: list[str]) -> SoftwireRow:
-    ipv4, psid, length, offset, b4, *br = words
-    return SoftwireRow(
-        IPv4Address(ipv4),
-        _number(psid),
-        _number(length),
-        _number(offset),
-        refuse_zone(IPv6Address(b4)),
-        refuse_zone(IPv6Address(br[0])) if br else None,
-    )
-
-
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"'{text:.40}' is not a number")
     return int(text, 16) if text[:2] in ("0x", "0X") else int(text)

@@ -21,7 +21,6 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass as validated_dataclass
 from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
-from v6t.intent.requirements import DeviceRequirements
 
 ConfigT = TypeVar("ConfigT", bound=DeviceConfig)
 
@@ -36,10 +35,8 @@ Network = IPv4Network | IPv6Network
 class BackgroundVlan:
     """A VLAN that carries native IPv6 around the technology (RFC 8219, section 4.1).
 
-    Attributes:
-        vlan: IEEE 802.1Q identifier.
-        device: the device's address with its prefix length.
-        tester: the tester's address; background traffic runs between those of both links.
+    ``device`` is the device's address with its prefix length. Background traffic runs between the
+    ``tester`` addresses of both links.
     """
 
     vlan: int
@@ -49,7 +46,7 @@ class BackgroundVlan:
     @classmethod
     def with_default_addresses(cls, side: Port, vlan: int) -> BackgroundVlan:
         """Return a VLAN with addresses of RFC 5180 that no technology has by default."""
-        net = "2001:2:0:b000" if side == "left" else "2001:2:0:b001"
+        net = f"2001:2:0:b00{0 if side == 'left' else 1}"
         return cls(vlan, f"{net}::1/64", f"{net}::2")
 
 
@@ -77,18 +74,13 @@ class Link:
 
     @property
     def sends_learning_frames(self) -> bool:
-        """Whether the hosts ask for the device before each trial."""
+        """The hosts ask for the device before each trial."""
         return self.answers if self.learning is None else self.learning
 
 
 @dataclass(frozen=True)
 class EmulatedLink(Link):
-    """A link with the hosts that the tester emulates on it.
-
-    Attributes:
-        hosts: addresses that the device resolves.
-        device: addresses of the device with their prefix lengths.
-    """
+    """A link with addresses of the tester's emulated hosts, and of the device with prefix lengths."""
 
     hosts: tuple[str, ...] = ()
     device: tuple[str, ...] = ()
@@ -110,9 +102,8 @@ class Links:
 
     def port_of(self, side: Port) -> Port:
         """Return the tester's port at which the link on a side of the technology ends."""
-        if not self.swapped:
-            return side
-        return "right" if side == "left" else "left"
+        opposite: Port = "right" if side == "left" else "left"
+        return opposite if self.swapped else side
 
     def link_at(self, port: Port) -> Link:
         """Return the link that ends at a port of the tester."""
@@ -157,14 +148,15 @@ class LinkIntent:
             testers: addresses of the tester.
             routes: networks behind the tester, each with the tester's address that leads there.
         """
-        vlan = link.background
+        background = None
+        if vlan := link.background:
+            link = replace(link, background=None)
+            background = cls.describe(link, [vlan.device], [vlan.tester])
         return cls(
-            tuple(map(ip_interface, map(str, addresses))),
+            tuple(ip_interface(str(address)) for address in addresses),
             {ip_address(str(tester)): link.tester_mac for tester in testers},
             {ip_network(str(net)): ip_address(str(via)) for net, via in (routes or {}).items()},
-            None
-            if vlan is None
-            else cls.describe(replace(link, background=None), [vlan.device], [vlan.tester]),
+            background,
         )
 
     def select_version(self, version: int) -> LinkIntent:
@@ -174,6 +166,27 @@ class LinkIntent:
             addresses=tuple(a for a in self.addresses if a.version == version),
             neighbors={a: mac for a, mac in self.neighbors.items() if a.version == version},
         )
+
+
+@dataclass(frozen=True)
+class DeviceRequirements:
+    """What a run requires of a device beyond its technology.
+
+    Attributes:
+        sessions: connections that the device must hold; 0: no requirement.
+        filters: filter rules of each direction, of which the middle one admits the test traffic.
+        live_change: whether a part of its configuration is added, changed and removed under traffic.
+        route_updates: whether a route that no test packet takes changes under traffic.
+        bgp_speaker: whether a BGP speaker sends these updates.
+        snmp_agent: whether it answers SNMP queries.
+    """
+
+    sessions: int = 0
+    filters: int = 0
+    live_change: bool = False
+    route_updates: bool = False
+    bgp_speaker: bool = False
+    snmp_agent: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,26 +266,20 @@ class DeviceIntent:
     @property
     def emulated_links(self) -> Links:
         """The links with the hosts that the tester emulates."""
-
-        def emulate(link: Link, side: LinkIntent) -> Link:
+        emulated = {}
+        for name, side in (("left", self.left), ("right", self.right)):
+            link = getattr(self.links, name)
             values = {f.name: getattr(link, f.name) for f in fields(Link)}
-            hosts, device = map(str, side.neighbors), map(str, side.addresses)
-            return EmulatedLink(**values, hosts=tuple(hosts), device=tuple(device))
-
-        links = self.links
-        return replace(
-            links, left=emulate(links.left, self.left), right=emulate(links.right, self.right)
-        )
+            hosts, device = tuple(map(str, side.neighbors)), tuple(map(str, side.addresses))
+            emulated[name] = EmulatedLink(**values, hosts=hosts, device=device)
+        return replace(self.links, **emulated)
 
 
 def host_arguments(link: Link) -> dict[str, Any] | None:
     """Return the arguments of :class:`v6t.drivers.neighbours.Hosts`, None if the hosts stay silent."""
-    if not isinstance(link, EmulatedLink) or not link.hosts:
-        return None
-    if not (link.answers or link.sends_learning_frames):
-        return None
     flags = {"answers": link.answers, "introduces": link.sends_learning_frames}
-    vlan = link.background
+    if not isinstance(link, EmulatedLink) or not link.hosts or not any(flags.values()):
+        return None
     return {
         "mac": link.tester_mac,
         "addresses": list(link.hosts),
@@ -280,5 +287,5 @@ def host_arguments(link: Link) -> dict[str, Any] | None:
         "device": list(link.device),
         "vlan": link.vlan,
         **{name: False for name, value in flags.items() if not value},
-        **({"background": asdict(vlan)} if vlan else {}),
+        **({"background": asdict(link.background)} if link.background else {}),
     }

@@ -18,7 +18,6 @@ class DeviceConfig(StrictModel):
     """Configuration of a device beyond its links and routes."""
 
     family: ClassVar[str]
-    """Name of the family in messages and manuals."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that were given, as JSON values."""
@@ -32,7 +31,7 @@ class RouterConfig(DeviceConfig):
 
 
 class NatConfig(DeviceConfig):
-    """Public ports and limits of a stateful NAT of any kind."""
+    """Public ports and limits of a stateful NAT of any kind; ``pool4`` and ``pool6`` ascend."""
 
     ports: tuple[int, int] = (1024, 65535)
     """Lowest and highest public port."""
@@ -41,74 +40,53 @@ class NatConfig(DeviceConfig):
     udp_timeout_s: int = 0
     """Lifetime of idle UDP mappings [s]; 0: longer than the test."""
     session_limit: int = 0
-    """Sessions in all that the device has room for; 0: at least those of the test."""
+    """Sessions that the device has room for; 0: at least those of the test."""
 
 
 class Nat44Config(NatConfig):
     """IPv4 clients behind public IPv4 addresses."""
 
     family = "nat44"
-
     inside4: tuple[IPv4Network, ...]
-    """Networks of the clients."""
     pool4: tuple[IPv4Address, ...]
-    """Public addresses in ascending order."""
 
 
 class Nat66Config(NatConfig):
     """IPv6 clients behind public IPv6 addresses."""
 
     family = "nat66"
-
     inside6: tuple[IPv6Network, ...]
-    """Networks of the clients."""
     pool6: tuple[IPv6Address, ...]
-    """Public addresses in ascending order."""
 
 
 class Nat64Config(NatConfig):
-    """IPv6 clients of IPv4 servers (RFC 6146)."""
+    """IPv6 clients of IPv4 servers behind a prefix of RFC 6052 (RFC 6146)."""
 
     family = "nat64"
-
     prefix: IPv6Network
-    """RFC 6052 prefix of the servers."""
     inside6: tuple[IPv6Network, ...] = ()
-    """Networks of the clients."""
     pool4: tuple[IPv4Address, ...]
-    """Public addresses in ascending order."""
     clients: int = 1
-    """Number of client addresses."""
 
 
 class DsLiteAftrConfig(NatConfig):
-    """An AFTR: the end of all B4s' tunnels, and a NAT44 (RFC 6333)."""
+    """An AFTR: the end of the tunnels of B4s with consecutive addresses, and a NAT44 (RFC 6333)."""
 
     family = "ds-lite-aftr"
-
     aftr: IPv6Address
-    """Tunnel address of the AFTR."""
     first_b4: IPv6Address
-    """Lowest tunnel address of the B4s."""
     b4_count: int
-    """Number of B4s, whose addresses are consecutive."""
     inside4: tuple[IPv4Network, ...]
-    """Networks of the customers."""
     pool4: tuple[IPv4Address, ...]
-    """Public addresses in ascending order."""
 
 
 class AftrTunnelConfig(DeviceConfig):
-    """The end of all B4s' tunnels, without the AFTR's NAT."""
+    """The end of the tunnels of B4s with consecutive addresses, without the AFTR's NAT."""
 
     family = "aftr-tunnel"
-
     aftr: IPv6Address
-    """Tunnel address of the AFTR."""
     first_b4: IPv6Address
-    """Lowest tunnel address of the B4s."""
     b4_count: int
-    """Number of B4s, whose addresses are consecutive."""
     customer: IPv4Address
     """Address of the customers, the same behind each B4."""
     internal: IPv4Address
@@ -119,39 +97,30 @@ class B4Config(DeviceConfig):
     """A B4 without NAT: one end of a tunnel (RFC 6333)."""
 
     family = "b4"
-
     aftr: IPv6Address
-    """Tunnel address of the AFTR."""
     b4: IPv6Address
-    """Tunnel address of the B4."""
     ipv6_side: Side = "left"
-    """Side of the tunnel."""
 
 
 class NptConfig(DeviceConfig):
-    """Prefix translation of a site (RFC 6296); both prefixes are equally long."""
+    """Translation of a site's prefix to an equally long one of its provider (RFC 6296)."""
 
     family = "npt"
-
     internal: IPv6Network
-    """Prefix of the site."""
     external: IPv6Network
-    """Prefix of its provider."""
 
 
 class SiitConfig(DeviceConfig):
-    """A stateless translator (RFC 7915)."""
+    """A stateless translator (RFC 7915): mappings of RFC 7757, and a prefix of RFC 6052 for the rest.
+
+    ``lowest_ipv6_mtu`` is the length of the longest IPv6 packet made of IPv4 without DF [octets].
+    """
 
     family = "siit"
-
     eam: tuple[tuple[IPv4Network, IPv6Network], ...] = ()
-    """Explicit address mappings (RFC 7757)."""
     prefix: IPv6Network | None = None
-    """RFC 6052 prefix of all other addresses."""
     ipv6_side: Side = "left"
-    """Side of the IPv6 hosts."""
     lowest_ipv6_mtu: int = 1280
-    """Length of the longest IPv6 packet made of IPv4 without DF [octets]."""
 
 
 class ClatConfig(SiitConfig):
@@ -178,74 +147,59 @@ class MapERelayConfig(DeviceConfig):
     """A border relay of MAP-E (RFC 7597)."""
 
     family = "map-e-relay"
-
     rules: tuple[MapRuleConfig, ...]
     br_address: IPv6Address
-    """Tunnel address of the relay."""
 
 
 class MapTRelayConfig(DeviceConfig):
-    """A border relay of MAP-T (RFC 7599)."""
+    """A border relay of MAP-T (RFC 7599); ``dmr`` is the default mapping rule."""
 
     family = "map-t-relay"
-
     rules: tuple[MapRuleConfig, ...]
     dmr: IPv6Network
-    """Default mapping rule: RFC 6052 prefix of everyone else."""
     lowest_ipv6_mtu: int = 1280
-    """Length of the longest IPv6 packet made of IPv4 without DF [octets]."""
 
 
 class CustomerConfig(DeviceConfig):
-    """Address and port set of a customer's device without its NAPT."""
+    """Address and port set of a customer's device without its NAPT; ``ipv6_side`` is the relay's."""
 
     ipv4: IPv4Network
-    """Address or prefix of the customer."""
     psid: int
     psid_len: int
     psid_offset: int
     ipv6_side: Side = "left"
-    """Side of the relay."""
 
 
 class LwB4Config(CustomerConfig):
     """A customer's end of one tunnel (RFC 7596)."""
 
     family = "lwb4"
-
     tunnel_local: IPv6Address
-    """Tunnel address of the device."""
     tunnel_remote: IPv6Address
-    """Tunnel address of the relay."""
 
 
 class MapECeConfig(LwB4Config):
     """A CE of MAP-E (RFC 7597), with the rule that its tunnel address and port set follow from."""
 
     family = "map-e-ce"
-
     rule: MapRuleConfig
     end_user_prefix: IPv6Network
 
 
 class MapTCeConfig(CustomerConfig):
-    """A CE of MAP-T (RFC 7599)."""
+    """A CE of MAP-T (RFC 7599); ``dmr`` is the default mapping rule."""
 
     family = "map-t-ce"
-
     rule: MapRuleConfig
     end_user_prefix: IPv6Network
     dmr: IPv6Network
-    """Default mapping rule: RFC 6052 prefix of everyone else."""
     lowest_ipv6_mtu: int = 1280
-    """Length of the longest IPv6 packet made of IPv4 without DF [octets]."""
 
 
 class GeneratedTable(StrictModel):
-    """Binding table whose rows follow one another."""
+    """Binding table with a number of consecutive rows."""
 
     softwires: int
-    """Number of rows."""
     ipv4_pool: IPv4Network
     b4_prefix: IPv6Network
     psid_len: int
@@ -262,27 +216,20 @@ class LwAftrConfig(DeviceConfig):
     """A lwAFTR (RFC 7596)."""
 
     family = "lwaftr"
-
     table: TableFile | GeneratedTable
     br_address: IPv6Address
     """Tunnel address of the lwAFTR, where a row has no other."""
 
 
 class Dns64Config(DeviceConfig):
-    """A DNS64 server between clients and an authoritative server (RFC 6147)."""
+    """A DNS64 server (RFC 6147) between clients, which ask ``resolver``, and a zone's ``server``."""
 
     family = "dns64"
-
     prefix: IPv6Network
-    """RFC 6052 prefix of synthesized AAAA records."""
     resolver: IPv6Address
-    """Address at which clients ask."""
     clients: IPv6Network
-    """Network of the clients."""
     zone: str
-    """Name of the zone of all questions."""
     server: IPv4Address | IPv6Address
-    """Authoritative server of the zone."""
 
 
 class ChainConfig(DeviceConfig):

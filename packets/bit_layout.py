@@ -5,15 +5,17 @@ Bit 0 is the most significant one, as in RFCs, of fields and of variables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from v6t.packets.arrays import U8, U64
 
+Copy = TypeVar("Copy", bound=Any)
+"""A named tuple with the fields of :class:`BitCopy`, and perhaps more."""
 FIELD = "field"
 """The variable of a layout made by :meth:`BitLayout.inverse`."""
 _WORD = 64
@@ -28,7 +30,7 @@ class BitCopy(NamedTuple):
     source: int = 0
 
 
-class _Piece(NamedTuple):
+class _WordCopy(NamedTuple):
     """Bits of one 64-bit word that are copied to one word; 0 for no mask and no shift."""
 
     variable: str
@@ -85,9 +87,9 @@ class BitLayout:
             for name, value in values.items()
         }
         words = []
-        for constant, pieces in self._pieces:
+        for constant, copies in self._word_copies:
             word: U64 | None = None
-            for variable, index, mask, left, right in pieces:
+            for variable, index, mask, left, right in copies:
                 bits = columns[variable][index]
                 if mask:
                     bits = bits & mask
@@ -134,21 +136,15 @@ class BitLayout:
         constant = self.constant
         copies: list[BitCopy] = []
         for copy in self.copies:
-            inner = layouts.get(copy.variable) or variable_layout(
+            inner = layouts.get(copy.variable) or make_variable_layout(
                 copy.variable, self.variables[copy.variable]
             )
             variables |= inner.variables
             above = inner.width - copy.source - copy.length
             value = inner.constant >> above & (1 << copy.length) - 1
             constant |= value << self.width - copy.destination - copy.length
-            for part in inner.copies:
-                first = max(part.destination, copy.source)
-                length = min(part.destination + part.length, copy.source + copy.length) - first
-                if length > 0:
-                    destination = copy.destination + first - copy.source
-                    source = part.source + first - part.destination
-                    copies.append(BitCopy(part.variable, destination, length, source))
-        return BitLayout(self.width, variables, _join(copies), constant)
+            copies += copy_on(inner.copies, copy)
+        return BitLayout(self.width, variables, join_copies(copies), constant)
 
     def mask(self, variable: str) -> int:
         """Return the field's bits that hold a variable, as ones."""
@@ -169,12 +165,12 @@ class BitLayout:
         ]
 
     @cached_property
-    def _pieces(self) -> list[tuple[np.uint64, list[_Piece]]]:
-        """Constant and pieces of each word of the field, highest first."""
+    def _word_copies(self) -> list[tuple[np.uint64, list[_WordCopy]]]:
+        """Constant and copies of each word of the field, highest first."""
         import numpy as np
 
         count = -(-self.width // _WORD) or 1
-        words: list[list[_Piece]] = [[] for _ in range(count)]
+        words: list[list[_WordCopy]] = [[] for _ in range(count)]
         for variable, right, mask, left in self._terms:
             width, done = self.variables[variable], 0
             while done < mask.bit_length():
@@ -183,8 +179,8 @@ class BitLayout:
                 size = min(mask.bit_length() - done, _WORD - low, _WORD - at)
                 bits = 0 if size == min(width, _WORD) else (1 << size) - 1 << low
                 shifts = np.uint64(max(0, at - low)), np.uint64(max(0, low - at))
-                piece = _Piece(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
-                words[count - 1 - destination].append(piece)
+                copy = _WordCopy(variable, (width - 1) // _WORD - source, np.uint64(bits), *shifts)
+                words[count - 1 - destination].append(copy)
                 done += size
         ones = (1 << _WORD) - 1
         constants = [np.uint64(self.constant >> _WORD * n & ones) for n in range(count)]
@@ -199,25 +195,38 @@ class BitLayout:
                 if copy.variable == name:
                     bits = range(copy.length)
                     origin |= {copy.source + bit: copy.destination + bit for bit in bits}
-            copies = _join(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
+            copies = join_copies(BitCopy(FIELD, bit, 1, origin[bit]) for bit in sorted(origin))
             inverses[name] = BitLayout(width, {FIELD: self.width}, copies)
         return inverses
 
 
-def variable_layout(name: str, width: int) -> BitLayout:
+def make_variable_layout(name: str, width: int) -> BitLayout:
     """Return a layout of one variable that fills the field."""
     return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
 
 
-def _join(copies: Iterable[BitCopy]) -> tuple[BitCopy, ...]:
-    """Join neighbouring copies that continue each other."""
-    joined: list[BitCopy] = []
+def copy_on(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:
+    """Yield the bits copied to a variable that another copy takes from it, as copies to its field."""
+    for part in inner:
+        first = max(part.destination, outer.source)
+        length = min(part.destination + part.length, outer.source + outer.length) - first
+        if length > 0:
+            destination = outer.destination + first - outer.source
+            source = part.source + first - part.destination
+            yield part._replace(destination=destination, length=length, source=source)
+
+
+def join_copies(copies: Iterable[Copy]) -> tuple[Copy, ...]:
+    """Join neighboring copies that continue each other."""
+    joined: list[Copy] = []
     for copy in copies:
-        if joined:
-            last = joined[-1]
-            following = (last.variable, last.destination + last.length, last.source + last.length)
-            if following == (copy.variable, copy.destination, copy.source):
-                joined[-1] = last._replace(length=last.length + copy.length)
-                continue
-        joined.append(copy)
+        last = joined[-1] if joined else None
+        if last is not None and copy == last._replace(
+            destination=last.destination + last.length,
+            length=copy.length,
+            source=last.source + last.length,
+        ):
+            joined[-1] = last._replace(length=last.length + copy.length)
+        else:
+            joined.append(copy)
     return tuple(joined)

@@ -36,12 +36,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from v6t.packets import checksum
+from v6t.packets.arrays import sort_unique
 from v6t.packets.headers import IP, view
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import FrameHeader, build_layout, group_by_headers
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ def classify_change(before: tuple[int, int], after: tuple[int, int]) -> Change:
     return Change.FORWARDED if old == new else Change.TRANSLATED
 
 
-@dataclass(frozen=True)
-class HeaderBits:
+class HeaderBits(NamedTuple):
     """Bits of a header field: ``width`` bits above the ``shift`` lowest ones."""
 
     field: str
@@ -163,8 +162,7 @@ _IDENTIFICATION = HeaderBits("id", 0, 16)
 _DF = HeaderBits("flags_frag", 14, 1)
 
 
-@dataclass(frozen=True)
-class FieldRule:
+class FieldRule(NamedTuple):
     """The allowed values of one field.
 
     Attributes:
@@ -184,11 +182,9 @@ class FieldRule:
 
     def allows(self, values: I64) -> Mask:
         """Mark rows whose value is allowed."""
-        good = np.zeros(len(values), dtype=bool)
+        good = np.zeros(len(values), bool) if self.minimum is None else values >= self.minimum
         for value in self.behaviors.values():
             good |= values == value
-        if self.minimum is not None:
-            good |= values >= self.minimum
         return good
 
     def count_behaviors(self, values: I64, good: Mask) -> Counter[str]:
@@ -218,13 +214,12 @@ class FieldRule:
         return f"{self.name}: received {value:0{digits}x}, allowed: {' or '.join(allowed)}"
 
 
-@dataclass(frozen=True)
-class ToleratedFrames:
-    """Received frames without their allowed differences, and the behavior that they show.
+class ToleratedFrames(NamedTuple):
+    """Received frames without their allowed differences.
 
     Attributes:
-        frames: as received, but an allowed value of a field is replaced by the reference's, and
-            with it the header checksum.
+        frames: as received, but with the reference's value, and a header checksum that fits, in
+            place of each allowed value.
         allowed: ``(n,)``, rows whose fields all have an allowed value.
         behaviors: number of frames by the behavior they show.
     """
@@ -247,11 +242,11 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
     allowed = np.ones(len(received), dtype=bool)
     for rows, pair in _group_alike(sent, expected):
         frames, reference = out[rows], expected[rows]
-        headers, wanted = pair.view_reference(frames), pair.view_reference(reference)
+        headers, wanted = pair.view_expected(frames), pair.view_expected(reference)
         # a header that arrived with a wrong checksum must not be given a right one
         fits = pair.has_valid_checksums(frames)
         changed = np.zeros(len(rows), dtype=bool)
-        for rule in pair.rules(policy, sent[rows]):
+        for rule in pair.list_rules(policy, sent[rows]):
             values, right = rule.bits.read(headers), rule.bits.read(wanted)
             good = rule.allows(values)
             behaviors += rule.count_behaviors(values, good)
@@ -273,8 +268,8 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
 def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> str:
     """Describe the first field of one frame whose value is not allowed; an empty string if there is none."""
     for _, pair in _group_alike(sent, expected):
-        for rule in pair.rules(policy, sent):
-            value = rule.bits.read(pair.view_reference(received))
+        for rule in pair.list_rules(policy, sent):
+            value = rule.bits.read(pair.view_expected(received))
             if not rule.allows(value)[0]:
                 return rule.describe(int(value[0]))
         if pair.new == 4 and not pair.has_valid_checksums(received)[0]:
@@ -298,19 +293,12 @@ _COMBINED = np.array([[0, 0, 0, 0], [1, 1, 1, 3], [2, 1, 2, 3], [3, 3, 3, 3]], d
 """By inner and outer codepoint: 0 is Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE."""
 
 
-@dataclass(frozen=True)
-class _FramePair:
-    """The first IP headers of frames laid out alike, as sent and as expected.
-
-    Attributes:
-        sent: the header as sent.
-        expected: all headers of the reference translation.
-        header: its IP header.
-    """
+class _FramePair(NamedTuple):
+    """Frames laid out alike: the first IP header as sent, the expected one, and all expected headers."""
 
     sent: FrameHeader
-    expected: tuple[FrameHeader, ...]
     header: FrameHeader
+    expected: tuple[FrameHeader, ...]
 
     @property
     def old(self) -> int:
@@ -320,10 +308,10 @@ class _FramePair:
     def new(self) -> int:
         return int(self.header.name[3])
 
-    def view_original(self, frames: U8) -> Headers:
+    def view_sent(self, frames: U8) -> Headers:
         return view(frames, IP[self.old], self.sent.start)
 
-    def view_reference(self, frames: U8) -> Headers:
+    def view_expected(self, frames: U8) -> Headers:
         return view(frames, IP[self.new], self.header.start)
 
     def has_valid_checksums(self, frames: U8) -> Mask:
@@ -348,16 +336,16 @@ class _FramePair:
             rows &= (reference[:, field] == list(only.to_bytes(2, "big"))).all(axis=1)
         frames[rows, field] = reference[rows, field]
 
-    def rules(self, policy: HeaderPolicy, sent: U8) -> Sequence[FieldRule]:
+    def list_rules(self, policy: HeaderPolicy, sent: U8) -> Sequence[FieldRule]:
         """Return the rules of what the device did to these packets."""
-        lengths = (header.limit - header.start for header in (self.sent, self.header))
-        match classify_change(*zip((self.old, self.new), lengths, strict=True)):
-            case Change.PUT_IN:
-                return _encapsulation_rules(policy, self.view_original(sent), self)
-            case Change.TAKEN_OUT:
-                return _decapsulation_rules(policy, sent, self)
-            case change if change is Change.TRANSLATED or policy.retranslated:
-                return _translation_rules(policy, self.view_original(sent), self)
+        before, after = (h.limit - h.start for h in (self.sent, self.header))
+        change = classify_change((self.old, before), (self.new, after))
+        if change is Change.PUT_IN:
+            return _list_encapsulation_rules(policy, sent, self)
+        if change is Change.TAKEN_OUT:
+            return _list_decapsulation_rules(policy, sent, self)
+        if change is Change.TRANSLATED or policy.retranslated:
+            return _list_translation_rules(policy, sent, self)
         return ()
 
 
@@ -365,41 +353,41 @@ def _group_alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _Fr
     """Group rows whose headers are laid out alike; frames without IP are left out."""
     for rows, headers in group_by_headers(expected):
         for part, sent_headers in group_by_headers(sent[rows]):
-            there, here = (
-                next((h for h in walked if h.name in ("IPv4", "IPv6")), None)
-                for walked in (headers, sent_headers)
-            )
-            if here is not None and there is not None:
-                yield rows[part], _FramePair(here, headers, there)
+            before = [header for header in sent_headers if header.name in ("IPv4", "IPv6")]
+            after = [header for header in headers if header.name in ("IPv4", "IPv6")]
+            if before and after:
+                yield rows[part], _FramePair(before[0], after[0], headers)
 
 
-def _encapsulation_rules(
-    policy: HeaderPolicy, inner: Headers, pair: _FramePair
+def _list_encapsulation_rules(
+    policy: HeaderPolicy, sent: U8, pair: _FramePair
 ) -> Sequence[FieldRule]:
+    version, inner = pair.new, pair.view_sent(sent)
     dscp, ecn = _DSCP[pair.old].read(inner), _ECN[pair.old].read(inner)
     marks = {_INNER: ecn, "zero": np.zeros_like(ecn), _RESET: np.where(ecn == _CE, _ECT0, ecn)}
     allowed = {
         "allowed": (_INNER, "zero"), "copied": (_INNER,), "zero": ("zero",), "reset": (_RESET,),
     }[policy.outer_ecn]  # fmt: skip
-    version = pair.new
     rules = [
-        _choice("outer DSCP", _DSCP[version], policy.outer_dscp, dscp, _INNER),
-        _rule("outer ECN", _ECN[version], marks, allowed, (_INNER, _RESET)),
+        _make_choice_rule("outer DSCP", _DSCP[version], policy.outer_dscp, dscp, _INNER),
+        _make_rule("outer ECN", _ECN[version], marks, allowed, (_INNER, _RESET)),
     ]
     if not policy.tunnel_hop_limit:
         rules.append(FieldRule(f"outer {_HOPS_NAME[version]}", _HOPS[version], {}, 1))
     if version == 6:
-        return [*rules, _free("outer flow label", _LABEL, policy.flow_label)]
+        return [*rules, _make_free_rule("outer flow label", _LABEL, policy.flow_label)]
     return [
         *rules,
-        _free("outer identification", _IDENTIFICATION, policy.identification),
-        _free("outer DF", _DF, "allowed"),
+        _make_free_rule("outer identification", _IDENTIFICATION, policy.identification),
+        _make_free_rule("outer DF", _DF, "allowed"),
     ]
 
 
-def _decapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Sequence[FieldRule]:
+def _list_decapsulation_rules(
+    policy: HeaderPolicy, sent: U8, pair: _FramePair
+) -> Sequence[FieldRule]:
     version = pair.new
-    inner, outer = view(sent, IP[version], pair.sent.end), pair.view_original(sent)
+    inner, outer = view(sent, IP[version], pair.sent.end), pair.view_sent(sent)
     dscp = {"kept": _DSCP[version].read(inner), _OUTER: _DSCP[pair.old].read(outer)}
     ecn = _ECN[version].read(inner)
     both = combine_ecn(ecn, _ECN[pair.old].read(outer)).astype(np.int64)
@@ -408,41 +396,46 @@ def _decapsulation_rules(policy: HeaderPolicy, sent: U8, pair: _FramePair) -> Se
     kept = {"allowed": ("kept", _OUTER), "kept": ("kept",), "copied": (_OUTER,)}[policy.inner_dscp]
     allowed = {"rfc6040": _RFC6040, "rfc3168": _RFC3168, "kept": "kept"}[policy.inner_ecn]
     return [
-        _rule("inner DSCP", _DSCP[version], dscp, kept),
-        _rule("inner ECN", _ECN[version], marks, (allowed,), (_RFC6040, _RFC3168)),
+        _make_rule("inner DSCP", _DSCP[version], dscp, kept),
+        _make_rule("inner ECN", _ECN[version], marks, (allowed,), (_RFC6040, _RFC3168)),
     ]
 
 
-def _translation_rules(
-    policy: HeaderPolicy, sent: Headers, pair: _FramePair
+def _list_translation_rules(
+    policy: HeaderPolicy, sent: U8, pair: _FramePair
 ) -> Sequence[FieldRule]:
-    version, octet = pair.new, _OCTET[pair.old].read(sent)
+    version, header = pair.new, pair.view_sent(sent)
+    octet = _OCTET[pair.old].read(header)
     copied = f"copied from the {_OCTET_NAME[pair.old]}"
     name, bits = _OCTET_NAME[version], _OCTET[version]
-    rules = [_choice(name, bits, policy.traffic_class, octet, copied)]
+    rules = [_make_choice_rule(name, bits, policy.traffic_class, octet, copied)]
     if version == 6:
-        label = _free("flow label", _LABEL, policy.flow_label)
+        label = _make_free_rule("flow label", _LABEL, policy.flow_label)
         return [*rules, label] if pair.old == 4 else rules
-    if pair.old == 6 and sent["nh"][0] == _FRAGMENT:
+    if pair.old == 6 and header["nh"][0] == _FRAGMENT:
         return rules
-    rules.append(_free("identification", _IDENTIFICATION, policy.identification))
+    rules.append(_make_free_rule("identification", _IDENTIFICATION, policy.identification))
     if policy.dont_fragment == "either":
         clear = np.zeros_like(octet)
         rules.append(FieldRule("DF", _DF, {"clear": clear, "set": clear + 1}))
     return rules
 
 
-def _choice(name: str, bits: HeaderBits, policy: Dscp, copied: I64, words: str) -> FieldRule:
+def _make_choice_rule(
+    name: str, bits: HeaderBits, policy: Dscp, copied: I64, words: str
+) -> FieldRule:
     """Return the rule of a field that is copied, zero, or configured."""
     behaviors = {words: copied, "zero": np.zeros_like(copied)}
     if isinstance(policy, int):
         always = f"always {policy}"
-        return _rule(name, bits, {**behaviors, always: np.full_like(copied, policy)}, (always,))
+        return _make_rule(
+            name, bits, {**behaviors, always: np.full_like(copied, policy)}, (always,)
+        )
     allowed = {"allowed": (words, "zero"), "copied": (words,), "zero": ("zero",)}[policy]
-    return _rule(name, bits, behaviors, allowed)
+    return _make_rule(name, bits, behaviors, allowed)
 
 
-def _rule(
+def _make_rule(
     name: str,
     bits: HeaderBits,
     behaviors: Mapping[str, I64],
@@ -454,7 +447,7 @@ def _rule(
     return FieldRule(name, bits, {name: behaviors[name] for name in allowed}, None, alternatives)
 
 
-def _free(name: str, bits: HeaderBits, policy: str) -> FieldRule:
+def _make_free_rule(name: str, bits: HeaderBits, policy: str) -> FieldRule:
     """Return the rule of a field with any value, unless a device always writes 0."""
     zero = {"zero": np.zeros(1, dtype=np.int64)}
     return FieldRule(name, bits, zero, 0 if policy == "allowed" else None)

@@ -44,9 +44,6 @@ TCP = np.dtype([
     ("sport", ">u2"), ("dport", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("dataofs", "u1"),
     ("flags", "u1"), ("window", ">u2"), ("chksum", ">u2"), ("urgptr", ">u2"),
 ])  # fmt: skip
-ICMP_ECHO = np.dtype([
-    ("type", "u1"), ("code", "u1"), ("chksum", ">u2"), ("id", ">u2"), ("seq", ">u2"),
-])  # fmt: skip
 
 
 def view(frames: U8, dtype: np.dtype[np.void], at: int = 0) -> NDArray[np.void]:

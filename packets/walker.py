@@ -42,8 +42,8 @@ TRANSPORTS = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
 _PORTS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
 """Octets of a transport header where the numbers of source and destination begin."""
 _DECIDING = {
-    "IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (4, 5, 6), "UDP": (4, 5), "TCP": (12,), "ICMP": (0,),
-    "ICMPv6": (0,),
+    "Ethernet": (), "IPv4": (0, 2, 3, 6, 7, 9), "IPv6": (4, 5, 6), "GRE": (0, 1, 2, 3),
+    "UDP": (4, 5), "TCP": (12,), "ICMP": (0,), "ICMPv6": (0,),
 }  # fmt: skip
 """Octets of a header that decide where and what the next one is."""
 _ICMP_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
@@ -73,16 +73,16 @@ def walk(frame: bytes, first: str = "Ethernet") -> tuple[FrameHeader, ...]:
 def walk_with_quote(frame: bytes) -> tuple[FrameHeader, ...]:
     """Return the headers of a frame, and those of the packet that an ICMP error quotes."""
     headers = walk(frame)
-    error = headers[-1] if headers else None
-    if error is None or frame[error.start] not in _ICMP_ERRORS.get(error.name, ()):
-        return headers
-    first = "IPv4" if error.name == "ICMP" else "IPv6"
-    return (*headers, *_walk(frame, first, error.start + 8, error.limit))
+    for error in headers[-1:]:
+        if frame[error.start] in _ICMP_ERRORS.get(error.name, ()):
+            first = "IPv4" if error.name == "ICMP" else "IPv6"
+            return (*headers, *_walk(frame, first, error.start + 8, error.limit))
+    return headers
 
 
 def _walk(frame: bytes, name: str | None, start: int, limit: int) -> Iterator[FrameHeader]:
     while name is not None and limit - start >= _SHORTEST[name]:
-        end, own_limit, following = _READERS[name](frame, start, limit)
+        end, own_limit, following = _measure(frame, name, start, limit)
         yield FrameHeader(name, start, end, own_limit)
         start, limit, name = end, min(limit, own_limit), following
 
@@ -91,52 +91,32 @@ def _number(frame: bytes, at: int) -> int:
     return int.from_bytes(frame[at : at + 2], "big")
 
 
-_Extent = tuple[int, int, "str | None"]
-"""End and limit of a header, and the name of the next one."""
-
-
-def _ethernet(frame: bytes, at: int, limit: int) -> _Extent:
-    kind = at + 12
-    while _number(frame, kind) in ETHERTYPES_VLAN and kind + 6 <= limit:
-        kind += 4
-    return kind + 2, limit, _BY_ETHERTYPE.get(_number(frame, kind))
-
-
-def _ipv4(frame: bytes, at: int, limit: int) -> _Extent:
-    end = at + 4 * (frame[at] & 15)
-    fragment = _number(frame, at + 6) & 0x3FFF
-    following = None if fragment or end > limit else _BY_PROTOCOL.get(frame[at + 9])
-    return min(end, limit), at + _number(frame, at + 2), following
-
-
-def _ipv6(frame: bytes, at: int, limit: int) -> _Extent:
-    end, protocol = at + 40, frame[at + 6]
-    while protocol in _OPTIONS and end + 8 <= limit:
-        protocol, end = frame[end], end + 8 + 8 * frame[end + 1]
-    return end, at + 40 + _number(frame, at + 4), _BY_PROTOCOL.get(protocol)
-
-
-def _gre(frame: bytes, at: int, limit: int) -> _Extent:
-    optional = sum(bool(frame[at] & bit) for bit in (0x80, 0x20, 0x10))
-    return at + 4 + 4 * optional, limit, _BY_ETHERTYPE.get(_number(frame, at + 2))
-
-
-def _udp(frame: bytes, at: int, limit: int) -> _Extent:
-    return at + 8, at + _number(frame, at + 4), None
-
-
-def _tcp(frame: bytes, at: int, limit: int) -> _Extent:
-    return at + 4 * (frame[at + 12] >> 4), limit, None
-
-
-def _icmp(frame: bytes, at: int, limit: int) -> _Extent:
-    return min(at + 8, limit), limit, None
-
-
-_READERS = {
-    "Ethernet": _ethernet, "IPv4": _ipv4, "IPv6": _ipv6, "GRE": _gre, "UDP": _udp, "TCP": _tcp,
-    "ICMP": _icmp, "ICMPv6": _icmp,
-}  # fmt: skip
+def _measure(frame: bytes, name: str, at: int, limit: int) -> tuple[int, int, str | None]:
+    """Return the end and the limit of a header at an octet, and the name of the next one."""
+    match name:
+        case "Ethernet":
+            kind = at + 12
+            while _number(frame, kind) in ETHERTYPES_VLAN and kind + 6 <= limit:
+                kind += 4
+            return kind + 2, limit, _BY_ETHERTYPE.get(_number(frame, kind))
+        case "IPv4":
+            end = at + 4 * (frame[at] & 15)
+            is_fragment = _number(frame, at + 6) & 0x3FFF
+            following = None if is_fragment or end > limit else _BY_PROTOCOL.get(frame[at + 9])
+            return min(end, limit), at + _number(frame, at + 2), following
+        case "IPv6":
+            end, protocol = at + 40, frame[at + 6]
+            while protocol in _OPTIONS and end + 8 <= limit:
+                protocol, end = frame[end], end + 8 + 8 * frame[end + 1]
+            return end, at + 40 + _number(frame, at + 4), _BY_PROTOCOL.get(protocol)
+        case "GRE":
+            optional = sum(bool(frame[at] & bit) for bit in (0x80, 0x20, 0x10))
+            return at + 4 + 4 * optional, limit, _BY_ETHERTYPE.get(_number(frame, at + 2))
+        case "UDP":
+            return at + 8, at + _number(frame, at + 4), None
+        case "TCP":
+            return at + 4 * (frame[at + 12] >> 4), limit, None
+    return min(at + 8, limit), limit, None  # ICMP
 
 
 def group_by_headers(
@@ -165,15 +145,10 @@ def group_by_headers(
 
 def _deciding_octets(headers: Sequence[FrameHeader], length: int) -> list[int]:
     octets: set[int] = set()
-    for header in headers:
-        if header.name == "Ethernet":
-            octets |= set(range(header.start + 12, header.end))
-        elif header.name == "GRE":
-            octets |= set(range(header.start, header.start + 4))
-        else:
-            octets |= {header.start + at for at in _DECIDING[header.name]}
-        if header.name == "IPv6":
-            octets |= set(range(header.start + 40, header.end))
+    for name, start, end, _ in headers:
+        octets |= {start + at for at in _DECIDING[name]}
+        if name in ("Ethernet", "IPv6"):  # VLAN tags, extension headers
+            octets |= set(range(start + (12 if name == "Ethernet" else 40), end))
     return sorted(octet for octet in octets if octet < length)
 
 

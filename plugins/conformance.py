@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.ethernet import FCS_OCTETS
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
+from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.headers import read_hops, to_numbers
 from v6t.packets.reference import COMMON_REASONS
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import find_problems, locate_endpoints, walk
 from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
@@ -35,7 +35,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import build
+from v6t.profiles.template import build_template
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
@@ -269,7 +269,7 @@ def check_class(kind: type[Technology], entry: str | None) -> Rows:
     """Check what the class declares."""
     for name in ("name", "title", "rfcs", "default_frame_sizes"):
         yield name, not getattr(kind, name), f"{name} is empty"
-    words = descriptions(kind.params_model)
+    words = describe_fields(kind.params_model)
     for name, param in kind.params_model.model_fields.items():
         yield "description", not words[name].strip(), f"parameter '{name}' has no description"
         yield "default", param.is_required(), f"parameter '{name}' has no default"
@@ -330,10 +330,11 @@ def check_zone(plugin: Technology) -> Rows:
         yield "zone", True, "it is of queries, and has no zone"
         return
     numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
-    addresses = zone.addresses(numbers)
+    addresses = zone.list_addresses(numbers)
     unique = len(sort_unique(addresses)) == len(numbers)
     yield "zone", not unique, "two names spell the same address"
-    records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
+    records = zone.list_expected_records(addresses, 0.0)
+    own = zone.list_expected_records(addresses, 1.0)
     message = "a name's own record equals the one the device makes: they cannot be distinguished"
     yield "zone", (records == own).all(axis=1).any(), message
     hosts = (IPv6Address(record.tobytes()) for record in records)
@@ -394,7 +395,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 def _check_variables(described: TrafficClass, frames: U8) -> Rows:
     """Check that fields hold their variables' bits, and that no value is out of bounds."""
-    layout = build(described.layers, described.frame_size).layout
+    layout = build_template(described.layers, described.frame_size).layout
     copied = described.copied_bits()
     for variable in described.drawn_variables():
         known: dict[int, U8] = {}

@@ -129,7 +129,7 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
     technology's sizes for a listed one.
     """
     counts: Counter[FramePair] = Counter()
-    for size, count in mixes.parts(text):
+    for size, count in mixes.parse_mix(text):
         change = MIX_SIZE_CHANGE
         for octets in (*range(size, size + change), *range(size - 1, size - change, -1)):
             with suppress(UsageError):

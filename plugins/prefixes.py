@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.base.zones import refuse_zone
+from v6t.base.strict_model import refuse_zone
 from v6t.packets.arrays import U8
 from v6t.plugins.addresses import refuse_unforwarded
 

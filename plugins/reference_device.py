@@ -17,12 +17,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from v6t.intent.device import Link, Links
-from v6t.packets.arrays import U8, Mask, Reasons
+from v6t.packets.arrays import U8, Mask, Reasons, sort_unique
 from v6t.packets.checksum import has_valid_sum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
-from v6t.packets.unique import sort_unique
 from v6t.plugins.addresses import UNFORWARDED
 from v6t.plugins.prefixes import LongestMatch
 

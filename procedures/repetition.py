@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.trials.order_statistics import median_interval
+from v6t.trials.order_statistics import compute_median_interval
 
 MIN_ADAPTIVE_REPETITIONS = 6
 """Below six values no distribution-free interval reaches 95 %."""
@@ -48,6 +48,6 @@ class Adaptive:
             return False
         if len(values) >= self.most:
             return True
-        interval = median_interval(values, self.confidence)
+        interval = compute_median_interval(values, self.confidence)
         width = interval.relative_width if interval else None
         return width is not None and width <= self.width

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
-from v6t.trials.intervals import TrafficInterval, split_into_intervals
-from v6t.trials.result import Measure
+from v6t.trials.result import Measure, TrafficInterval
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
 
@@ -67,7 +66,7 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
         begins_s = (trials.number - 1) * spec.stretch_s
         directions = {
             way: tuple(
-                split_into_intervals(outcome.result.directions[way], begins_s, spec.stretch_s)
+                outcome.result.directions[way].split_into_intervals(begins_s, spec.stretch_s)
             )
             for way in (list_directions(at.mode) if outcome.verdict.valid else ())
         }

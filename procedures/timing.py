@@ -204,7 +204,7 @@ def _repetition(
     for way in list_directions(spec.conditions.mode):
         counted = result.directions[way]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
-        whole = Distribution((), ()).merge(*times.values())
+        whole = Distribution.merge(times.values())
         classes[way] = {}
         for name, part in times.items():
             known = counted.classes.get(name)  # port counters tell no classes apart

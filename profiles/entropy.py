@@ -22,11 +22,11 @@ def find_variation(traffic: Traffic) -> tuple[bool, bool]:
     port set identifier of a customer is one.
     """
     found = {
-        variable.name in _address_variables(traffic_class)
+        variable.name in _find_address_variables(traffic_class)
         for traffic_class in traffic.classes
         if traffic_class.role is Role.FOREGROUND
         for variable in traffic_class.drawn_variables()
-        if _varies(variable)
+        if _is_varying(variable)
     }
     return False in found, True in found
 
@@ -35,9 +35,9 @@ def hold_variables(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic
     """Return the traffic with constants for variables that reach an address, or ports alone."""
 
     def hold(traffic_class: TrafficClass) -> TrafficClass:
-        far = _address_variables(traffic_class)
+        far = _find_address_variables(traffic_class)
         return traffic_class.map_variables(
-            lambda v: _constant(v) if (addresses if v.name in far else ports) else v
+            lambda v: _make_constant(v) if (addresses if v.name in far else ports) else v
         )
 
     return replace(traffic, classes=tuple(map(hold, traffic.classes)))
@@ -56,7 +56,7 @@ def limit_flows(traffic: Traffic, count: int) -> Traffic:
 
 
 def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
-    far, variables = _address_variables(traffic_class), traffic_class.drawn_variables()
+    far, variables = _find_address_variables(traffic_class), traffic_class.drawn_variables()
     ranked = sorted(variables, key=lambda v: v.name not in far)
     chosen = next((v for v in ranked if _count_values(v) >= count), None)
     if chosen is None:
@@ -73,21 +73,21 @@ def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
     if chosen.kind is Kind.LIST:
         together |= {v.name for v in variables if len(v.values) == len(chosen.values)}
     return traffic_class.map_variables(
-        lambda v: _first_values(v, count) if v.name in together else _constant(v)
+        lambda v: _take_first_values(v, count) if v.name in together else _make_constant(v)
     )
 
 
-def _address_variables(traffic_class: TrafficClass) -> set[str]:
+def _find_address_variables(traffic_class: TrafficClass) -> set[str]:
     copied = traffic_class.copied_bits()
     return {bits.variable.name for path, bits in copied if _ADDRESS.fullmatch(path)}
 
 
-def _varies(variable: Variable) -> bool:
+def _is_varying(variable: Variable) -> bool:
     values = variable.values if variable.kind is Kind.LIST else (variable.top,)
     return any(int(value) != variable.first for value in values)
 
 
-def _constant(variable: Variable) -> Variable:
+def _make_constant(variable: Variable) -> Variable:
     return Variable(variable.name, variable.width, Kind.LIST, values=(variable.first,))
 
 
@@ -97,7 +97,7 @@ def _count_values(variable: Variable) -> int:
     return (variable.top - variable.low) // variable.step + 1
 
 
-def _first_values(variable: Variable, count: int) -> Variable:
+def _take_first_values(variable: Variable, count: int) -> Variable:
     if variable.kind is Kind.LIST:
         return replace(variable, values=tuple(int(v) for v in variable.values[:count]))
     high = variable.low + (count - 1) * variable.step

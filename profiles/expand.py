@@ -1,11 +1,8 @@
 """The expander: frames of a compiled stream, as TRex's field engine would emit them.
 
-A NumPy interpreter of ``vm.instructions`` with random access by frame number; checksums are finished
-as the NIC finishes them. Written from TRex v3.08's ``trex_stl_stream_vm.{h,cpp}`` and compared octet
-by octet with its simulator.
-
-Instead of running instructions frame by frame, each 16-bit word a program may change becomes one
-array expression over a block of frames; checksums are sums over these words only.
+A NumPy interpreter of ``vm.instructions`` with random access by frame number, written from TRex v3.08's
+``trex_stl_stream_vm.{h,cpp}`` and compared with its simulator. Each 16-bit word that a program may
+change is one array expression over a block of frames; checksums are sums over these words only.
 """
 
 from __future__ import annotations
@@ -17,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from v6t.base.errors import UsageError
+from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import fold, sum_words
 from v6t.packets.headers import PROTOCOL_TCP, PROTOCOL_UDP
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import Network, locate_headers
 from v6t.profiles import lcg
 from v6t.profiles.compiler.instructions import L4_TCP, L4_UDP
-from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     Values = dict[str, U32]
     Instruction = Mapping[str, Any]
 
-BLOCK = 2048
+BLOCK_FRAMES = 2048
 """Frames computed at a time: the working set stays in the cache."""
 _U32 = 0xFFFFFFFF
 _HIGH = "/high"
@@ -61,7 +58,6 @@ class Expander:
         self.checksum = stream.checksum
         self._template = np.frombuffer(packet, dtype=np.uint8)
         variables = {str(i["name"]): i for i in stream.program if i["type"] == "flow_var"}
-        rest = [i for i in stream.program if i["type"] != "flow_var"]
         state = lcg.core_seed(int(stream.trex.get("random_seed", 0)), core)
         self._draws = _Draws(variables, state)
         self._counters = {
@@ -71,8 +67,7 @@ class Expander:
             if v["op"] != "random"
         }
         self._wide = {name for name, v in variables.items() if int(v["size"]) == 8}
-        self._words = _compile_words(rest, packet, variables)
-        fixes = [i for i in rest if i["type"].startswith("fix_checksum")]
+        self._words, fixes = _compile_words(stream.program, packet, variables)
         self._sums = [s for i in fixes for s in _compile_checksums(i, packet, self._words)]
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
@@ -84,8 +79,8 @@ class Expander:
         """
         if out is None:
             out = np.empty((count, self.length), dtype=np.uint8)
-        for start in range(0, count, BLOCK):
-            size = min(BLOCK, count - start)
+        for start in range(0, count, BLOCK_FRAMES):
+            size = min(BLOCK_FRAMES, count - start)
             self._write_block(first + start, size, out[start : start + size])
         return out
 
@@ -111,8 +106,10 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
     """Yield frames of all streams of a set in sending order, as one core sends them."""
     expanders = [Expander(s) for s in streams.streams]
     weights = [s.weight for s in streams.streams]
-    for start in range(first, first + count, BLOCK):
-        which, index = order_with_index(weights, start, min(BLOCK, first + count - start))
+    for start in range(first, first + count, BLOCK_FRAMES):
+        which, index = list_classes_with_index(
+            weights, start, min(BLOCK_FRAMES, first + count - start)
+        )
         batches = {}
         for stream in sort_unique(which):
             numbers = index[which == stream]
@@ -135,13 +132,13 @@ class _Draws:
                 continue
             size = int(v["size"])
             if size > 4 or v.get("value_list"):
-                raise _unsupported("8-octet random variables and random lists")
+                raise _make_unsupported_error("8-octet random variables and random lists")
             columns = range(draws, draws + (1 if size <= 2 else 2))
             draws = columns.stop
             low, high = int(v["min_value"]), int(v["max_value"])
             self._plans.append((name, columns, low, high - low + 1))
         self._per_frame = draws
-        self._multipliers, self._increments = lcg.tables(draws, BLOCK)
+        self._multipliers, self._increments = lcg.make_tables(draws, BLOCK_FRAMES)
 
     def values(self, first: int, count: int) -> Values:
         """Return the values ``(count,)`` of frames from ``first`` on, by variable."""
@@ -165,7 +162,7 @@ class _Draws:
         return out
 
 
-def _unsupported(subject: str) -> UsageError:
+def _make_unsupported_error(subject: str) -> UsageError:
     return UsageError(f"the expander does not support {subject}", code="expander-unsupported")
 
 
@@ -187,7 +184,7 @@ def _build_counter(variable: Instruction, core: int, cores: int) -> Callable[[in
         start = int(variable.get("init_value", high if sign < 0 else low)) - low
     stride = sign * step * cores % span
     # steps of eight octets would not fit 64 bits when multiplied
-    numbers = np.arange(BLOCK, dtype=np.int64 if stride < 1 << 50 else object)
+    numbers = np.arange(BLOCK_FRAMES, dtype=np.int64 if stride < 1 << 50 else object)
     ramp = (numbers * stride % span).astype(np.int64)
 
     def values(first: int, count: int) -> I64:
@@ -238,35 +235,37 @@ class _Word(NamedTuple):
 
 
 def _compile_words(
-    instructions: Sequence[Instruction], packet: bytes, variables: Mapping[str, Instruction]
-) -> dict[int, _Word]:
-    """Return the 16-bit words that writes change, by number in ascending order."""
+    program: Sequence[Instruction], packet: bytes, variables: Mapping[str, Instruction]
+) -> tuple[dict[int, _Word], list[Instruction]]:
+    """Return the 16-bit words that writes change, by number in ascending order, and the fixes."""
     words: dict[int, _Word] = {}
-    has_fix = False
-    for i in instructions:
+    fixes: list[Instruction] = []
+    for i in program:
         if i["type"].startswith("fix_checksum"):
-            has_fix = True
-            continue
-        if i["type"] not in ("write_flow_var", "write_mask_flow_var"):
-            raise _unsupported(f"'{i['type']}' instructions")
-        if has_fix:
-            raise _unsupported("writes after a checksum instruction, which would leave it stale")
-        for number, term in _cut_write(i, variables[str(i["name"])]):
-            if 2 * number + 2 > len(packet):
-                raise _unsupported("writes past the end of the frame")
-            constant = int.from_bytes(packet[2 * number : 2 * number + 2], "big")
-            before = words.get(number, _Word(constant, ()))
-            kept = (t._replace(mask=t.mask & ~term.mask) for t in before.terms)
-            terms = (*(t for t in kept if t.mask), term)
-            words[number] = _Word(before.constant & ~term.mask & 0xFFFF, terms)
-    return dict(sorted(words.items()))
+            fixes.append(i)
+        elif i["type"] in ("write_flow_var", "write_mask_flow_var"):
+            if fixes:
+                raise _make_unsupported_error(
+                    "writes after a checksum instruction, which would leave it stale"
+                )
+            for number, term in _cut_write(i, variables[str(i["name"])]):
+                if 2 * number + 2 > len(packet):
+                    raise _make_unsupported_error("writes past the end of the frame")
+                constant = int.from_bytes(packet[2 * number : 2 * number + 2], "big")
+                before = words.get(number, _Word(constant, ()))
+                older = (t._replace(mask=t.mask & ~term.mask) for t in before.terms)
+                terms = (*(t for t in older if t.mask), term)
+                words[number] = _Word(before.constant & ~term.mask & 0xFFFF, terms)
+        elif i["type"] != "flow_var":
+            raise _make_unsupported_error(f"'{i['type']}' instructions")
+    return dict(sorted(words.items())), fixes
 
 
 def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Term]]:
     """Yield the terms of a write, cut at word boundaries, each with the number of its word."""
     name, size = str(i["name"]), int(variable["size"])
     if not i.get("is_big_endian", True) or variable.get("next_var"):
-        raise _unsupported("little-endian writes and dependent variables")
+        raise _make_unsupported_error("little-endian writes and dependent variables")
     add, offset = int(i.get("add_value", 0)), int(i["pkt_offset"])
     if i["type"] == "write_mask_flow_var":
         cast = int(i["pkt_cast_size"])
@@ -274,9 +273,9 @@ def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Te
         stores = [(source, offset, cast, int(i["shift"]), int(i["mask"]) & (1 << 8 * cast) - 1)]
     elif size <= 4:
         stores = [(name, offset, size, 0, (1 << 8 * size) - 1)]
-    elif add:
-        raise _unsupported("additions to 8-octet variables")
     else:
+        if add:
+            raise _make_unsupported_error("additions to 8-octet variables")
         stores = [(name + _HIGH, offset, 4, 0, _U32), (name, offset + 4, 4, 0, _U32)]
     for source, at, cast, shift, mask in stores:
         for word in range(at // 2, (at + cast + 1) // 2):
@@ -310,34 +309,30 @@ def _compile_checksums(
 ) -> Iterator[_ChecksumWord]:
     """Yield the checksums that one instruction (and the NIC) computes."""
 
-    def covering(
-        at: int, covered: Sequence[int], extra: int = 0, udp: bool = False
-    ) -> _ChecksumWord:
+    def cover(at: int, covered: Sequence[int], extra: int = 0, udp: bool = False) -> _ChecksumWord:
         if at % 2 or any(octet % 2 for octet in covered):
-            raise _unsupported("headers at odd offsets")
+            raise _make_unsupported_error("headers at odd offsets")
         octets = [octet for octet in covered if octet != at]
         fixed = b"".join(padded[octet : octet + 2] for octet in octets if octet // 2 not in words)
         parts = tuple(octet // 2 for octet in octets if octet // 2 in words)
         return _ChecksumWord(at // 2, fold(extra + sum_words(fixed)), parts, udp)
 
-    def ipv4(start: int) -> _ChecksumWord:
-        return covering(start + 10, range(start, start + 4 * (packet[start] & 15), 2))
-
-    padded = packet
-    if i["type"] == "fix_checksum_ipv4":
-        yield ipv4(int(i["pkt_offset"]))
-        return
-    if i["type"] != "fix_checksum_hw" or i["l4_type"] not in (L4_UDP, L4_TCP):
-        raise _unsupported("checksums other than IPv4's, UDP's and TCP's")
-    l3, udp = int(i["l2_len"]), i["l4_type"] == L4_UDP
-    l4, version = l3 + int(i["l3_len"]), packet[l3] >> 4
-    if version == 4:
-        yield ipv4(l3)
-    at = l4 + 4 if udp else l3 + (2 if version == 4 else 4)
-    length = int.from_bytes(packet[at : at + 2], "big")
-    end = length + (l4 if udp else l3 if version == 4 else l3 + 40)
-    padded = packet[:end] + b"\0" * (end % 2) + packet[end:]
-    addresses = Network(version, l3).addresses
-    covered = [*range(addresses.start, addresses.stop, 2), *range(l4, end, 2)]
-    extra = end - l4 + (PROTOCOL_UDP if udp else PROTOCOL_TCP)
-    yield covering(l4 + (6 if udp else 16), covered, extra, udp)
+    padded, is_hardware = packet, i["type"] == "fix_checksum_hw"
+    if i["type"] != "fix_checksum_ipv4" and (
+        not is_hardware or i["l4_type"] not in (L4_UDP, L4_TCP)
+    ):
+        raise _make_unsupported_error("checksums other than IPv4's, UDP's and TCP's")
+    l3 = int(i["l2_len"] if is_hardware else i["pkt_offset"])
+    version = packet[l3] >> 4
+    if version == 4 or not is_hardware:
+        yield cover(l3 + 10, range(l3, l3 + 4 * (packet[l3] & 15), 2))
+    if is_hardware:
+        l4, udp = l3 + int(i["l3_len"]), i["l4_type"] == L4_UDP
+        at = l4 + 4 if udp else l3 + (2 if version == 4 else 4)
+        end = int.from_bytes(packet[at : at + 2], "big")
+        end += l4 if udp else l3 if version == 4 else l3 + 40
+        padded = packet[:end] + b"\0" * (end % 2) + packet[end:]
+        addresses = Network(version, l3).addresses
+        covered = [*range(addresses.start, addresses.stop, 2), *range(l4, end, 2)]
+        extra = end - l4 + (PROTOCOL_UDP if udp else PROTOCOL_TCP)
+        yield cover(l4 + (6 if udp else 16), covered, extra, udp)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import keyword
 import os
@@ -21,10 +22,14 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.trailer import Checksum
-from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
+from v6t.profiles.compiler.instructions import (
+    MAX_VARIABLE_OCTETS,
+    count_variable_octets,
+    locate_change,
+)
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import TemplateLayout, final_checksum, locate_fields
+from v6t.profiles.template import TemplateLayout, locate_fields
 
 _EXTRA = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
@@ -64,11 +69,7 @@ def write_pcap(
 ) -> int:
     """Write frames (without FCS) ``1 / rate_fps`` apart and return their number.
 
-    None stands for a dropped frame: it takes its time but is not written. The file appears complete
-    or not at all.
-
-    Raises:
-        UsageError: the file exists and may not be overwritten.
+    None stands for a dropped frame, which takes its time. The file appears complete or not at all.
     """
     if path.exists() and not overwrite:
         raise UsageError(
@@ -102,19 +103,12 @@ def to_stl_py(streams: StreamSet) -> str:
 
 
 def from_stl_json(text: str) -> StreamSet:
-    """Read the output of :func:`to_stl_json`.
-
-    Raises:
-        UsageError: the text is something else.
-    """
+    """Read the output of :func:`to_stl_json`; anything else raises UsageError."""
     try:
         streams = []
         for trex in json.loads(text):
             extra = trex.pop(_EXTRA)
-            if "checksum" in extra:
-                checksum = Checksum(**extra["checksum"]) if extra["checksum"] else None
-            else:  # a file of an earlier version
-                checksum = final_checksum(_dissect(trex)[1])
+            checksum = extra["checksum"] and Checksum(**extra["checksum"])
             name, role, notes = str(trex["name"]), Role(extra["role"]), tuple(extra["notes"])
             numbers = int(extra["stream_id"]), int(extra["weight"])
             streams.append(Stream(name, role, *numbers, trex, checksum, notes))
@@ -128,22 +122,10 @@ def from_stl_json(text: str) -> StreamSet:
     return StreamSet(direction, tuple(streams))
 
 
-def _dissect(trex: Mapping[str, Any]) -> tuple[bytes, TemplateLayout]:
-    """Return the packet of a stream and its layout."""
-    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
-    from scapy.layers.l2 import Ether
-
-    packet = base64.b64decode(trex["packet"]["binary"])
-    return packet, locate_fields(Ether(packet))
-
-
 def check_file_name(name: str) -> None:
     """Refuse a name under which ``trex-console`` would not load an exported file.
 
     TRex reads the type after the only dot of the name, and imports a ``.py`` by its bare name.
-
-    Raises:
-        UsageError: a second dot, or a module name that is taken or not an identifier.
     """
     base = PurePath(name).name
     stem, _, kind = base.partition(".")
@@ -172,32 +154,31 @@ def _dump(streams: StreamSet, *, extra: bool) -> str:
             "checksum": stream.checksum and asdict(stream.checksum),
             "notes": list(stream.notes),
         }
-        objects.append(_format_stream({**stream.trex, **({_EXTRA: ours} if extra else {})}))
+        # one line per key and instruction, so that a diff of two files shows what changed
+        lines = []
+        for key, value in {**stream.trex, **({_EXTRA: ours} if extra else {})}.items():
+            text = json.dumps(value)
+            if key == "vm":
+                inner = ",\n".join("   " + json.dumps(i) for i in value["instructions"])
+                text = '{"instructions": [\n' + inner + "\n  ]}"
+            lines.append(f"  {json.dumps(key)}: {text}")
+        objects.append(" {\n" + ",\n".join(lines) + "\n }")
     return "[\n" + ",\n".join(objects) + "\n]"
-
-
-def _format_stream(trex: Mapping[str, Any]) -> str:
-    """Write one line per key and instruction, so that a diff of two files shows what changed."""
-    lines = []
-    for key, value in trex.items():
-        text = json.dumps(value)
-        if key == "vm":
-            inner = ",\n".join("   " + json.dumps(i) for i in value["instructions"])
-            text = '{"instructions": [\n' + inner + "\n  ]}"
-        lines.append(f"  {json.dumps(key)}: {text}")
-    return " {\n" + ",\n".join(lines) + "\n }"
 
 
 def explain(streams: StreamSet) -> str:
     """Describe each instruction of each stream, with the names of the fields it changes."""
-    return "\n".join(
-        line for stream in streams.streams for line in _explain_stream(stream, streams.direction)
-    )
+    lines = (_explain_stream(stream, streams.direction) for stream in streams.streams)
+    return "\n".join(itertools.chain.from_iterable(lines))
 
 
 def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
+    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
+    from scapy.layers.l2 import Ether
+
     trex, program = stream.trex, stream.program
-    packet, layout = _dissect(trex)
+    packet = base64.b64decode(trex["packet"]["binary"])
+    layout = locate_fields(Ether(packet))
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     yield f"stream {stream.stream_id} '{stream.name}' ({stream.role.value}, {direction})"
     names = "/".join(h.label for h in layout.headers)
@@ -208,7 +189,7 @@ def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
     if not trex["enabled"]:
         amount = "no frame in this burst"
     yield f"  sends {rate}, {amount}, from {trex['isg']:g} us on; seed {trex['random_seed']}"
-    used = variable_octets(program)
+    used = count_variable_octets(program)
     yield f"  program: {len(program)} instructions, {used} of {MAX_VARIABLE_OCTETS} octets"
     for instruction in program:
         yield f"    {_explain_instruction(instruction, layout, sizes)}"
@@ -221,7 +202,15 @@ def _explain_instruction(
 ) -> str:
     match i["type"]:
         case "flow_var":
-            return f"variable {i['name']} ({i['size']} octets): {_explain_values(i)}"
+            if values := i.get("value_list"):
+                shown = ", ".join(map(str, values[:6])) + (", ..." if len(values) > 6 else "")
+                text = f"the {len(values)} values {shown} in turn"
+            elif i["op"] == "random":
+                text = f"random {i['min_value']}..{i['max_value']}"
+            else:
+                verb = "counts up" if i["op"] == "inc" else "counts down"
+                text = f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
+            return f"variable {i['name']} ({i['size']} octets): {text}"
         case "write_flow_var" | "write_mask_flow_var":
             return _explain_write(i, layout, sizes[i["name"]])
         case "fix_checksum_ipv4":
@@ -234,19 +223,8 @@ def _explain_instruction(
     return f"compute the ICMPv6 checksum at octet {i['l2_len'] + i['l3_len']}"
 
 
-def _explain_values(i: Mapping[str, Any]) -> str:
-    if "value_list" in i:
-        values = i["value_list"]
-        shown = ", ".join(str(v) for v in values[:6]) + (", ..." if len(values) > 6 else "")
-        return f"the {len(values)} values {shown} in turn"
-    if i["op"] == "random":
-        return f"random {i['min_value']}..{i['max_value']}"
-    verb = "counts up" if i["op"] == "inc" else "counts down"
-    return f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
-
-
 def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) -> str:
-    offset, size = touched(i, var_size)
+    offset, size = locate_change(i, var_size)
     sign = "-" if i["add_value"] < 0 else "+"
     value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")

@@ -38,7 +38,7 @@ def advance(state: int, steps: int) -> int:
 
 
 @lru_cache(maxsize=32)  # all streams with this number of draws share them
-def tables(draws: int, block: int) -> tuple[U32, U32]:
+def make_tables(draws: int, block: int) -> tuple[U32, U32]:
     """Return multipliers and increments ``(draws, block)`` from one state to a block of draws.
 
     Draw ``d`` of frame ``i`` of the block comes from ``multiplier[d, i] * state + increment[d, i]``

@@ -12,18 +12,18 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import MIN_FRAME_OCTETS
-from v6t.profiles.compiler.schedule import order
+from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.model import FramePair
 
 WORD = "imix"
-"""First word of a mix, where other frame sizes have a number."""
+"""First word of a mix."""
 NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
-MOST_SIZES = 16
-MOST_FRAMES = 10_000
-LONGEST_GENOME = 99
+MAX_SIZES = 16
+MAX_FRAMES = 10_000
+MAX_GENOME_FRAMES = 99
 """Frames of a sequence that is spelled out (RFC 6985, section 3)."""
-_PART = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
+_SIZE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class FrameMix:
     @property
     def ipv6(self) -> float:
         """Mean size on the IPv6 side, to a thousandth of an octet."""
-        return round(self._mean("ipv6"), 3)
+        return round(self._means[0], 3)
 
     @property
     def ipv4(self) -> float:
         """Mean size on the IPv4 side, to a thousandth of an octet."""
-        return round(self._mean("ipv4"), 3)
+        return round(self._means[1], 3)
 
     @property
     def longest(self) -> float:
         """Mean size on the side where it is larger, which limits the frames on a medium."""
-        return max(self._mean("ipv6"), self._mean("ipv4"))
+        return max(self._means)
 
     @property
     def mix(self) -> str:
@@ -62,75 +62,70 @@ class FrameMix:
     @property
     def label(self) -> str:
         """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
-        return label_of(self.mix)
+        return format_mix(self.mix)
 
-    def _mean(self, side: str) -> float:
-        octets = sum(getattr(pair, side) * count for pair, count in self.pairs)
-        return float(Fraction(octets, self.frames))
+    @property
+    def _means(self) -> list[float]:
+        sums = (sum(p.ipv6 * n for p, n in self.pairs), sum(p.ipv4 * n for p, n in self.pairs))
+        return [float(Fraction(octets, self.frames)) for octets in sums]
 
 
 Sizes = FramePair | FrameMix
 """Frame sizes of a point."""
 
 
-def listed_sizes(sizes: Sizes) -> dict[str, Any]:
+def sizes_to_json(sizes: Sizes) -> dict[str, Any]:
     """Return sizes as records hold them: octets on both sides, and the mix if it is one."""
     fields: dict[str, Any] = {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4}
     return fields if sizes.mix is None else {**fields, "mix": sizes.mix}
 
 
-def sizes_label(listed: Mapping[str, Any]) -> str:
-    """Format what :func:`listed_sizes` returns: ``"104/64"``, or the mix."""
+def format_sizes(listed: Mapping[str, Any]) -> str:
+    """Format what :func:`sizes_to_json` returns: ``"104/64"``, or the mix."""
     mix = listed.get("mix")
-    return label_of(mix) if mix else f"{listed['ipv6']}/{listed['ipv4']}"
+    return format_mix(mix) if mix else f"{listed['ipv6']}/{listed['ipv4']}"
 
 
-def sequence_of(mix: str) -> str:
+def describe_sequence(mix: str) -> str:
     """Describe the order of a mix within one class as in RFC 6985, sections 5 and 6.3."""
-    listed = [part.rpartition("x") for part in mix.split(",")]
-    counts = [int(count) for *_, count in listed]
-    letters = string.ascii_uppercase[: len(counts)]
-    table = ", ".join(
-        f"{letter} = {sizes}" for letter, (sizes, *_) in zip(letters, listed, strict=True)
-    )
+    sizes, _, counts_text = zip(*(part.rpartition("x") for part in mix.split(",")), strict=True)
+    counts, letters = list(map(int, counts_text)), string.ascii_uppercase[: len(sizes)]
+    table = ", ".join(map(" = ".join, zip(letters, sizes, strict=True)))
     frames = sum(counts) // math.gcd(*counts)
     rule = (
         "of n frames of a size in a round the k-th comes at (k - 1/2)/n of it, where two fall "
         "together the one that is written first"
     )
-    if frames > LONGEST_GENOME:
+    if frames > MAX_GENOME_FRAMES:
         return f"{table} octets; {rule} (RFC 6985 section 6.3)"
-    genome = "".join(letters[which] for which in order(counts, 0, frames))
+    genome = "".join(letters[which] for which in list_classes(counts, 0, frames))
     return f"CUSTOM IMIX - {genome} ({table} octets; {rule}; RFC 6985 section 5)"
 
 
-def label_of(mix: str) -> str:
+def format_mix(mix: str) -> str:
     """Format :attr:`FrameMix.mix` for people."""
     return f"{WORD} {mix.replace(',', ' ')}"
 
 
 def is_mix(text: str) -> bool:
-    """Return whether a text is a mix, not a number of octets."""
+    """Return whether a text is a mix and not a number of octets."""
     return text.strip().lower().startswith(WORD)
 
 
-def canonical(text: str) -> str:
+def normalize_mix(text: str) -> str:
     """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``."""
-    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parts(text))}"
+    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parse_mix(text))}"
 
 
-def parts(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the sizes of a mix, each with its frames in one round.
-
-    Args:
-        text: ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...``.
+def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames.
 
     Raises:
         UsageError: not a mix.
     """
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == WORD else spec
-    matches = [_PART.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
+    matches = [_SIZE.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
     found = tuple((int(m[1]), int(m[2])) for m in matches if m)
     sizes, counts = [size for size, _ in found], [count for _, count in found]
     if len(found) < len(matches) or 0 in counts:
@@ -140,10 +135,10 @@ def parts(text: str) -> tuple[tuple[int, int], ...]:
         code = "frame-too-small"
     elif len(set(sizes)) < len(sizes):
         problem, code = "has a size twice", "duplicate"
-    elif not 2 <= len(found) <= MOST_SIZES:
-        problem, code = f"has {len(found)} sizes, not 2 to {MOST_SIZES}", "wrong-length"
-    elif sum(counts) > MOST_FRAMES * math.gcd(*counts):
-        problem, code = f"has more than {MOST_FRAMES:,} frames in a round", "out-of-range"
+    elif not 2 <= len(found) <= MAX_SIZES:
+        problem, code = f"has {len(found)} sizes, not 2 to {MAX_SIZES}", "wrong-length"
+    elif sum(counts) > MAX_FRAMES * math.gcd(*counts):
+        problem, code = f"has more than {MAX_FRAMES:,} frames in a round", "out-of-range"
     else:
         return found
     raise UsageError(

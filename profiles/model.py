@@ -15,23 +15,32 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 from v6t.base.errors import UsageError
-from v6t.packets.bit_layout import BitCopy, BitLayout
+from v6t.packets.bit_layout import BitCopy, BitLayout, copy_on, join_copies
 from v6t.packets.direction import Direction
 
 Exchange = Literal["frames", "queries"]
 """What a tester and a device exchange: frames that are forwarded, or queries that are answered."""
 
 
-class Role(str, Enum):
-    """What a traffic class is for.
+def make_model_error(message: str, hint: str = "") -> UsageError:
+    """Make the error for a traffic model that is inconsistent."""
+    return UsageError(message, hint, code="invalid-traffic-model")
 
-    ``FOREGROUND`` is translated, ``BACKGROUND`` is forwarded natively; ``NEGATIVE`` must be
-    dropped by the device and never counts as loss.
-    """
+
+def make_limit_error(message: str, hint: str = "") -> UsageError:
+    """Make the error for traffic that TRex's field engine cannot express."""
+    return UsageError(message, hint, code="beyond-trex")
+
+
+class Role(str, Enum):
+    """Treatment of a traffic class by the device."""
 
     FOREGROUND = "foreground"
+    """Translated."""
     BACKGROUND = "background"
+    """Forwarded natively."""
     NEGATIVE = "negative"
+    """Dropped; never counts as loss."""
 
 
 class Kind(str, Enum):
@@ -115,47 +124,25 @@ class Expression:
     def from_layout(
         cls, layout: BitLayout, base: object, **values: Variable | Expression | None
     ) -> Expression:
-        """Return a field with the bits that a layout copies from its variables.
+        """Return a field with the bits that a layout copies from values of its variables.
 
-        Args:
-            layout: of the field.
-            base: the field in the template frame; bits that do not vary stay as they are there.
-            values: what the layout's variables are. None, or no value: it does not vary.
+        Bits of variables without a value, or None, are those of ``base`` in every frame.
         """
         bits: list[VariableBits] = []
         for copy in layout.copies:
             value = values.get(copy.variable)
             if isinstance(value, Variable):
                 if value.width != layout.variables[copy.variable]:
-                    raise UsageError(
+                    raise make_model_error(
                         f"variable '{value.name}' has {value.width} bits, the layout's "
-                        f"'{copy.variable}' has {layout.variables[copy.variable]}",
-                        code="invalid-traffic-model",
+                        f"'{copy.variable}' has {layout.variables[copy.variable]}"
                     )
                 value = value.at(0, 0)
-            for part in value.bits if value else ():
-                # the bits of this part that the layout copies on
-                first = max(part.destination, copy.source)
-                length = min(part.destination + part.length, copy.source + copy.length) - first
-                if length > 0:
-                    destination = copy.destination + first - copy.source
-                    source = part.source + first - part.destination
-                    moved = VariableBits(part.variable, destination, length, source, part.add)
-                    last = bits[-1] if bits else moved
-                    if _continues(last, moved):
-                        bits[-1] = last._replace(length=last.length + length)
-                    else:
-                        bits.append(moved)
-        return cls(base, tuple(bits))
+            bits += copy_on(value.bits, copy) if value else ()
+        return cls(base, join_copies(bits))
 
     def plus(self, constant: int, variable: str, bits: range | None = None) -> Expression:
-        """Add a constant to a variable before its bits are taken.
-
-        Args:
-            constant: what to add.
-            variable: name of the variable.
-            bits: add only in copies that begin at these bits of the field; None: in all.
-        """
+        """Add a constant to a variable in copies that begin at some, or all, bits of the field."""
         changed = (
             copy._replace(add=copy.add + constant)
             if copy.variable.name == variable and (bits is None or copy.destination in bits)
@@ -165,11 +152,6 @@ class Expression:
         return replace(self, bits=tuple(changed))
 
 
-def _continues(last: VariableBits, bits: VariableBits) -> bool:
-    following = (last.destination + last.length, last.source + last.length, last.add)
-    return bits.variable is last.variable and (bits.destination, bits.source, bits.add) == following
-
-
 _LISTED_BITS = ((0, 48), (48, 48), (96, 32))
 """First bit and length of the parts of an IPv6 address that a variable can hold."""
 
@@ -177,12 +159,7 @@ _LISTED_BITS = ((0, 48), (48, 48), (96, 32))
 def list_ipv6_addresses(
     name: str, addresses: Sequence[bytes]
 ) -> tuple[tuple[Variable, ...], BitLayout]:
-    """Return variables that take listed IPv6 addresses together, and the address made of them.
-
-    Args:
-        name: of the variables, which get the number of their first bit as well.
-        addresses: 16 octets each.
-    """
+    """Return variables that together take listed IPv6 addresses of 16 octets, and their layout."""
     numbers = [int.from_bytes(address, "big") for address in addresses]
     variables, copies = [], []
     for first, width in _LISTED_BITS:
@@ -190,8 +167,7 @@ def list_ipv6_addresses(
         values = tuple(number >> below & mask for number in numbers)
         variables.append(Variable(f"{name}_{first}", width, Kind.LIST, values=values))
         copies.append(BitCopy(f"{name}_{first}", first, width))
-    widths = {variable.name: variable.width for variable in variables}
-    return tuple(variables), BitLayout(128, widths, tuple(copies))
+    return tuple(variables), BitLayout(128, {v.name: v.width for v in variables}, tuple(copies))
 
 
 @dataclass(frozen=True)
@@ -207,14 +183,11 @@ class Layer:
     @property
     def constants(self) -> dict[str, object]:
         """The fields in the template frame."""
-        return {
-            name: value.base
-            if isinstance(value, Expression)
-            else value.first
-            if isinstance(value, Variable)
-            else value
-            for name, value in self.fields.items()
-        }
+        fields = dict(self.fields)
+        for name, value in fields.items():
+            if isinstance(value, (Expression, Variable)):
+                fields[name] = value.base if isinstance(value, Expression) else value.first
+        return fields
 
     def replace(self, **fields: object) -> Layer:
         """Return the layer with some fields set to other values."""

@@ -1,9 +1,9 @@
 """Cheaper programs: lists of precomputed octets instead of draws, shifts and sums per frame.
 
 Each group of octets that changes becomes one variable, whose list holds what the program would have
-written there, checksums included, and one plain write. That takes about half the time per frame
-(``tests/bench``), but allows only as many distinct frames as rows before they repeat. Unlike TRex's
-packet cache, rows take no more memory than the changing octets and suit latency streams.
+written there, checksums included, and one plain write. That takes about half the time per frame, but
+the frames repeat after as many as there are rows. Unlike TRex's packet cache, rows take no more memory
+than the changing octets and suit latency streams.
 """
 
 from __future__ import annotations
@@ -41,42 +41,34 @@ def with_rows(streams: StreamSet, rows: int) -> StreamSet:
             f"{rows} rows are not possible: TRex lists hold 1 to {ins.MAX_LIST} values",
             code="too-many-for-trex",
         )
-    replaced = [_list_rows(s, rows) if rows else _list_exactly(s) for s in streams.streams]
-    return StreamSet(streams.direction, tuple(replaced))
-
-
-def _list_exactly(stream: Stream) -> Stream:
-    frames = compute_period(stream)
-    if frames is None or frames > EXACT_ROWS:
-        return stream
-    try:
-        return _list_rows(stream, frames)
-    except UsageError:  # too many octets change
-        return stream
+    return StreamSet(streams.direction, tuple(_list_rows(s, rows) for s in streams.streams))
 
 
 def _list_rows(stream: Stream, rows: int) -> Stream:
-    if not stream.program:
+    count = rows or compute_period(stream)
+    if not stream.program or count is None or (not rows and count > EXACT_ROWS):
         return stream
-    frames = Expander(stream).frames(0, rows)
-    listed, lists = list_frames(stream, frames, make_list, "use the plain program (rows: 0)")
-    text = f"rows: {rows} ready frames in {lists} lists, then from the start again"
+    frames = Expander(stream).frames(0, count)
+    try:
+        listed, lists = list_frames(stream, frames, make_list, "use the plain program (rows: 0)")
+    except UsageError:  # too many octets change
+        if rows:
+            raise
+        return stream
+    text = f"rows: {count} ready frames in {lists} lists, then from the start again"
     return replace(listed, notes=(*stream.notes, text))
 
 
 def list_frames(
     stream: Stream, frames: U8, make_list: Callable[[U8, int, int], ins.Instruction], hint: str = ""
 ) -> tuple[Stream, int]:
-    """Return a stream that sends the given frames in turn, again and again, and its number of lists.
+    """Return a stream that sends ``(n, length)`` frames in turn, again and again, and its lists' number.
 
     Args:
         stream: its program is replaced.
-        frames: ``(n, length)``, n from 1 to 65,535.
+        frames: up to 65,535.
         make_list: makes the list of some octets: frames, the first octet, how many.
-        hint: of the error.
-
-    Raises:
-        UsageError: the changing octets do not fit TRex's variables.
+        hint: of the error if the changing octets do not fit TRex's variables.
     """
     import numpy as np
 

@@ -15,17 +15,19 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
 from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.packets.trailer import Checksum
-from v6t.profiles.model import Layer, VariableBits
+from v6t.profiles.model import Layer, VariableBits, make_model_error
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22
 """Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
-WITHOUT_ADDRESSES = frozenset({"ICMP", "GRE"})
+_CHKSUM_LAYERS = frozenset({"IP", "UDP", "TCP", "ICMP", "GRE"})
+"""Layers whose checksum scapy calls ``chksum``; ICMPv6 has ``cksum``."""
+_WITHOUT_ADDRESSES = frozenset({"IP", "ICMP", "GRE"})
 """Layers whose checksum covers no addresses."""
 _COMPUTED = frozenset({"chksum", "cksum", "len", "plen"})
 """Fields the compiler fills in, unless the layer gives them."""
 _ADDRESSED = frozenset({"Ether", "IP", "IPv6"})
 """Layers whose addresses scapy would otherwise take from this machine."""
-_PROTOCOLS = {"UDP": 17, "TCP": 6, "ICMP": 1}
+_PROTOCOLS = {"UDP": 17, "TCP": 6}
 _UNBUILDABLE = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
 
@@ -44,6 +46,7 @@ class TemplateHeader:
     Attributes:
         name: scapy's class name.
         label: prefix of its fields: ``name``, or ``name:1`` for the second one of this name.
+        fields: its fields by scapy's name.
         given: fields that the layer set; the others hold defaults or were computed.
     """
 
@@ -51,7 +54,7 @@ class TemplateHeader:
     label: str
     offset: int
     length: int
-    fields: tuple[HeaderField, ...]
+    fields: Mapping[str, HeaderField]
     given: frozenset[str] = frozenset()
 
     @property
@@ -59,17 +62,21 @@ class TemplateHeader:
         """Offset of the first octet after the header."""
         return self.offset + self.length
 
-    def field(self, name: str) -> HeaderField:
-        """Return the field with scapy's name."""
-        return next(f for f in self.fields if f.name == name)
 
-    @property
-    def checksum(self) -> HeaderField | None:
-        """Its checksum, if it has one that the compiler keeps valid."""
-        name = "chksum" if self.name in {"IP", "UDP", "TCP", "ICMP", "GRE"} else "cksum"
-        # GRE has one only if its C bit says so (RFC 2784, section 2.1)
-        found = next((f for f in self.fields if f.name == name), None)
-        return None if name in self.given else found
+class HeaderChecksum(NamedTuple):
+    """A checksum that the compiler keeps valid.
+
+    Attributes:
+        header: the header that contains it.
+        network: the IP header before that, if any.
+        octet: where it begins.
+        spans: first octet and end of what it covers; of a pseudo header, the addresses.
+    """
+
+    header: TemplateHeader
+    network: TemplateHeader | None
+    octet: int
+    spans: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -88,28 +95,34 @@ class TemplateLayout:
         """Names of all headers: ``"Ether/IP/UDP"``."""
         return "/".join(header.name for header in self.headers)
 
-    def with_networks(self) -> list[tuple[TemplateHeader, TemplateHeader | None]]:
-        """Return each header with the nearest IP header before it."""
+    def list_checksums(self, length: int) -> list[HeaderChecksum]:
+        """Return the checksums of a frame of this length, the outermost first."""
         network: TemplateHeader | None = None
-        pairs = []
+        checksums = []
         for header in self.headers:
-            pairs.append((header, network))
-            network = header if header.name in {"IP", "IPv6"} else network
-        return pairs
+            # GRE has one only if its C bit says so (RFC 2784, section 2.1)
+            name = "chksum" if header.name in _CHKSUM_LAYERS else "cksum"
+            field = None if name in header.given else header.fields.get(name)
+            if field is not None:
+                spans = [(header.offset, header.end if header.name == "IP" else length)]
+                if network is not None and header.name not in _WITHOUT_ADDRESSES:
+                    first, last = network.fields["src"], network.fields["dst"]
+                    spans.append((first.first // 8, (last.first + last.width) // 8))
+                checksums.append(HeaderChecksum(header, network, field.first // 8, tuple(spans)))
+            network = header if header.name in ("IP", "IPv6") else network
+        return checksums
 
     def find(self, path: str) -> tuple[TemplateHeader, HeaderField]:
         """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``."""
         label, _, name = path.partition(".")
         header = next((h for h in self.headers if h.label == label), None)
-        field = next((f for f in header.fields if f.name == name), None) if header else None
-        if header is None or field is None:
-            known = [f.name for f in header.fields] if header else [h.label for h in self.headers]
-            raise UsageError(
-                f"the frame has no field '{path}'",
-                f"known in {label if header else 'the frame'}: " + ", ".join(known),
-                code="invalid-traffic-model",
+        if header is None or name not in header.fields:
+            place = label if header else "the frame"
+            known = header.fields if header else [h.label for h in self.headers]
+            raise make_model_error(
+                f"the frame has no field '{path}'", f"known in {place}: {', '.join(known)}"
             )
-        return header, field
+        return header, header.fields[name]
 
     def locate(self, path: str, bits: VariableBits) -> int:
         """Return the frame's bit to which the first bit of a copy goes.
@@ -120,15 +133,13 @@ class TemplateLayout:
         header, field = self.find(path)
         end = bits.destination + bits.length
         if not 0 <= bits.destination < end <= field.width:
-            raise UsageError(
+            raise make_model_error(
                 f"bits {bits.destination}..{end - 1} are not within {path} "
-                f"(bits 0..{field.width - 1})",
-                code="invalid-traffic-model",
+                f"(bits 0..{field.width - 1})"
             )
         if field.name in _COMPUTED and field.name not in header.given:
-            raise UsageError(
-                f"{path} cannot vary: the compiler fills in lengths and checksums",
-                code="invalid-traffic-model",
+            raise make_model_error(
+                f"{path} cannot vary: the compiler fills in lengths and checksums"
             )
         return field.first + bits.destination
 
@@ -136,7 +147,7 @@ class TemplateLayout:
         """Name the fields that bits ``first..last`` of the frame belong to."""
         names = []
         for header in self.headers:
-            for name, start, width in header.fields:
+            for name, start, width in header.fields.values():
                 low, high = max(first - start, 0), min(last - start, width - 1)
                 if low <= high:
                     bits = "" if high - low + 1 == width else f"[{low}..{high}]"
@@ -158,18 +169,18 @@ def locate_fields(packet: Any, given: Sequence[Iterable[str]] = ()) -> TemplateL
     while not isinstance(packet, (Raw, NoPayload, Padding)):
         name = type(packet).__name__
         nth = seen[name] = seen.get(name, -1) + 1
-        fields, bit = [], 8 * offset
+        fields, bit = dict[str, HeaderField](), 8 * offset
         for desc in packet.fields_desc:
             if isinstance(desc, ConditionalField) and not desc._evalcond(packet):
                 continue
             width = round(8 * desc.i2len(packet, packet.getfieldval(desc.name)))
             if width:
-                fields.append(HeaderField(desc.name, bit, width))
+                fields[desc.name] = HeaderField(desc.name, bit, width)
             bit += width
         length = len(packet.self_build())
         label = f"{name}:{nth}" if nth else name
         names = frozenset(given[len(headers)] if len(headers) < len(given) else ())
-        headers.append(TemplateHeader(name, label, offset, length, tuple(fields), names))
+        headers.append(TemplateHeader(name, label, offset, length, fields, names))
         offset += length
         packet = packet.payload
     return TemplateLayout(tuple(headers))
@@ -194,7 +205,7 @@ class Template:
         return Template(bytes(packet), self.layout)
 
 
-def build(layers: Iterable[Layer], frame_size: int) -> Template:
+def build_template(layers: Iterable[Layer], frame_size: int) -> Template:
     """Build a frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums.
 
     Raises:
@@ -217,7 +228,7 @@ def _build(
         scapy_layer = _make_layer(name, dict(fields))
         packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
-        raise UsageError("a traffic class needs header layers", code="invalid-traffic-model")
+        raise make_model_error("a traffic class needs header layers")
     length = frame_size - FCS_OCTETS
     if not MIN_FRAME_OCTETS <= frame_size <= MAX_PACKET_OCTETS + FCS_OCTETS:
         raise UsageError(
@@ -247,68 +258,52 @@ def _build(
 def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
     """Recompute in place every checksum that no layer gives."""
     # innermost first: an outer transport checksum covers the inner ones
-    for header, network in reversed(layout.with_networks()):
-        if header.checksum is None:
-            continue
-        at = header.checksum.first // 8
+    for header, _, at, (whole, *addresses) in reversed(layout.list_checksums(len(packet))):
         packet[at : at + 2] = b"\0\0"
-        end = header.end if header.name == "IP" else len(packet)
-        covered = bytes(packet[header.offset : end])
-        if network is not None and header.name not in {"IP", *WITHOUT_ADDRESSES}:
-            source, destination = network.field("src"), network.field("dst")
-            addresses = bytes(
-                packet[source.first // 8 : (destination.first + destination.width) // 8]
-            )
+        covered = bytes(packet[slice(*whole)])
+        for span in addresses:
             protocol = _PROTOCOLS.get(header.name, 58)
-            covered = build_pseudo_header(addresses, len(covered), protocol) + covered
+            pseudo = build_pseudo_header(bytes(packet[slice(*span)]), len(covered), protocol)
+            covered = pseudo + covered
         value = compute_checksum(covered)
         if header.name == "UDP" and value == 0:
             value = 0xFFFF  # RFC 768: zero means "no checksum"
         packet[at : at + 2] = value.to_bytes(2, "big")
 
 
-def final_checksum(layout: TemplateLayout) -> Checksum | None:
+def find_final_checksum(layout: TemplateLayout) -> Checksum | None:
     """Return the innermost checksum that covers all after the headers and is kept valid.
 
     A change of covered octets that this one makes up for does not change outer sums (RFC 1624).
     """
-    for header, network in reversed(layout.with_networks()):
-        if header.checksum is not None and header.name != "IP":
-            offset = network.offset if network else None
-            return Checksum(header.name, offset, header.offset, header.checksum.first // 8)
+    for header, network, octet, _ in reversed(layout.list_checksums(0)):
+        if header.name != "IP":
+            return Checksum(header.name, network.offset if network else None, header.offset, octet)
     return None
 
 
 def _check_widths(layers: Sequence[Mapping[str, object]], layout: TemplateLayout) -> None:
     """Refuse numbers that scapy would let spill into the neighbors of a field of bits."""
     for given, header in zip(layers, layout.headers, strict=False):
-        for field in header.fields:
+        for field in header.fields.values():
             value = given.get(field.name)
             if isinstance(value, int) and not 0 <= value < 1 << field.width:
-                raise UsageError(
-                    f"{header.label}.{field.name} has {field.width} bits, {value} does not fit",
-                    code="invalid-traffic-model",
+                raise make_model_error(
+                    f"{header.label}.{field.name} has {field.width} bits, {value} does not fit"
                 )
 
 
 def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:
-    known = _scapy_layers()
+    known = _list_scapy_layers()
     if name not in known:
-        raise UsageError(
-            f"'{name}' is not a header layer",
-            "known: " + ", ".join(sorted(known)[:40]),
-            code="invalid-traffic-model",
-        )
+        names = ", ".join(sorted(known)[:40])
+        raise make_model_error(f"'{name}' is not a header layer", f"known: {names}")
     if name in _ADDRESSED and (fields.get("src") is None or fields.get("dst") is None):
-        raise UsageError(
-            f"the layer {name} needs the fields 'src' and 'dst'", code="invalid-traffic-model"
-        )
+        raise make_model_error(f"the layer {name} needs the fields 'src' and 'dst'")
     try:
         return known[name](**fields)
     except _UNBUILDABLE as exc:
-        raise UsageError(
-            f"scapy cannot make the layer {name}: {exc}", code="invalid-traffic-model"
-        ) from exc
+        raise make_model_error(f"scapy cannot make the layer {name}: {exc}") from exc
 
 
 def _render(packet: Any) -> bytes:
@@ -316,13 +311,11 @@ def _render(packet: Any) -> bytes:
         return bytes(packet)
     except _UNBUILDABLE as exc:
         reason = " ".join(str(exc).splitlines()[:2])
-        raise UsageError(
-            f"scapy cannot build the frame: {reason}", code="invalid-traffic-model"
-        ) from exc
+        raise make_model_error(f"scapy cannot build the frame: {reason}") from exc
 
 
 @lru_cache(maxsize=1)
-def _scapy_layers() -> Mapping[str, type]:
+def _list_scapy_layers() -> Mapping[str, type]:
     from scapy.config import conf
 
     conf.route_autoload = conf.route6_autoload = False  # frames here say where they go

@@ -7,9 +7,9 @@ import re
 
 import pytest
 from pydantic import ValidationError
-from v6t.base.complaints import code_of
 from v6t.base.error_codes import ERROR_CODES
 from v6t.base.errors import InvalidValue, V6tError
+from v6t.base.validation import find_code
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def expect_error(code, *, path=None, mentions="", kind=V6tError):
     ) as error:
         yield error
     found = error.value
-    own = code_of(_problem(found)) if isinstance(found, ValidationError) else found.code
+    own = find_code(_problem(found)) if isinstance(found, ValidationError) else found.code
     assert own == code, f"{own}: {found!r}"
     if path is not None:
         assert found.path == tuple(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from v6t.trials.queries import Queries
@@ -13,11 +13,9 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 @dataclass(frozen=True)
 class Conditions:
-    """Settings of every trial of one point.
+    """Attributes of :class:`~v6t.trials.trial.Trial` that every trial of one point has, and more.
 
     Attributes:
-        ipv6_frame_size, ipv4_frame_size, mode, residual_wait_s, pause_s, frame_timeout_s,
-            flow_starts, search_limit_fps, queries, mix: see :class:`~v6t.trials.trial.Trial`.
         loss_tolerance, sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
         invalid_retries: how often an invalid trial is repeated before it counts as failed.
         variant: prefix of the trials' keys if their traffic is a variant of the run's own.
@@ -56,28 +54,10 @@ class Conditions:
     def make_trial(
         self, benchmark: str, rate_fps: float, duration_s: float, **settings: Any
     ) -> Trial:
-        """Make a trial under these conditions, with an empty key.
-
-        Args:
-            benchmark: name of the procedure.
-            rate_fps: frames per second per direction.
-            duration_s: length of the stream, or of its first segment [s].
-            settings: further attributes of the trial.
-        """
-        shared: dict[str, Any] = {
-            "ipv6_frame_size": self.ipv6_frame_size,
-            "ipv4_frame_size": self.ipv4_frame_size,
-            "mix": self.mix,
-            "mode": self.mode,
-            "residual_wait_s": self.residual_wait_s,
-            "pause_s": self.pause_s,
-            "frame_timeout_s": self.frame_timeout_s,
-            "flow_starts": self.flow_starts,
-            "queries": self.queries,
-            "search_limit_fps": self.search_limit_fps,
-            **settings,
-        }
-        return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **shared)
+        """Make a trial under these conditions, with an empty key and further attributes."""
+        shared = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _TRIAL_FIELDS}
+        values = {**shared, "rate_fps": rate_fps, "duration_s": duration_s, **settings}
+        return Trial(benchmark, "", **values)
 
     def assess(self, trial: Trial, result: TrialResult) -> Verdict:
         """Return the verdict on a trial, with the tolerances of these conditions."""
@@ -87,3 +67,6 @@ class Conditions:
             loss_tolerance=self.loss_tolerance,
             sending_time_tolerance=self.sending_time_tolerance,
         )
+
+
+_TRIAL_FIELDS = {field.name for field in fields(Trial)}

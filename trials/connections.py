@@ -77,10 +77,10 @@ class PhaseOneResult:
         learned: connections that the Responder learned.
         surplus: frames that the Responder received beyond the first of each connection.
         duplicate_tuples: connections that share their outside four-tuple with another one.
-        sending_time_s: time from the first frame to the end of the last frame's slot [s].
+        sending_time_s, validation_time_s: times from the first frame to the end of the last frame's
+            slot [s].
         validation_sent, validated: frames sent from outside, one in each connection, and those that
             reached the Initiator; None: no validation.
-        validation_time_s: sending time of the validation [s].
         inside_endpoints, outside_endpoints: distinct pairs of address and port of the initiators
             before and behind the device; None: unknown. A device with endpoint-independent mapping
             has at least as many BIB entries as outside endpoints.
@@ -122,7 +122,7 @@ class PhaseOneResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every connection was learned with a four-tuple that no other one has."""
+        """Every connection was learned with a four-tuple that no other one has."""
         return self.learned == self.required and not self.duplicate_tuples
 
     @property
@@ -134,7 +134,7 @@ class PhaseOneResult:
 
     @property
     def has_lost_sessions(self) -> bool:
-        """Whether the device counts fewer sessions than the Responder learned."""
+        """The device counts fewer sessions than the Responder learned."""
         return self.sessions is not None and self.sessions < self.expected_sessions
 
     @property

@@ -1,9 +1,7 @@
 """Delay distributions in little memory: distinct values and how often each occurred.
 
-Testers report delays and differences of delays in this form, whether they timed fifty thousand tagged
-frames or every frame of a minute at line rate. Values are whole nanoseconds, either exact or rounded
-by :func:`round_to_bucket`. Ranks are taken over frames, so memory grows with the spread of the values
-and not with the number of frames.
+Values are whole nanoseconds, either exact or rounded by :func:`round_to_bucket`. Ranks are taken over
+frames, so memory grows with the spread of the values and not with the number of frames.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from v6t.trials.order_statistics import nearest_rank
+from v6t.trials.order_statistics import find_nearest_rank
 
 BUCKET_BITS = 10
 """Buckets are at most one part in ``2**BUCKET_BITS`` wide."""
@@ -51,16 +49,22 @@ class Distribution:
 
     @classmethod
     def from_values(
-        cls,
-        values_ns: Iterable[int] | Mapping[int, int],
-        *,
-        lost: int = 0,
-        clamped: int = 0,
+        cls, values_ns: Iterable[int] | Mapping[int, int], *, lost: int = 0, clamped: int = 0
     ) -> Distribution:
         """Count values; a mapping has the count of each value."""
         counts = Counter(values_ns)
         ordered = tuple(sorted(v for v, n in counts.items() if n))
         return cls(ordered, tuple(counts[v] for v in ordered), lost, clamped)
+
+    @classmethod
+    def merge(cls, parts: Iterable[Distribution]) -> Distribution:
+        """Return the distribution of all frames of several distributions."""
+        counts: Counter[int] = Counter()
+        lost = clamped = 0
+        for part in parts:
+            counts.update(dict(zip(part.values_ns, part.counts, strict=True)))
+            lost, clamped = lost + part.lost, clamped + part.clamped
+        return cls.from_values(counts, lost=lost, clamped=clamped)
 
     @property
     def frames(self) -> int:
@@ -88,36 +92,23 @@ class Distribution:
             The value [ns]; infinity if the rank is that of a lost frame or no frame has a value.
         """
         total = self.frames + (self.lost if include_lost else 0)
-        return self.value_at_rank_ns(nearest_rank(percent, total))
+        return self.value_at_rank_ns(find_nearest_rank(percent, total))
 
     def median_ns(self, *, include_lost: bool = True) -> float:
         """Return the middle value, or the mean of the two middle values of an even number."""
         total = self.frames + (self.lost if include_lost else 0)
         if total % 2:
             return self.value_at_rank_ns((total + 1) // 2)
-        low, high = self.value_at_rank_ns(total // 2), self.value_at_rank_ns(total // 2 + 1)
-        return math.inf if math.isinf(high) else (low + high) / 2
+        return (self.value_at_rank_ns(total // 2) + self.value_at_rank_ns(total // 2 + 1)) / 2
 
     def value_at_rank_ns(self, rank: int) -> float:
         """Return the value of a rank, from 1; infinity beyond the measured values."""
-        if rank < 1:
-            return math.inf
-        for value, count in zip(self.values_ns, self.counts, strict=True):
-            rank -= count
-            if rank <= 0:
-                return value
+        if rank >= 1:
+            for value, count in zip(self.values_ns, self.counts, strict=True):
+                rank -= count
+                if rank <= 0:
+                    return value
         return math.inf
-
-    def merge(self, *others: Distribution) -> Distribution:
-        """Return the distribution of all frames of several distributions."""
-        parts = (self, *others)
-        counts: Counter[int] = Counter()
-        for part in parts:
-            for value, frames in zip(part.values_ns, part.counts, strict=True):
-                counts[value] += frames
-        return Distribution.from_values(
-            counts, lost=sum(p.lost for p in parts), clamped=sum(p.clamped for p in parts)
-        )
 
 
 def compute_ipdv(delays_ns: Iterable[int | None]) -> Distribution:
@@ -127,11 +118,10 @@ def compute_ipdv(delays_ns: Iterable[int | None]) -> Distribution:
         delays_ns: delay of each frame in the order of sending; None for a lost frame. Pairs with
             a lost member count as ``lost``.
     """
-    differences: Counter[int] = Counter()
-    lost = 0
-    for previous, delay in pairwise(delays_ns):
-        if previous is None or delay is None:
-            lost += 1
-        else:
-            differences[round_to_bucket(delay - previous)] += 1
-    return Distribution.from_values(differences, lost=lost)
+    pairs = list(pairwise(delays_ns))
+    differences = [
+        round_to_bucket(delay - previous)
+        for previous, delay in pairs
+        if previous is not None and delay is not None
+    ]
+    return Distribution.from_values(differences, lost=len(pairs) - len(differences))

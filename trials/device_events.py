@@ -19,14 +19,9 @@ def name_change_hook(change: str) -> str:
 
 @dataclass(frozen=True)
 class DeviceEvent:
-    """An operation on the device while traffic runs.
+    """A hook that the run calls while traffic runs, ``at_s`` after the first frame.
 
-    Testers ignore it: the run calls the hook during the trial. Only the simulated tester simulates
-    the outage.
-
-    Attributes:
-        hook: name of the hook, for example ``software-reset``.
-        at_s: time of the call after the first frame [s].
+    Testers ignore it; only the simulated tester simulates the outage.
     """
 
     hook: str

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OfferedLoad:
-    """Frames of one trial over all directions.
-
-    Attributes:
-        rate_fps: frames per second per direction.
-        frames: required frames.
-        lost: lost frames.
-    """
+    """Required and lost frames of one trial over all directions, at a rate per direction."""
 
     rate_fps: float
     frames: int
@@ -28,12 +22,7 @@ class OfferedLoad:
 
 @dataclass(frozen=True)
 class ShapeEstimate:
-    """Critical load by one shape of the loss function.
-
-    Attributes:
-        name: name of the shape.
-        mean_fps, deviation_fps: mean and standard deviation of the critical load.
-    """
+    """Mean and standard deviation of the critical load by one shape of the loss function."""
 
     name: str
     mean_fps: float

@@ -1,8 +1,8 @@
-"""Order statistics: nearest-rank percentiles, the median and its confidence interval.
+"""Order statistics: nearest-rank percentiles, and the confidence interval of the median.
 
-The confidence interval of the median is distribution-free: the probability that the median lies
-between the k-th smallest and the k-th largest of n values depends on n and k only. For six values,
-``[min, max]`` covers the median with 96.9 %; for twenty values, ranks 6 to 15 cover it with 95.9 %.
+The interval is distribution-free: the probability that the median lies between the k-th smallest and
+the k-th largest of n values depends on n and k only. For six values, ``[min, max]`` covers the median
+with 96.9 %; for twenty values, ranks 6 to 15 cover it with 95.9 %.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-def nearest_rank(percent: float, count: int) -> int:
+def find_nearest_rank(percent: float, count: int) -> int:
     """Return the rank, from 1, of a percentile: ``ceil(p/100 * n)`` (RFC 2330, section 11.3).
 
     Raises:
@@ -25,32 +25,14 @@ def nearest_rank(percent: float, count: int) -> int:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the nearest-rank percentile (RFC 2330, section 11.3).
-
-    For up to 99 values the 1st percentile is the minimum and the 99th the maximum. Infinite
-    values (lost frames) rank last.
+    """Return the nearest-rank percentile; infinite values (lost frames) rank last.
 
     Raises:
         ValueError: values are missing, or the percentage is outside 0..100.
     """
     if not values:
         raise ValueError("a percentile needs at least one value")
-    return sorted(values)[nearest_rank(percent, len(values)) - 1]
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the middle value, or the mean of the two middle values of an even number.
-
-    Raises:
-        ValueError: values are missing.
-    """
-    if not values:
-        raise ValueError("a median needs at least one value")
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
+    return sorted(values)[find_nearest_rank(percent, len(values)) - 1]
 
 
 @dataclass(frozen=True)
@@ -75,26 +57,22 @@ class MedianInterval:
         return (self.high - self.low) / center if center and math.isfinite(center) else None
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> MedianInterval | None:
+def compute_median_interval(
+    values: Sequence[float], confidence: float = 0.95
+) -> MedianInterval | None:
     """Return the narrowest symmetric interval of order statistics with at least this coverage.
-
-    Args:
-        values: results of the repetitions.
-        confidence: coverage required.
 
     Returns:
         The interval, or None if there are too few values (fewer than 6 for 95 %).
     """
-    count = len(values)
+    count, ordered = len(values), sorted(values)
     tail = 0  # combinations in which fewer than `rank` values lie below the median
     interval: MedianInterval | None = None
-    ordered = sorted(values)
     for rank in range(1, count // 2 + 1):
         tail += math.comb(count, rank - 1)
         coverage = 1 - 2 * tail / 2**count
         if coverage < confidence:
             break
-        interval = MedianInterval(
-            ordered[rank - 1], ordered[count - rank], coverage, (rank, count - rank + 1)
-        )
+        ends = ordered[rank - 1], ordered[count - rank]
+        interval = MedianInterval(*ends, coverage, (rank, count - rank + 1))
     return interval

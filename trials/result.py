@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.delays import Distribution
@@ -40,36 +41,45 @@ class ClassCount:
 
 
 @dataclass(frozen=True)
+class TrafficInterval:
+    """Frames due and lost in ``length_s`` from ``begins_s`` on, in seconds of traffic."""
+
+    begins_s: float
+    length_s: float
+    frames: int
+    lost: int
+
+
+@dataclass(frozen=True)
 class DirectionResult:
-    """Counters of one direction.
+    """Counters of one direction; None stands for what was not measured or did not occur.
 
     Attributes:
         classes: counts by name of the traffic class.
         sending_time_s: time from the first frame to the end of the last frame's slot [s].
         control: received frames that are not test frames (ARP, ND, RA, LLDP, ICMP errors).
-        checked: received frames compared with the reference translation.
-        matched: frames that are equal to the reference translation.
+        checked, matched: received frames compared with the reference translation, and equal ones.
         mismatch: first mismatch: ``{"class", "sent", "expected", "received", "why"}``, frames in
-            hexadecimal; None: no mismatch.
+            hexadecimal.
         behaviour: compared frames by behaviour that the RFCs leave to the device, for example
-            ``"outer ECN: copied from the inner header"``; None: no such behaviour.
-        missing: an example of a lost frame in the form of ``mismatch``; None: no example.
-        delay_us: ``{"min", "p50", "p99_9", "max"}`` of one-way delays [µs]; None: not measured.
+            ``"outer ECN: copied from the inner header"``.
+        missing: an example of a lost frame in the form of ``mismatch``.
+        delay_us: ``{"min", "p50", "p99_9", "max"}`` of one-way delays [µs].
         delays: requested one-way delays by class, without negative traffic. ``frames + lost`` of a
             class is the number of its tags, or of its required frames if every frame was timed, or
-            less if the tester could time only a sample. None: not requested.
-        ipdv: differences of the delays of consecutive frames by class; None: not requested.
+            less if the tester could time only a sample.
+        ipdv: requested differences of the delays of consecutive frames by class.
         first_lost_s, last_lost_s: sending times of the first and the last lost frame, after the
-            first frame of the direction [s]; None: no loss, or unknown. A trial with a second
-            segment or a device event requires them.
-        longest_gap_s: longest time between two received frames [s]; None: not measured.
+            first frame of the direction [s]. A trial with a second segment or a device event
+            requires them.
+        longest_gap_s: longest time between two received frames [s].
         sending_time_error_s: uncertainty of the sending time in either direction [s]; None: the
             sender measured the time itself.
         timed_share: share of the connections, or of the load, whose frames could be timed; None:
             all frames.
         timed_of: "load": the timed frames are a separate stream and ``timed_share`` is its share of
             all frames; None: ``timed_share`` is a share of the connections.
-        timeline: frames received and lost by time slot; None: not measured.
+        timeline: frames received and lost by time slot.
         answers: answers to DNS queries; None: frames are forwarded.
         rate_change_error_s: delay of the second segment after the end of the first; negative if it
             started too early [s]; None: no second segment, or the tester's own schedule.
@@ -105,6 +115,22 @@ class DirectionResult:
         """Return the sum of a count, such as ``"received"``, over foreground and background."""
         return sum(int(getattr(c, count)) for c in self.classes.values() if c.role != "negative")
 
+    def split_into_intervals(self, begins_s: float, length_s: float) -> Sequence[TrafficInterval]:
+        """Split a trial of ``length_s`` into the slots of its timeline; without one it is whole."""
+        frames = self.count_frames("required")
+        lost = frames - self.count_frames("received")
+        if self.timeline is None or sum(self.timeline.lost) != lost:
+            return [TrafficInterval(begins_s, length_s, frames, lost)]
+        slot_s, lost_by_slot = self.timeline.slot_s, self.timeline.lost
+        intervals = []
+        for number in range(math.ceil(length_s / slot_s - 1e-9)):
+            begin, end = (min(length_s, n * slot_s) for n in (number, number + 1))
+            due = round(frames * end / length_s) - round(frames * begin / length_s)
+            # slots without loss at the end may be missing
+            slot_lost = lost_by_slot[number] if number < len(lost_by_slot) else 0
+            intervals.append(TrafficInterval(begins_s + begin, end - begin, due, slot_lost))
+        return intervals
+
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -133,8 +159,5 @@ class TrialResult:
     is_disturbed: bool = False
 
 
-class Measure(Protocol):
-    """The call by which a procedure has a tester run a trial."""
-
-    def __call__(self, trial: Trial) -> TrialResult:
-        """Run one trial and return its counters."""
+Measure = Callable[[Trial], TrialResult]
+"""The call by which a procedure has a tester run a trial."""

@@ -41,7 +41,7 @@ class Tcp:
 
 @dataclass(frozen=True)
 class TcpCounts:
-    """TCP connections by outcome.
+    """TCP connections by outcome; None: unknown.
 
     Attributes:
         attempted: connections with at least one SYN sent.
@@ -56,9 +56,9 @@ class TcpCounts:
         requested, answered: objects requested, and objects received completely and correctly.
         closed: connections closed on both sides.
         fastest_s, slowest_s, mean_s, sum_s: time from the first SYN at the client to the last
-            acknowledgement at the server (appendix B of RFC 3511) [s]; None: no connection.
-        sessions_after: the device's own count after all were closed; None: unknown.
-        expiry_s: time until the device had deleted them [s]; None: unknown, or longer than the wait.
+            acknowledgement at the server (appendix B of RFC 3511) [s].
+        sessions_after: the device's own count after all were closed.
+        expiry_s: time until the device had deleted them [s]; None also if it took too long.
     """
 
     attempted: int

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 MAX_SENDING_SLOTS = 60
 """Limit for the slots in which a trial sends, because a journal holds tens of thousands of trials."""
 MAX_SLOTS = 1_000_000
 """Limit for the slots of one timeline in a journal, the wait for late frames included."""
-
-_STEPS = (1, 2, 5)
-_SHORTEST_S = 0.01
+_SLOTS_S = [round(step * 10**decade, 2) for decade, step in product(range(-2, 8), (1, 2, 5))]
 
 
 def choose_slot_s(sending_s: float) -> float:
-    """Choose the shortest slot [s] of 0.01, 0.02, 0.05, 0.1 ... that needs at most SLOTS slots."""
-    decade = _SHORTEST_S
-    while True:
-        for step in _STEPS:
-            if sending_s <= MAX_SENDING_SLOTS * step * decade * (1 + 1e-9):
-                return round(step * decade, 2)
-        decade *= 10
+    """Choose the shortest slot of 0.01, 0.02, 0.05, 0.1 ... s of which few enough cover a trial."""
+    return next(slot for slot in _SLOTS_S if sending_s <= MAX_SENDING_SLOTS * slot * (1 + 1e-9))
 
 
 @dataclass(frozen=True)
@@ -43,9 +37,9 @@ class DeviceLoad:
     """Load of a device's processor cores during a trial, second by second.
 
     Attributes:
-        at_s: ends of the seconds that were observed, counted from the first frame [s].
-        busiest: load of the busiest core in each of them [%].
-        mean: mean load of all cores [%].
+        end_times_s: ends of the seconds that were observed, counted from the first frame [s].
+        max_percent: load of the busiest core in each of them [%].
+        mean_percent: mean load of all cores [%].
     """
 
     end_times_s: tuple[float, ...]

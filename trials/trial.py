@@ -57,7 +57,6 @@ CAPABILITIES: Mapping[Capability, str] = {
 TIMING_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame", "frame-timeout"})
 """Capabilities of a tester that measures one-way delays."""
 
-
 RFC_MIN_TAGS = 500
 """Smallest number of tagged frames in a latency trial (RFC 8219, section 7.2)."""
 
@@ -80,12 +79,7 @@ class DelayRequest:
 
 @dataclass(frozen=True)
 class Segment:
-    """A second period of traffic that follows the first without a gap.
-
-    Attributes:
-        rate_fps: frames per second in each active direction.
-        duration_s: length of the period [s].
-    """
+    """A second period of traffic, at a rate per direction, that follows the first without a gap."""
 
     rate_fps: float
     duration_s: float
@@ -95,12 +89,8 @@ class Segment:
 class FlowStarts:
     """Flows that start one after the other (RFC 8219, section 10.2.2).
 
-    Frame k of every class belongs to flow ``k mod flows``. Frames of a flow that has not started
-    are neither sent nor required.
-
-    Attributes:
-        flows: number of flows.
-        interval_s: flow i starts ``i * interval_s`` after the first frame [s].
+    Frame k of every class belongs to flow ``k mod flows``, and flow i starts ``i * interval_s`` after
+    the first frame. Frames of a flow that has not started are neither sent nor required.
     """
 
     flows: int
@@ -139,7 +129,7 @@ class Trial:
         search_limit_fps: upper bound of the search that contains the trial, per direction. A tester
             that counts differently at different rates uses this rate during a whole search. None:
             the trial's own rate. The journal does not store it.
-        mix: frame sizes in a proportion (RFC 6985), see :func:`make_sizes_key`; None: one size.
+        mix: frame sizes in a proportion (RFC 6985), ``"84/64x28,1518/1498x4"``; None: one size.
     """
 
     benchmark: str
@@ -168,14 +158,10 @@ class Trial:
 
     @cached_property
     def frames(self) -> int:
-        """Frames of both segments in each active direction.
-
-        With ``flow_starts``, frames of flows that have not started are included.
-        """
+        """Frames of both segments in each active direction, flows that have not started included."""
         second = self.second_segment
-        return self.first_segment_frames + (
-            round(second.rate_fps * second.duration_s) if second else 0
-        )
+        frames = round(second.rate_fps * second.duration_s) if second else 0
+        return self.first_segment_frames + frames
 
     @property
     def total_duration_s(self) -> float:
@@ -190,37 +176,30 @@ class Trial:
     @property
     def required_capabilities(self) -> frozenset[Capability]:
         """Capabilities that the tester needs for this trial."""
-        capabilities: set[Capability] = set()
-        if self.delays is not None:
-            capabilities.add("tags" if self.delays.tags else "every-frame")
-            if self.delays.ipdv:
-                capabilities.add("ipdv")
-        if self.frame_timeout_s is not None:
-            capabilities.add("frame-timeout")
-        if self.second_segment is not None:
-            capabilities.update(("two-rates", "loss-times"))
-        if self.device_event is not None:
-            capabilities.add("loss-times")
-        if self.connections is not None:
-            capabilities.add("connections")
-            if self.connections.tcp is not None:
-                capabilities.add("tcp")
-        if self.flow_starts is not None:
-            capabilities.add("flow-starts")
-            if capabilities & {*TIMING_CAPABILITIES, "two-rates"}:
-                capabilities.add("timed-flow-starts")
-        if self.queries is not None:
-            capabilities.add("queries")
+        needs: dict[Capability, object] = {
+            "tags": self.delays and self.delays.tags,
+            "every-frame": self.delays and not self.delays.tags,
+            "ipdv": self.delays and self.delays.ipdv,
+            "frame-timeout": self.frame_timeout_s is not None,
+            "two-rates": self.second_segment,
+            "loss-times": self.second_segment or self.device_event,
+            "connections": self.connections,
+            "tcp": self.connections and self.connections.tcp,
+            "flow-starts": self.flow_starts,
+            "queries": self.queries,
+        }
+        capabilities = {name for name, is_needed in needs.items() if is_needed}
+        if self.flow_starts and capabilities & {*TIMING_CAPABILITIES, "two-rates"}:
+            capabilities.add("timed-flow-starts")
         return frozenset(capabilities)
 
     @cached_property
     def tag_positions(self) -> tuple[int, ...]:
         """Positions of the tagged frames in the stream of each direction, from 0.
 
-        The frames sent from ``first_tag_s`` on are divided into as many equal intervals as there
-        are tags, and each interval has one tag. Its position within the interval moves by the golden
-        section: at a fixed position, tags every 120 frames of a mixture that repeats every 2 frames
-        would all be foreground. The first tag opens the first interval.
+        Each of as many equal intervals as there are tags has one tag. Its position within the
+        interval moves by the golden section: at a fixed position, tags every 120 frames of a mixture
+        that repeats every 2 frames would all be foreground.
         """
         if self.delays is None or not self.delays.tags:
             raise ValueError("the trial does not request tagged frames")
@@ -229,13 +208,7 @@ class Trial:
 
 
 def make_sizes_key(ipv6_frame_size: float, mix: str | None) -> str:
-    """Return the part of a trial's key that identifies its frame sizes.
-
-    Args:
-        ipv6_frame_size: octets with FCS on the IPv6 side.
-        mix: sizes on both sides and frames of each, for example ``"84/64x28,1518/1498x4"``;
-            None: one size.
-    """
+    """Return the part of a trial's key for one frame size, or for a mix (``"84/64x28,1518/1498x4"``)."""
     if mix is None:
         return f"{ipv6_frame_size}"
     return f"imix-{mix.replace('/', '_').replace(',', '-')}"

@@ -53,8 +53,7 @@ def assess_trial(
         loss_tolerance: accepted share of lost frames, in every direction and class.
         sending_time_tolerance: longest sending time as a multiple of the duration.
     """
-    faults = list(result.faults)
-    failures: list[str] = []
+    faults, failures = list(result.faults), list[str]()
     loss: dict[str, float] = {}
     mismatch: Mapping[str, str] | None = None
     for direction in list_directions(trial.mode):
@@ -62,32 +61,32 @@ def assess_trial(
         if counted is None:
             faults.append(f"{direction}: the tester reported nothing")
             continue
-        tester_faults = _find_faults(trial, counted, sending_time_tolerance)
-        faults += [f"{direction}: {fault}" for fault in tester_faults]
-        failures += [
-            f"{direction}: {failure}" for failure in _find_failures(counted, loss_tolerance)
-        ]
+        found = _find_faults(trial, counted, sending_time_tolerance)
+        faults += [f"{direction}: {fault}" for fault in found]
+        failed = _find_failures(counted, loss_tolerance)
+        failures += [f"{direction}: {failure}" for failure in failed]
         required = counted.count_frames("required")
         missing = max(0, required - counted.count_frames("received"))
         loss[direction] = missing / required if required else 0.0
         if counted.mismatch is not None and mismatch is None:
             mismatch = {"direction": direction, **counted.mismatch}
-    valid = not faults
-    return Verdict(
-        passed=valid and not failures,
-        valid=valid,
-        reasons=tuple(faults or failures),
-        loss=loss,
-        mismatch=mismatch,
-    )
+    passed = not faults and not failures
+    return Verdict(passed, not faults, tuple(faults or failures), loss, mismatch)
 
 
 def _find_faults(trial: Trial, counted: DirectionResult, tolerance: float) -> Iterator[str]:
     limit_s = trial.total_duration_s * tolerance
+    took_s, error_s = counted.sending_time_s, counted.sending_time_error_s
     if counted.max_sending_time_s > limit_s:
-        yield _describe_sending_time(counted, limit_s)
+        if error_s is None or took_s - error_s > limit_s:
+            yield f"sending took {took_s:.6f} s, allowed {limit_s:.6f} s"
+        else:
+            yield (
+                f"sending took {took_s:.6f} s ± {error_s:.6f} s: "
+                f"it is not proven that it took the allowed {limit_s:.6f} s"
+            )
     change_error_s, error_limit_s = (
-        counted.rate_change_error_s or 0.0,
+        counted.rate_change_error_s or 0,
         limit_s - trial.total_duration_s,
     )
     if abs(change_error_s) > error_limit_s:
@@ -100,28 +99,14 @@ def _find_faults(trial: Trial, counted: DirectionResult, tolerance: float) -> It
             yield f"the tester sent {count.sent} of {count.required} frames of {name}"
 
 
-def _describe_sending_time(counted: DirectionResult, limit_s: float) -> str:
-    """Return the fault of a sending time that exceeds the limit, or may exceed it."""
-    took_s, error_s = counted.sending_time_s, counted.sending_time_error_s
-    if error_s is None or took_s - error_s > limit_s:
-        return f"sending took {took_s:.6f} s, allowed {limit_s:.6f} s"
-    return (
-        f"sending took {took_s:.6f} s ± {error_s:.6f} s: "
-        f"it is not proven that it took the allowed {limit_s:.6f} s"
-    )
-
-
 def _find_failures(counted: DirectionResult, tolerance: float) -> Iterator[str]:
     for name, count in counted.classes.items():
-        if count.role == "negative":
-            if count.received or count.surplus:
-                yield (
-                    f"{count.received + count.surplus} frames of {name} were "
-                    "forwarded but must be dropped"
-                )
-            continue
         # compare whole frames, not shares, so that rounding has no influence
         lost = count.required - count.received
+        if count.role == "negative":
+            if forwarded := count.received + count.surplus:
+                yield f"{forwarded} frames of {name} were forwarded but must be dropped"
+            continue
         if lost > tolerance * count.required:
             yield f"lost {lost} of {count.required} frames of {name}"
         if count.surplus or lost < 0:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from v6t.analysis.compare.effect import Effect, factor, shift
@@ -15,7 +16,6 @@ from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, number_of, sheet
 from v6t.analysis.statistics import finite
-from v6t.trials.order_statistics import median
 
 SCHEMA = "v6t-comparison/1"
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import comb
-
-from v6t.trials.order_statistics import median
+from statistics import median
 
 CONFIDENCE = 0.95
 MOST = 200

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Items, Text, Tone
 from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
-from v6t.trials.order_statistics import median
 
 MOST_LISTED = 50
 _NUMBER = re.compile(r"\d[\d.,]*")

@@ -16,10 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from v6t.base.entry_points import blaming
-from v6t.base.errors import UsageError, V6tError, interrupted
-from v6t.base.files import read_json
-from v6t.base.storage import write_atomically
+from v6t.base.entry_points import attribute_errors
+from v6t.base.errors import UsageError, V6tError, hides_interrupt
+from v6t.base.files import read_json, write_atomically
 from v6t.core.campaigns.file import Planned, Section, read
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.bound import bind
@@ -271,12 +270,12 @@ def carry_out(
         events.on_message(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
         began = time.monotonic()
         try:
-            with blaming():
+            with attribute_errors():
                 _make(directory, run, events)
         except V6tError as exc:
             errors.append(exc)
             _note_failure(directory, run, exc)
-            if interrupted(exc):
+            if hides_interrupt(exc):
                 raise
             events.on_message(f"{run.directory} failed: {exc.message}")
         clock.made(run, time.monotonic() - began)

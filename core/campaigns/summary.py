@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.storage import write_atomically
+from v6t.base.files import write_atomically
 from v6t.core.campaigns.campaign import FAILED, Campaign, failure_of, opened, status_of
 from v6t.core.campaigns.campaign import CampaignRun as Planned
 from v6t.core.reporting import write

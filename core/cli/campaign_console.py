@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from v6t.analysis.sheet import number_of
-from v6t.base.errors import UsageError, interrupted
-from v6t.base.plain_text import in_one_line
-from v6t.base.storage import hold_lock
+from v6t.base.errors import UsageError, hides_interrupt
+from v6t.base.files import hold_lock
+from v6t.base.text import escape_line
 from v6t.core import log
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
@@ -163,7 +163,7 @@ def _work(
         try:
             failed = carry_out(directory, runs, events)
         except BaseException as exc:
-            if interrupted(exc):
+            if hides_interrupt(exc):
                 again = f"v6t campaign --resume {shlex.quote(str(directory))}"
                 events.on_message(f"interrupted: {again} continues")
             raise
@@ -195,7 +195,7 @@ def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) ->
 
     done = sum(status_of(directory, run) == "complete" for run in campaign.runs)
     for run in campaign.runs:
-        print(in_one_line(f"{run.directory}: {status_of(directory, run)}"))
+        print(escape_line(f"{run.directory}: {status_of(directory, run)}"))
     runs = runs_of(directory, campaign)
     console = console_for_tables()
     for sheet in tables(runs):

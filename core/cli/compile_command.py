@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
-from v6t.base.quantities import in_unit_of, is_bit_rate
-from v6t.base.storage import write_atomically
+from v6t.base.files import write_atomically
+from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
@@ -219,9 +219,9 @@ def _frame_rate(text: str, octets: float) -> float:
     """Frames per second of a rate as somebody wrote it, for frames of so many octets."""
     try:
         if is_bit_rate(text):
-            rate_fps = frame_rate_fps(float(in_unit_of("rate_bps", text)), octets)
+            rate_fps = frame_rate_fps(float(convert_quantity("rate_bps", text)), octets)
         else:
-            rate_fps = float(in_unit_of("rate_fps", text))
+            rate_fps = float(convert_quantity("rate_fps", text))
     except ValueError:
         rate_fps = math.nan
     if not math.isfinite(rate_fps):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 from v6t.base.errors import UsageError
-from v6t.base.plain_text import in_one_line
+from v6t.base.text import escape_line
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.cli.verbosity import verbosity_flags
@@ -56,5 +56,5 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     else:
         for finding in findings:
             mark = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}[finding.state]
-            click.echo(in_one_line(f"{mark} {finding.what}: {finding.text}"))
+            click.echo(escape_line(f"{mark} {finding.what}: {finding.text}"))
     return 3 if any(f.state == "missing" for f in findings) else 0

@@ -99,7 +99,7 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    from v6t.base.storage import write_atomically
+    from v6t.base.files import write_atomically
 
     try:
         write_atomically(path, text)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.core.cli import shell_completion
 from v6t.core.cli.groups import CommandGroup
 from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
@@ -121,7 +121,7 @@ def plan(as_json: bool, **given: Any) -> None:
     if as_json:
         click.echo(dut.as_json(dut.plan_json(driver, planned)))
     else:
-        click.echo(visible(dut.plan_text(driver, planned)))
+        click.echo(escape_controls(dut.plan_text(driver, planned)))
 
 
 @command.command(short_help="show how the device differs from the plan")
@@ -142,11 +142,13 @@ def compare(as_json: bool, **given: Any) -> None:
         click.echo(dut.as_json({"device": name, "steps": [asdict(s) for s in steps]}))
     else:
         for line in comparison_lines(steps, every=is_verbose()):
-            click.echo(wrap(visible(line)))
+            click.echo(wrap(escape_controls(line)))
         states = [s.state for s in steps]
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
         unread_words = f", {unread} without read-back" if unread else ""
-        click.echo(visible(f"{name}: {as_planned} of {len(steps)} steps as planned{unread_words}"))
+        click.echo(
+            escape_controls(f"{name}: {as_planned} of {len(steps)} steps as planned{unread_words}")
+        )
     if any(s.differs for s in steps):
         raise SystemExit(DIFFERENT)
 
@@ -220,7 +222,7 @@ def status(as_json: bool, **given: Any) -> None:
         click.echo(dut.as_json(found))
         return
     for line in _status_lines(found, bound.rollback_command):
-        click.echo(visible(line))
+        click.echo(escape_controls(line))
 
 
 @command.command(short_help="empty its session table")
@@ -257,7 +259,7 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None
         click.echo(dut.as_json(done))
         return
     for line in done:
-        click.echo(visible(line))
+        click.echo(escape_controls(line))
 
 
 def _add_alias(name: str, target: click.Command) -> None:
@@ -298,7 +300,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     with log_to(directory), _handle_signals(bound):
         told = watch_again(
             directory,
-            notice if as_json else lambda text: click.echo(visible(text)),
+            notice if as_json else lambda text: click.echo(escape_controls(text)),
             duration,
             bound,
         )
@@ -411,7 +413,7 @@ def _handle_signals(bound: Any) -> AbstractContextManager[None]:
 def _show(text: str, as_json: bool) -> None:
     from v6t.core.runs.dut import as_json as printed
 
-    click.echo(printed({"done": text}) if as_json else visible(text))
+    click.echo(printed({"done": text}) if as_json else escape_controls(text))
 
 
 def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:

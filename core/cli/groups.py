@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import click
-from v6t.base.entry_points import nearest
 from v6t.base.errors import UsageError
+from v6t.base.text import suggest_names
 
 
 class CommandGroup(click.Group):
@@ -21,6 +21,8 @@ class CommandGroup(click.Group):
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             raise UsageError(
-                f"unknown command '{args[0]}'", nearest(args[0], known), code="unknown-command"
+                f"unknown command '{args[0]}'",
+                suggest_names(args[0], known),
+                code="unknown-command",
             )
         return super().resolve_command(ctx, args)

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from v6t.base.entry_points import blaming
+from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.plain_text import in_one_line, is_text, visible
+from v6t.base.text import escape_controls, escape_line, is_encodable
 from v6t.core import log
 from v6t.core.cli.groups import CommandGroup
 from v6t.drivers.transport.redaction import redact_values
@@ -165,23 +165,23 @@ def _open_standard_streams() -> None:
 
 def _run(arguments: list[str] | None) -> int:
     for word in sys.argv[1:] if arguments is None else arguments:
-        if not is_text(word):  # it could be neither printed nor written into a record
+        if not is_encodable(word):  # it could be neither printed nor written into a record
             return _complain(
                 f"{word!a} is not UTF-8 text", "write names and values in UTF-8", 2, "not-text"
             )
     try:
-        with blaming():
+        with attribute_errors():
             status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()  # here its failure can still be told
     except V6tError as exc:
         if isinstance(exc, UsageError):
             words = sys.argv[1:] if arguments is None else arguments
-            exc.advise(_with_params(words, {SET: exc.params, SET_DUT: exc.dut_params}))
+            exc.add_hint(_with_params(words, {SET: exc.params, SET_DUT: exc.dut_params}))
             if exc.technology:
                 from v6t.core.cli.another_driver import another_driver
 
-                exc.advise(another_driver(words, exc.technology))
+                exc.add_hint(another_driver(words, exc.technology))
         return _complain(exc.message, exc.hint, exc.exit_code, exc.code)
     except click.ClickException as exc:
         return _complain(_click_message(exc), _click_hint(exc), 2, _click_code(exc))
@@ -290,8 +290,8 @@ def _complain(message: str, hint: str, status: int, code: str) -> int:
         import traceback
 
         traceback.print_exc()
-    message = (in_one_line if status in ONE_LINE else visible)(redact_values(message))
-    hint = in_one_line(redact_values(hint))
+    message = (escape_line if status in ONE_LINE else escape_controls)(redact_values(message))
+    hint = escape_line(redact_values(hint))
     first, newline, rest = message.partition("\n")
     print(_fit(f"v6t: {first} [{code}]") + newline + rest, file=sys.stderr)
     if hint:

@@ -15,7 +15,7 @@ from v6t.core.cli.paths import PATH
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.modifiers.registry import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
-from v6t.profiles.mixes import canonical, is_mix
+from v6t.profiles.mixes import is_mix, normalize_mix
 
 if TYPE_CHECKING:
     from v6t.core.config.yaml_document import Document
@@ -44,7 +44,7 @@ class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic fro
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and is_mix(value):
-            return canonical(value)
+            return normalize_mix(value)
         return click.INT.convert(value, param, ctx)
 
 

@@ -14,7 +14,7 @@ from v6t.core.runs.dut import plan_text, plan_without_device
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.core.runs.wording import duration
 from v6t.drivers.duts.capabilities import find_capabilities
-from v6t.profiles.mixes import sizes_label
+from v6t.profiles.mixes import format_sizes
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -41,7 +41,7 @@ def _short(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     run = bound.settings
     yield f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"
     yield from _row("traffic", "; ".join(_traffic(bound, planned)))
-    sizes = dict.fromkeys(sizes_label(p.frame_sizes) for p in planned.points)
+    sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
     names = dict.fromkeys(p.benchmark for p in planned.points)
     modes = dict.fromkeys(p.mode for p in planned.points)
     yield from _row("measures", ", ".join(names))
@@ -101,7 +101,7 @@ def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     for point in planned.points:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (
-            f"  {sizes_label(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
+            f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
             f"{point.trials} trials, about {duration(point.duration_s)}; the medium carries "
             f"{point.media_fps:,} fps per direction{counted}"
         )

@@ -138,11 +138,11 @@ def _all() -> list[dict[str, Any]]:
 
 
 def _one(name: str) -> dict[str, Any]:
-    from v6t.base.strict_model import descriptions
+    from v6t.base.strict_model import describe_fields
     from v6t.core.config.plugins import load_plugin
 
     plugin = load_plugin(name)
-    words = descriptions(plugin.params_model)
+    words = describe_fields(plugin.params_model)
     return {
         "name": name,
         "title": plugin.title,

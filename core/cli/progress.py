@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import drawing, tell
 from v6t.core.runs.events import Activity, Listener
@@ -47,7 +47,7 @@ class LineProgress(Listener):
     def _print(self, text: str, style: str = "dim") -> None:
         del style
         with contextlib.suppress(OSError):  # a closed terminal does not stop the run
-            print(visible(text), file=sys.stderr, flush=True)
+            print(escape_controls(text), file=sys.stderr, flush=True)
 
 
 class LiveProgress(LineProgress):
@@ -135,7 +135,7 @@ class LiveProgress(LineProgress):
         width = max(SHORTEST_BAR, min(LONGEST_BAR, self._console.width - len(state) - 3))
         bar = "━" * round(width * share)
         doing = self._doing or describe_activity(activity, self._progress, passed_s)
-        return f"  {bar}{'─' * (width - len(bar))}{state}", f"  {visible(doing)}"
+        return f"  {bar}{'─' * (width - len(bar))}{state}", f"  {escape_controls(doing)}"
 
     def close(self) -> None:
         """Remove the state line."""
@@ -151,7 +151,7 @@ class LiveProgress(LineProgress):
 
     def _print(self, text: str, style: str = "dim") -> None:
         with self._lock, contextlib.suppress(OSError):
-            self._console.print(visible(text), style=style, highlight=False, markup=False)
+            self._console.print(escape_controls(text), style=style, highlight=False, markup=False)
 
 
 def _style(progress: Progress) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.base.files import read_text
 from v6t.core import log
@@ -200,7 +200,7 @@ def write_report(path: Path, wanted: bool) -> Path | None:
         try:
             return write(path, figures=figures)[0]
         except UNREPORTED as exc:
-            said = blame(exc) or f"{exc}"
+            said = describe_culprit(exc) or f"{exc}"
             # nobody has changed this run's files: what fails may be the library that draws
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 _LOG.warning("the figures of the report could not be drawn: %s", said)

@@ -10,7 +10,7 @@ from v6t.core.cli.options import resolve_flags, run_flags
 from v6t.core.cli.settings_flags import Measuring
 from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
-from v6t.profiles.mixes import sizes_label
+from v6t.profiles.mixes import format_sizes
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -32,7 +32,7 @@ def command(as_json: bool, **given: Any) -> None:
         return
     for row in rows:
         click.echo(
-            f"{sizes_label(row['frame_sizes'])} octets, {row['mode']}: "
+            f"{format_sizes(row['frame_sizes'])} octets, {row['mode']}: "
             f"{row['capacity_fps']:,.0f} fps per direction without loss, "
             f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)" + _bound(row, bound)
         )

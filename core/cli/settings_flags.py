@@ -48,7 +48,7 @@ class Measuring(click.Command):
     @cached_property
     def _of_settings(self) -> Sequence[click.Option]:
         """The help is that of the first setting a flag stands for."""
-        from v6t.base.strict_model import descriptions
+        from v6t.base.strict_model import describe_fields
         from v6t.benchmarks import registry
         from v6t.benchmarks.settings import flags_in
         from v6t.core.config.explain import plain
@@ -61,7 +61,7 @@ class Measuring(click.Command):
         for flag, settings in asked.items():
             section, _, name = settings[0].rpartition(".")
             if flag not in taken:
-                text = plain(descriptions(models[section])[name])
+                text = plain(describe_fields(models[section])[name])
                 found.append(click.Option([flag], metavar="VALUE", help=text))
         return found
 

@@ -104,7 +104,7 @@ def tester_options(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
     del param
     named = str(ctx.params.get("tester"))
-    kinds = [row.kind for row in TESTERS.listing() if row.name == named and row.kind is not None]
+    kinds = [row.kind for row in TESTERS.list_rows() if row.name == named and row.kind is not None]
     rows = (row.name for kind in kinds for row in settings_of(kind.options_model))
     return _assignments(rows, incomplete)
 
@@ -113,7 +113,7 @@ def _plugin(ctx: click.Context) -> str | None:
     from v6t.core.config.plugins import TECHNOLOGIES
 
     given = ctx.params.get("plugin")
-    usable = {row.name for row in TECHNOLOGIES.listing() if not row.error}
+    usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
     return str(given) if given in usable else None
 
 
@@ -121,7 +121,7 @@ def _extensions(found: Extensions[Any], incomplete: str) -> list[CompletionItem]
     """Their names; what is wrong with a broken one of another distribution stands beside it."""
     from click.shell_completion import CompletionItem
 
-    broken = {row.name: row.error for row in found.listing(foreign=True) if row.error}
+    broken = {row.name: row.error for row in found.list_rows(foreign=True) if row.error}
     return [
         CompletionItem(name, help=f"BROKEN: {broken[name]}" if name in broken else None)
         for name in _beginning(found.names(), incomplete)

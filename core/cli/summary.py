@@ -11,7 +11,7 @@ from v6t.analysis.marks import footnotes
 from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.sheet import number_of
 from v6t.analysis.warnings import NOT_MEASURED, list_warnings
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
 from v6t.core.runs.bottleneck import lines_of
@@ -109,4 +109,6 @@ def _bottleneck(data: RunData) -> Iterator[str]:
 
 
 def _print(console: Console, line: str) -> None:
-    console.print(visible(line), highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    console.print(
+        escape_controls(line), highlight=False, markup=False, soft_wrap=not console.is_terminal
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Column, Sheet
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ def print_table(console: Console, sheet: Sheet) -> None:
         console.print(_table(fitting, console.width))
     for note in sheet.notes:  # a pipe's reader wants each line whole
         console.print(
-            visible(note), highlight=False, markup=False, soft_wrap=not console.is_terminal
+            escape_controls(note), highlight=False, markup=False, soft_wrap=not console.is_terminal
         )
 
 
@@ -73,7 +73,7 @@ def _table(sheet: Sheet, width: int) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    title = f"[bold]{escape(visible(sheet.title))}[/bold]"
+    title = f"[bold]{escape(escape_controls(sheet.title))}[/bold]"
     table = Table(
         title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, GAP)
     )
@@ -82,10 +82,10 @@ def _table(sheet: Sheet, width: int) -> Table:
         justify: Any = "left" if column.text else "right"
         long = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
         no_wrap = not column.text or (whole and not long)
-        name = escape(visible(column.name))
+        name = escape(escape_controls(column.name))
         table.add_column(name, justify=justify, no_wrap=no_wrap, header_style="dim")
     for row in sheet.rows:
-        table.add_row(*(escape(visible(cell)) for cell in row))
+        table.add_row(*(escape(escape_controls(cell)) for cell in row))
     return table
 
 
@@ -94,21 +94,21 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console.print(Text(visible(sheet.title), style="bold"))
+    console.print(Text(escape_controls(sheet.title), style="bold"))
     named = _leading(sheet.columns)
-    names = [" ".join(visible(column.name).split()) for column in sheet.columns]
+    names = [" ".join(escape_controls(column.name).split()) for column in sheet.columns]
     width = max(map(len, names[named:]), default=0)
     for row in sheet.rows:
         head = ", ".join(
             cell if column.text else f"{cell} {name}"
             for cell, name, column in zip(row[:named], names, sheet.columns, strict=False)
         )
-        console.print(Text(visible(head), style="bold"))
+        console.print(Text(escape_controls(head), style="bold"))
         grid = Table.grid(padding=(0, GAP))
         grid.add_column(width=width + GAP, no_wrap=True)
         grid.add_column()
         for name, cell in zip(names[named:], row[named:], strict=True):
-            grid.add_row(f"  {name}", Text(visible(cell)))
+            grid.add_row(f"  {name}", Text(escape_controls(cell)))
         console.print(grid)
 
 

@@ -13,7 +13,7 @@ from v6t.core.config.technology import links_of, on_device, params_of
 from v6t.core.modifiers.registry import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.base import Modifier

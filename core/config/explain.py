@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 
 KINDS = {
     "integer": "whole number",
@@ -69,7 +69,7 @@ def _known(model: Any, above: str) -> tuple[Setting, ...]:
 
 
 def _settings_of(model: type[Any], above: str) -> Iterator[Setting]:
-    schema, words = model.model_json_schema(), descriptions(model)
+    schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _models_in(known.annotation)
         default = known.get_default(call_default_factory=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
-from v6t.profiles.mixes import canonical, is_mix
+from v6t.profiles.mixes import is_mix, normalize_mix
 
 
 def frame_size(value: Any) -> int | str:
@@ -17,7 +17,7 @@ def frame_size(value: Any) -> int | str:
         PydanticCustomError: anything else that is no whole number.
     """
     if isinstance(value, str) and is_mix(value):
-        return canonical(value)
+        return normalize_mix(value)
     if isinstance(value, bool) or not isinstance(value, (int, str, float)):
         raise PydanticCustomError("int_type", "must be a whole number")
     try:

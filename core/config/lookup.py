@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from v6t.analysis.terms import COMMON, TERMS
-from v6t.base.entry_points import meant
 from v6t.base.errors import UsageError
+from v6t.base.text import did_you_mean
 from v6t.core.config.explain import Setting, settings_of
 
 
@@ -29,7 +29,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
             f"unknown setting, benchmark, term or error code '{name}'",
-            meant(name, names)
+            did_you_mean(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
             code="unknown-name",
         )
@@ -86,14 +86,14 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
         yield from settings_of(load_plugin(plugin).params_model, "params.")
     yield from settings_of(procedure_model(), "procedure.")
     yield from settings_of(TestbedFile)
-    for tester in TESTERS.listing():
+    for tester in TESTERS.list_rows():
         if tester.kind is not None:
             options = settings_of(tester.kind.options_model, "tester.options.")
             yield from _of(f"tester {tester.name}", options)
     seen = set()
     models: list[tuple[str, type[Any]]]
     models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
-    for driver in DRIVERS.listing():
+    for driver in DRIVERS.list_rows():
         if driver.kind is not None:
             models.append((f"device {driver.name}", driver.kind.options_model))
     for what, model in models:

@@ -38,7 +38,7 @@ ALIASES = {
 }
 """Other names of technologies, in lower case."""
 names = TECHNOLOGIES.names
-listing = TECHNOLOGIES.listing
+listing = TECHNOLOGIES.list_rows
 
 
 def technology_name(name: str) -> str:

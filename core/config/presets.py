@@ -11,7 +11,7 @@ from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
 from v6t.procedures.search import mlr
 from v6t.procedures.trial_runner import SHARED_CORES
-from v6t.profiles.mixes import parts
+from v6t.profiles.mixes import parse_mix
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -132,7 +132,7 @@ def _of_mixes(bound: BoundRun) -> Iterator[str]:
         sizes = bound.technology.sizes_of(listed)
         if isinstance(listed, str):
             moved = [
-                size for size, _ in parts(listed) if all(size != p.ipv6 for p, _ in sizes.pairs)
+                size for size, _ in parse_mix(listed) if all(size != p.ipv6 for p, _ in sizes.pairs)
             ]
             if moved:
                 yield (

@@ -292,7 +292,7 @@ def _sizes(
     with within(document, ("frame_sizes",)):
         refuse_empty("frame_sizes", run.frame_sizes)
     if flagged:
-        listed_sizes = plugin.rfc_sizes()
+        listed_sizes = plugin.list_rfc_sizes()
         chosen = [size for one in flagged for size in (listed_sizes if one == "rfc" else [one])]
         source = None
     elif run.frame_sizes:

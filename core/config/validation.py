@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from v6t.base.complaints import complaint
-from v6t.base.entry_points import nearest
 from v6t.base.errors import UsageError
+from v6t.base.text import suggest_names
+from v6t.base.validation import describe_problem
 from v6t.core.config.yaml_document import Document
 
 
@@ -53,7 +53,10 @@ def require_known(
     """
     if name not in known:
         raise UsageError(
-            f"unknown {what} '{name}'", nearest(str(name), known), path=path, code="unknown-name"
+            f"unknown {what} '{name}'",
+            suggest_names(str(name), known),
+            path=path,
+            code="unknown-name",
         )
     return name
 
@@ -91,7 +94,7 @@ def validated(
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        wrong = complaint(model, exc)
+        wrong = describe_problem(model, exc)
         keys = (*above, *wrong.path)
         from_flag = bool(wrong.path) and wrong.path[0] in flagged
         place = "" if from_flag else place_of(document, keys)

@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
-from v6t.base.plain_text import is_text
+from v6t.base.text import is_encodable
 
 MAX_DEPTH = 50
 MAX_BITS = 256
@@ -194,7 +194,7 @@ def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
 
 def _whole(text: str, keys: tuple[str | int, ...]) -> str:
     """Return the text, unless it holds half a character, which no file and no terminal takes."""
-    if not is_text(text):
+    if not is_encodable(text):
         raise _Refused("the text contains an unpaired surrogate", keys, code="not-text")
     return text
 

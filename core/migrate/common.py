@@ -11,9 +11,9 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
-from v6t.base.entry_points import near_names
 from v6t.base.errors import UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
+from v6t.base.text import find_similar_names
 from v6t.core.config.examples import write_files
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
@@ -186,7 +186,7 @@ class Parameters:
         """
         found = [(g, self._became.get(name, "")) for name, g in self._given.items()]
         for given in self.unknown:
-            near = near_names(given.name.lower(), self._spelt)
+            near = find_similar_names(given.name.lower(), self._spelt)
             hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
             found.append((given, f"not known to v6t, left out{hint}"))
         return sorted(found, key=lambda pair: pair[0].line)

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.intent.device import Links
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:

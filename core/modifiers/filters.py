@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from v6t.core.modifiers.base import Modifier
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 
 
 class OneFilter(Modifier):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.trials.trial import Trial
 

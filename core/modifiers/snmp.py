@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from v6t.core.modifiers.management import Management
 from v6t.drivers.duts.plan import Plan
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 
 
 class Snmp(Management):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from v6t.base.errors import UsageError
-from v6t.base.plain_text import visible
+from v6t.base.text import escape_controls
 from v6t.core.reporting.live_page import PAGE, POLICY
 from v6t.core.reporting.write import UNREPORTED, load
 from v6t.core.runs.events import Activity, Listener
@@ -145,19 +145,19 @@ class LiveView(Listener):
         self._steps.clear()
 
     def on_message(self, text: str) -> None:
-        self._show(visible(text))
+        self._show(escape_controls(text))
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
         self._show(f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
 
     def on_step_end(self, progress: Progress) -> None:
-        self._steps.appendleft(visible(describe_step(progress)))
+        self._steps.appendleft(escape_controls(describe_step(progress)))
         self._show(f"{describe_place(progress)}: over")
 
     def on_trial_start(self, activity: Activity) -> None:
         left = f"; about {duration(activity.left_s)} left"
-        self._show(visible(describe_activity(activity, self._progress, 0.0) + left))
+        self._show(escape_controls(describe_activity(activity, self._progress, 0.0) + left))
 
     def glance(self, seen: Callable[[], tuple[str, int]]) -> None:
         """Report what goes on elsewhere, and how many runs are over; asked only while somebody looks."""
@@ -167,7 +167,7 @@ class LiveView(Listener):
         if ended > self._ended:
             self._ended = ended
             self._make()
-        self._state = self._state_json(visible(now))
+        self._state = self._state_json(escape_controls(now))
 
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
@@ -21,7 +22,6 @@ from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
 from v6t.core.runs.rundir import CONFIG, no_run, reading
-from v6t.trials.order_statistics import median
 
 
 def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> Trend:

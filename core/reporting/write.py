@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.base.files import explain_read_error, read_json, read_text
-from v6t.base.storage import write_atomically
+from v6t.base.files import explain_read_error, read_json, read_text, write_atomically
 from v6t.core.runs import rundir as names
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def load(path: Path) -> RunData:
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
     from v6t.core.runs.results_file import read_results, records_of
-    from v6t.profiles.mixes import sequence_of
+    from v6t.profiles.mixes import describe_sequence
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -72,7 +71,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        mix_sequences={mix: sequence_of(mix) for mix in mixes},
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **of_plugin,
     )
 

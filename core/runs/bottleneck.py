@@ -20,7 +20,7 @@ from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.profiles.mixes import listed_sizes, sizes_label
+from v6t.profiles.mixes import format_sizes, sizes_to_json
 from v6t.trials.codec import connections_from_json
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import TrialResult
@@ -117,7 +117,7 @@ def lines_of(entry: Mapping[str, Any]) -> list[str]:
     judged_fps = entry.get("judged_fps", found_fps)
     seen = f" (judged at {judged_fps:,.0f})" if judged_fps != found_fps else ""
     return [
-        f"{sizes_label(sizes)} octets, {entry['direction']}, "
+        f"{format_sizes(sizes)} octets, {entry['direction']}, "
         f"{found_fps:,.0f} fps{seen}, {entry['device']}: {entry['says']}",
         *(f"  {line}" for line in entry["evidence"]),
     ]
@@ -133,7 +133,7 @@ def _watched(
     sizes = next(
         sizes
         for sizes in map(plugin.sizes_of, run.frame_sizes)
-        if listed_sizes(sizes) == record["frame_sizes"]
+        if sizes_to_json(sizes) == record["frame_sizes"]
     )
     bench = Bench(bound, keep=keep)
     limit, found, verdicts = limit_of_tester(record), [], {}

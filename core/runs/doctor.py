@@ -97,17 +97,17 @@ def _extensions() -> Iterator[Finding]:
         ("testers", TESTERS),
     )
     for title, group in groups:
-        rows = registry.listing() if group is registry.BENCHMARKS else group.listing()
+        rows = registry.listing() if group is registry.BENCHMARKS else group.list_rows()
         good = sum(not row.error for row in rows)
-        yield Finding(title, "ok" if good else "missing", f"{good} {group.what}s")
+        yield Finding(title, "ok" if good else "missing", f"{good} {group.noun}s")
         for row in rows:
             if row.error:
-                yield Finding(f"{group.what} {row.name}", "note", row.error)
+                yield Finding(f"{group.noun} {row.name}", "note", row.error)
 
 
 def _testers(named: TesterKind | None) -> Iterator[Finding]:
     """Check the testers: those of the testbed and the default must work."""
-    for row in TESTERS.listing():
+    for row in TESTERS.list_rows():
         if row.kind is None:
             continue
         asked = named is not None and row.name == named.name

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parsed_json, read_octets
+from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -225,7 +225,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         if int(checksum, 16) != zlib.crc32(body):
             return None
-        entry = parsed_json(body)
+        entry = parse_json(body)
     except (ValueError, UnicodeDecodeError):
         return None
     return entry if isinstance(entry, dict) else None

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_json
-from v6t.base.storage import acquire_lock
+from v6t.base.files import acquire_lock, read_json
 from v6t.core.runs.results_file import RUNNING, read_results
 from v6t.core.runs.rundir import CONFIG, MANIFEST
 

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from v6t.base.entry_points import blaming
+from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import V6tError
 from v6t.core import log
 from v6t.core.runs.events import Listener, Listeners
@@ -60,7 +60,7 @@ def logged(listener: Listener, directory: Path) -> Iterator[Listeners]:
     """Keep the log of a run, with the errors that end it."""
     file = LogListener(directory)
     events = Listeners(listener, file)
-    with log.record_log(file.note, events.on_message), _ending(file), blaming():
+    with log.record_log(file.note, events.on_message), _ending(file), attribute_errors():
         yield events
 
 

@@ -18,7 +18,7 @@ from v6t.core.runs.ideal import count_trials, plan_point
 from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec
-from v6t.profiles.mixes import Sizes, listed_sizes
+from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.trials.trial import Capability
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
@@ -189,7 +189,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
             yield (
                 PlannedPoint(
                     benchmark=benchmark.name,
-                    frame_sizes=listed_sizes(point.sizes),
+                    frame_sizes=sizes_to_json(point.sizes),
                     mode=stage.stage.mode,
                     media_fps=round(point.media_fps),
                     trials=stage.trials,

@@ -11,10 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
-from v6t.base.files import explain_read_error, read_json
-from v6t.base.storage import LOCK, acquire_lock, write_atomically
+from v6t.base.files import LOCK, acquire_lock, explain_read_error, read_json, write_atomically
 from v6t.core.config.settings import ResolvedRun, saved_run
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
@@ -164,7 +163,7 @@ def reading(directory: Path) -> Iterator[None]:
         *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
         *(RecursionError, AssertionError),
     ) as exc:
-        if blame(exc) is not None:  # an extension's fault
+        if describe_culprit(exc) is not None:  # an extension's fault
             raise
         raise UsageError(
             f"{directory} contains a damaged file ({type(exc).__name__}: {exc})",

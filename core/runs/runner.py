@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from v6t.analysis.means import with_means
@@ -72,7 +73,6 @@ from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.streams import StreamSet
 from v6t.trials.load_estimate import EstimateLoad
-from v6t.trials.order_statistics import median
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
 

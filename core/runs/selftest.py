@@ -11,7 +11,7 @@ from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import min_plausible_fps, plausible_capacity, usable_fps
-from v6t.profiles.mixes import listed_sizes
+from v6t.profiles.mixes import sizes_to_json
 from v6t.trials.trial import Mode
 
 
@@ -38,7 +38,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
                 remember(bound, spec, streams, capacity)
                 rows.append(
                     {
-                        "frame_sizes": listed_sizes(sizes),
+                        "frame_sizes": sizes_to_json(sizes),
                         "mode": mode,
                         "convention": "per_direction",
                         "capacity_fps": capacity.rate_fps,

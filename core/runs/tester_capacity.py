@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import read_json
-from v6t.base.storage import cache_directory, write_atomically
+from v6t.base.files import locate_cache, read_json, write_atomically
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
@@ -244,7 +243,7 @@ def tester_facts(bound: BoundRun) -> list[Any]:
 
 
 def _path() -> Path:
-    return cache_directory() / "tester-capacity.json"
+    return locate_cache() / "tester-capacity.json"
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from v6t.drivers.tester import OracleDecorator
+from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, PROTOCOL_IPIP, read_hops, view
 from v6t.packets.reference import EXHAUSTED, Expected
-from v6t.packets.unique import sort_unique
 from v6t.packets.walker import build_layout, group_by_headers, locate_headers
 
 if TYPE_CHECKING:

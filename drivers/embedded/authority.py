@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.drivers.embedded.played import Answering
 from v6t.packets.headers import UDP, view
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
-from v6t.profiles.dns.messages import Asked, Authority
+from v6t.profiles.dns.messages import Authority, QuestionCounts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,17 +37,17 @@ class AuthorityRole(Answering):
     def arm(self, *, own_share: float, cached: int) -> None:
         """A trial begins: its counts, and what it answers; see :class:`Authority`."""
         self._begin()
-        self._authority.own_share, self._authority.cached = own_share, cached
+        self._authority.native_share, self._authority.cached = own_share, cached
         self.recount()
 
     def recount(self) -> None:
         """What was asked so far is forgotten."""
-        self._authority.asked = Asked()
+        self._authority.counts = QuestionCounts()
 
     def report(self) -> dict[str, Any]:
         """What was asked, and health."""
         self._drain()
-        return {**asdict(self._authority.asked), **self._health()}
+        return {**asdict(self._authority.counts), **self._health()}
 
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
         del times
@@ -60,7 +60,7 @@ class AuthorityRole(Answering):
         # what follows a short datagram is padding of the frame
         octets = int(view(frames, UDP, self._layout.udp)["len"][0]) - 8
         for rows, answers in self._authority.answer(frames[:, at : at + octets]):
-            made = self._layout.turned(frames[rows], answers.shape[1])
+            made = self._layout.make_replies(frames[rows], answers.shape[1])
             made[:, at:] = answers
             self._layout.finish(made)
             self._tx.send(made)

@@ -13,9 +13,9 @@ from v6t.drivers.delays import summary_us
 from v6t.drivers.embedded.played import TICK_S, Asking
 from v6t.drivers.embedded.sender import Pace
 from v6t.packets.headers import UDP, to_numbers, view
-from v6t.profiles.dns import judging
+from v6t.profiles.dns import verdicts
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
-from v6t.profiles.dns.messages import QUESTION_END, question, write_questions
+from v6t.profiles.dns.messages import QUESTION_END, build_question, write_questions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +79,7 @@ class Client(Asking):
         super().__init__(interface, frame_octets, hosts, layout.is_ours)
         self._layout = layout
         self._zone = zone
-        self._template = np.frombuffer(header + question(), np.uint8)
+        self._template = np.frombuffer(header + build_question(), np.uint8)
         self._run = 0
         self._expect(0, Names(0), 0.0, 1.0)
 
@@ -144,7 +144,7 @@ class Client(Asking):
         low, ports = self._ports
         udp = self._layout.udp
         rows[:] = self._template
-        addresses = self._zone.addresses(self._names.numbers(queries))
+        addresses = self._zone.list_addresses(self._names.numbers(queries))
         write_questions(rows[:, self._layout.message :], queries // ports & 0xFFFF, addresses)
         sources = low + queries % ports
         header = view(rows, UDP, udp)
@@ -163,20 +163,20 @@ class Client(Asking):
         queries = rest + (self._sent - 1 - rest) // period * period
         ours &= queries >= 0
         if not ours.all():
-            self._reasons[judging.STRAY] += int(np.count_nonzero(~ours))
+            self._reasons[verdicts.STRAY] += int(np.count_nonzero(~ours))
             frames, times, queries = frames[ours], times[ours], queries[ours]
         if not len(queries):
             return
-        addresses = self._zone.addresses(self._names.numbers(queries))
-        expected = self._zone.answers(addresses, self._own_share)
-        judged = judging.judge(frames[:, at:], addresses, expected)
+        addresses = self._zone.list_addresses(self._names.numbers(queries))
+        expected = self._zone.list_expected_records(addresses, self._own_share)
+        judged = verdicts.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
-            if self._wrong is None and reason in judging.DIFFERS:
+            if self._wrong is None and reason in verdicts.DIFFERS:
                 self._wrong = self._shown(frames[row], int(queries[row]), expected[row], reason)
         self._count(queries, times - self._times[queries], judged)
 
     def _count(
-        self, queries: NDArray[np.int64], delays: NDArray[np.int64], judged: judging.Judged
+        self, queries: NDArray[np.int64], delays: NDArray[np.int64], judged: verdicts.AnswerVerdicts
     ) -> None:
         first = np.zeros(len(queries), bool)
         first[np.unique(queries, return_index=True)[1]] = True
@@ -200,7 +200,7 @@ class Client(Asking):
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
         data = self._layout.message + QUESTION_END + 12
-        usual = reason == judging.WRONG and right.shape[1] >= data + 16
+        usual = reason == verdicts.WRONG and right.shape[1] >= data + 16
         if usual:
             right[0, data : data + 16] = expected
             self._layout.finish(right)
@@ -215,7 +215,7 @@ class Client(Asking):
     def _report(self) -> dict[str, Any]:
         received = int(np.count_nonzero(self._state == _VALID))
         open_ones = int(np.count_nonzero(self._state[: self._sent] == _OPEN))
-        found = {judging.LATE: self._late, judging.MISSING: open_ones, **self._reasons}
+        found = {verdicts.LATE: self._late, verdicts.MISSING: open_ones, **self._reasons}
         health = self._health()
         return {
             "sent": self._sent - health["unsent"],

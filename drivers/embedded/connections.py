@@ -16,7 +16,7 @@ from v6t.drivers.oracle.connection_oracle import (
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.oracle.state_table import endpoint_marks as marks
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet

@@ -20,7 +20,7 @@ from v6t.drivers.oracle.connection_oracle import (
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.packets import trailer
-from v6t.profiles.compiler.schedule import counts, order_with_index
+from v6t.profiles.compiler.schedule import count_frames, list_classes_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.trials.trial import FlowStarts, Trial
@@ -202,9 +202,9 @@ class Sender:
         sending_time_s = time.monotonic() - start
         unsent = self._ring.unsent() - before
         names = [s.stream.name for s in self._sources]
-        sent = [n - s for n, s in zip(counts(weights, done), skipped, strict=True)]
+        sent = [n - s for n, s in zip(count_frames(weights, done), skipped, strict=True)]
         sent[0] -= unsent
-        required = [n - s for n, s in zip(counts(weights, frames), skipped, strict=True)]
+        required = [n - s for n, s in zip(count_frames(weights, frames), skipped, strict=True)]
         return {
             "required": dict(zip(names, required, strict=True)),
             "sent": dict(zip(names, sent, strict=True)),
@@ -221,7 +221,9 @@ class Sender:
         skipped: list[int],
     ) -> None:
         """Send those frames of a batch whose flows have begun; count the others by class."""
-        which, index = order_with_index([s.stream.weight for s in self._sources], first, len(room))
+        which, index = list_classes_with_index(
+            [s.stream.weight for s in self._sources], first, len(room)
+        )
         sent = pace.turns(first, index)
         if sent is None or sent.all():
             self._ring.commit(len(room), lengths)
@@ -247,7 +249,7 @@ class Sender:
         first: int,
         nonce: int,
     ) -> NDArray[np.uint32]:
-        which, index = order_with_index(weights, first, len(room))
+        which, index = list_classes_with_index(weights, first, len(room))
         lengths = np.empty(len(room), dtype=np.uint32)
         for number, source in enumerate(self._sources):
             places = np.nonzero(which == number)[0]

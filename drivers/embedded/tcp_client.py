@@ -39,7 +39,7 @@ from v6t.profiles.tcp.segments import (
     PSH,
     RST,
     SYN,
-    Read,
+    SegmentFields,
     TcpLayout,
     read_quoted_segments,
 )
@@ -138,7 +138,9 @@ class TcpClient(Asking, TcpEnd):
         account = self._account
         if self._queue is None:
             which = np.arange(first, last)
-            self._ends[first:last] = self._segments.ends(self._tuples.frames(first, wanted))
+            self._ends[first:last] = self._segments.read_endpoints(
+                self._tuples.frames(first, wanted)
+            )
             account.client[first:last] |= SENT
             account.begun[first:last] = self._emit(which, SYN, self._client_number(which), 0, 0)
             self._send_again_later(which, 0)
@@ -205,34 +207,34 @@ class TcpClient(Asking, TcpEnd):
         layout = self._segments
         read = layout.read(frames)
         which, known = self._which(read.echo)
-        known &= read.stamped
+        known &= read.has_timestamp
         # whoever refuses in the server's place knows no timestamps
-        bare = (read.flags & RST != 0) & ~read.stamped
+        bare = (read.flags & RST != 0) & ~read.has_timestamp
         if bare.any():
             which[bare] = self._refused(read, bare)
             known |= bare & (which < self._count)
-            read.sound[bare] |= layout.unfinished(frames[bare])
+            read.is_valid[bare] |= layout.has_partial_checksum(frames[bare])
         self._blame(UNKNOWN, ~known)
         which = np.where(known, which, 0)
-        ours = (layout.turned(frames) == self._ends[which]).all(axis=1)
+        ours = (layout.read_reversed_endpoints(frames) == self._ends[which]).all(axis=1)
         self._blame(TUPLE, known & ~ours)
         known &= ours
-        self._blame(CHECKSUM, known & ~read.sound)
-        known &= read.sound
+        self._blame(CHECKSUM, known & ~read.is_valid)
+        known &= read.is_valid
         waited = times - self._account.begun[which] <= 1e9 * self._tcp.max_wait_s
         self._opened(read, which, known & waited)
         self._reset(read, which, known)
         in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
         self._heard(read, frames, which, known, in_time)
 
-    def _refused(self, read: Read, bare: NDArray[np.bool_]) -> Connections:
+    def _refused(self, read: SegmentFields, bare: NDArray[np.bool_]) -> Connections:
         """Connections of resets without timestamps, by RFC 9293 section 3.5.2; where none, the count.
 
         What answers a segment without ACK acknowledges it; what answers another has the number that it
         acknowledged.
         """
         asked, answer = np.uint32(len(REQUEST)), np.uint32(len(self._answer))
-        acknowledged, number = read.acknowledged[bare], read.number[bare]
+        acknowledged, number = read.acknowledgement[bare], read.sequence[bare]
         answers = read.flags[bare] & ACK != 0
         found = np.full(len(number), self._count, np.int64)
         for said, heard in ((0, 0), (asked, answer), (asked + 1, answer + 1)):
@@ -249,10 +251,10 @@ class TcpClient(Asking, TcpEnd):
         found[found] = self._account.client[which[found]] & SENT != 0
         return found
 
-    def _opened(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _opened(self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
-        right = read.acknowledged == self._client_number(which) + np.uint32(1)
-        right &= read.number == self._server_number(which)
+        right = read.acknowledgement == self._client_number(which) + np.uint32(1)
+        right &= read.sequence == self._server_number(which)
         self._blame(NUMBERS, mine & ~right)
         mine &= right
         if mine.any():
@@ -260,7 +262,7 @@ class TcpClient(Asking, TcpEnd):
             self._account.client[chosen] |= OPEN
             self._reply(chosen, ACK)
 
-    def _reset(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _reset(self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & RST != 0)
         if not mine.any():
             return
@@ -274,14 +276,14 @@ class TcpClient(Asking, TcpEnd):
 
     def _heard(
         self,
-        read: Read,
+        read: SegmentFields,
         frames: U8,
         which: Connections,
         known: NDArray[np.bool_],
         in_time: NDArray[np.bool_],
     ) -> None:
         """Data of objects, and the server's FIN."""
-        data = known & in_time & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
+        data = known & in_time & (read.data_octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._data(read, frames, which, data)
         # an end that nobody asked for is heard whenever it comes
@@ -292,9 +294,11 @@ class TcpClient(Asking, TcpEnd):
             self._account.client[chosen] |= ENDED
             self._reply(chosen, ACK, beyond=1)
 
-    def _data(self, read: Read, frames: U8, which: Connections, mine: NDArray[np.bool_]) -> None:
+    def _data(
+        self, read: SegmentFields, frames: U8, which: Connections, mine: NDArray[np.bool_]
+    ) -> None:
         begun = self._server_number(which) + np.uint32(1)
-        place = (read.number - begun).astype(np.int64)
+        place = (read.sequence - begun).astype(np.int64)
         number = place // SEGMENT_OCTETS
         right = mine & (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
         self._blame(NUMBERS, mine & ~right)
@@ -302,9 +306,9 @@ class TcpClient(Asking, TcpEnd):
             rows = np.flatnonzero(right & (number == part))
             if not len(rows):
                 continue
-            first = int(read.data[rows[0]])
+            first = int(read.data_start[rows[0]])
             content = frames[rows][:, first : first + len(octets)]
-            same = (read.octets[rows] == len(octets)) & (read.data[rows] == first)
+            same = (read.data_octets[rows] == len(octets)) & (read.data_start[rows] == first)
             if content.shape[1] == len(octets):
                 same &= (content == np.frombuffer(octets, np.uint8)).all(axis=1)
             else:
@@ -325,7 +329,7 @@ class TcpClient(Asking, TcpEnd):
 
     def _others(self, frames: U8) -> None:
         for ports, numbers in (
-            read_quoted_segments(self._segments.icmp(frames)) if self._count else ()
+            read_quoted_segments(self._segments.select_icmp(frames)) if self._count else ()
         ):
             self._unreachable(self._quoted(ports, numbers))
         super()._others(frames)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.embedded.played import Played
 from v6t.drivers.embedded.tcp_account import Account
-from v6t.profiles.tcp.http import in_segments, response
+from v6t.profiles.tcp.http import build_response, split_into_segments
 from v6t.profiles.tcp.segments import (
     NUMBER_BITS,
     TcpLayout,
-    client_number,
-    connection_of,
-    connection_of_server,
-    server_number,
+    compute_client_isn,
+    compute_server_isn,
+    decode_client_isn,
+    decode_server_isn,
 )
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class TcpEnd(Played):
         self._count = count
         self._turn = np.uint32(nonce * _TURN & 0xFFFFFFFF)
         self._mark = np.uint32(nonce % _MARKS << NUMBER_BITS)
-        self._answer = response(tcp.object_octets)
-        self._parts = in_segments(self._answer)
+        self._answer = build_response(tcp.object_octets)
+        self._parts = split_into_segments(self._answer)
         self._ends: U8 = np.zeros((count, self._segments.width), np.uint8)
         self._wrong: Counter[str] = Counter()
 
@@ -83,21 +83,21 @@ class TcpEnd(Played):
 
     def _client_number(self, which: Connections) -> NDArray[np.uint32]:
         """First sequence numbers of the clients in this trial."""
-        found: NDArray[np.uint32] = client_number(which) + self._turn
+        found: NDArray[np.uint32] = compute_client_isn(which) + self._turn
         return found
 
     def _server_number(self, which: Connections) -> NDArray[np.uint32]:
         """Those of the servers."""
-        found: NDArray[np.uint32] = server_number(which) + self._turn
+        found: NDArray[np.uint32] = compute_server_isn(which) + self._turn
         return found
 
     def _client_of(self, first: NDArray[np.uint32]) -> Connections:
         """Connections by the first sequence numbers of their clients, whatever their count."""
-        return connection_of(first - self._turn).astype(np.int64)
+        return decode_client_isn(first - self._turn).astype(np.int64)
 
     def _server_of(self, first: NDArray[np.uint32]) -> Connections:
         """The same by those of their servers."""
-        return connection_of_server(first - self._turn).astype(np.int64)
+        return decode_server_isn(first - self._turn).astype(np.int64)
 
     def _which(self, stamps: NDArray[np.uint32]) -> tuple[Connections, NDArray[np.bool_]]:
         """Connections by timestamps, and which of them are this trial's."""
@@ -126,7 +126,7 @@ class TcpEnd(Played):
             it, so its frames are spread evenly over that time.
         """
         layout = self._segments
-        length = layout.octets(flags, len(data))
+        length = layout.frame_octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
         stamps = self._stamps(which)
         left = np.empty(len(which), np.int64)

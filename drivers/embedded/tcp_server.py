@@ -18,15 +18,7 @@ from v6t.drivers.embedded.tcp_end import (
 )
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
-from v6t.profiles.tcp.segments import (
-    ACK,
-    FIN,
-    PSH,
-    RST,
-    SYN,
-    Read,
-    TcpLayout,
-)
+from v6t.profiles.tcp.segments import ACK, FIN, PSH, RST, SYN, SegmentFields, TcpLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,17 +60,17 @@ class TcpServer(Answering, TcpEnd):
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
         layout = self._segments
         read = layout.read(frames)
-        which, known = self._which(read.value)
-        known &= read.stamped
+        which, known = self._which(read.timestamp)
+        known &= read.has_timestamp
         self._blame(UNKNOWN, ~known)
         which = np.where(known, which, 0)
-        self._blame(CHECKSUM, known & ~read.sound)
-        known &= read.sound
+        self._blame(CHECKSUM, known & ~read.is_valid)
+        known &= read.is_valid
         known = self._accepted(read, frames, which, known)
-        ours = (layout.turned(frames) == self._ends[which]).all(axis=1)
+        ours = (layout.read_reversed_endpoints(frames) == self._ends[which]).all(axis=1)
         self._blame(TUPLE, known & ~ours)
         known &= ours
-        right = read.number - self._client_number(which) <= np.uint32(len(REQUEST) + 2)
+        right = read.sequence - self._client_number(which) <= np.uint32(len(REQUEST) + 2)
         self._blame(NUMBERS, known & ~right)
         known &= right
         server = self._account.server
@@ -91,24 +83,24 @@ class TcpServer(Answering, TcpEnd):
         self._ended(read, which, known)
 
     def _accepted(
-        self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]
+        self, read: SegmentFields, frames: U8, which: Connections, known: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Answer SYNs; what is left are segments of connections that are there."""
         opening = known & (read.flags & (SYN | ACK) == SYN)
-        right = opening & (read.number == self._client_number(which))
+        right = opening & (read.sequence == self._client_number(which))
         self._blame(NUMBERS, opening & ~right)
         server = self._account.server
         fresh = first_of_each(which, right & (server[which] & SENT == 0))
         if fresh.any():
             chosen, rows = which[fresh], frames[fresh]
-            self._ends[chosen] = self._segments.turned(rows)
+            self._ends[chosen] = self._segments.read_reversed_endpoints(rows)
             self._table.learn(chosen, rows[:, self._segments.row])
             server[chosen] |= SENT
         if right.any():
             chosen = which[right]
             self._emit(
                 chosen, SYN | ACK, self._server_number(chosen),
-                self._client_number(chosen) + np.uint32(1), read.value[right],
+                self._client_number(chosen) + np.uint32(1), read.timestamp[right],
             )  # fmt: skip
         there = known & ~opening
         found: NDArray[np.bool_] = there & (server[which] & SENT != 0)
@@ -117,7 +109,7 @@ class TcpServer(Answering, TcpEnd):
 
     def _acknowledged(
         self,
-        read: Read,
+        read: SegmentFields,
         which: Connections,
         known: NDArray[np.bool_],
         times: NDArray[np.int64],
@@ -125,22 +117,24 @@ class TcpServer(Answering, TcpEnd):
         """The last segment of the opening, and of the end."""
         server = self._account.server
         mine = known & (read.flags & ACK != 0)
-        opened = mine & (read.acknowledged == self._server_number(which) + np.uint32(1))
+        opened = mine & (read.acknowledgement == self._server_number(which) + np.uint32(1))
         fresh = first_of_each(which, opened & (server[which] & OPEN == 0))
         self._account.opened[which[fresh]] = times[fresh]
         server[which[fresh]] |= OPEN
         ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
-        ending &= read.acknowledged == self._said(which) + np.uint32(1)
+        ending &= read.acknowledgement == self._said(which) + np.uint32(1)
         server[which[ending]] |= ENDED
 
-    def _asked(self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _asked(
+        self, read: SegmentFields, frames: U8, which: Connections, known: NDArray[np.bool_]
+    ) -> None:
         """Objects for whoever asks."""
-        rows = np.flatnonzero(known & (read.octets > 0))
+        rows = np.flatnonzero(known & (read.data_octets > 0))
         if not len(rows):
             return
-        first = int(read.data[rows[0]])
+        first = int(read.data_start[rows[0]])
         content = frames[rows][:, first : first + len(_REQUEST)]
-        same = (read.octets[rows] == len(_REQUEST)) & (read.data[rows] == first)
+        same = (read.data_octets[rows] == len(_REQUEST)) & (read.data_start[rows] == first)
         if content.shape[1] == len(_REQUEST):
             same &= (content == _REQUEST).all(axis=1)
         else:
@@ -154,19 +148,19 @@ class TcpServer(Answering, TcpEnd):
         heard = self._client_number(chosen) + np.uint32(1 + len(REQUEST))
         for number, part in enumerate(self._parts):
             place = np.uint32(number * SEGMENT_OCTETS)
-            self._emit(chosen, PSH | ACK, begun + place, heard, read.value[rows], part)
+            self._emit(chosen, PSH | ACK, begun + place, heard, read.timestamp[rows], part)
 
-    def _ended(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _ended(self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]) -> None:
         """Answer a FIN by one of its own."""
         mine = known & (read.flags & FIN != 0)
         if not mine.any():
             return
         chosen = which[mine]
         self._account.server[chosen] |= ENDING
-        heard = (read.number[mine] + read.octets[mine].astype(np.uint32) + np.uint32(1)).astype(
-            np.uint32
-        )
-        self._emit(chosen, FIN | ACK, self._said(chosen), heard, read.value[mine])
+        heard = (
+            read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
+        ).astype(np.uint32)
+        self._emit(chosen, FIN | ACK, self._said(chosen), heard, read.timestamp[mine])
 
     def _said(self, which: Connections) -> NDArray[np.uint32]:
         """The number behind all data that was sent."""

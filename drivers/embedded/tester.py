@@ -25,7 +25,7 @@ from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.intent.device import Links, Port, host_arguments
 from v6t.packets.direction import Direction
-from v6t.profiles.compiler.schedule import counts
+from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -337,7 +337,7 @@ class EmbeddedTester:
         if load.alone:
             mine = foreground(self._streams[direction]).name
             return {s.name: frames if s.name == mine else 0 for s in streams}
-        shares = counts([s.weight for s in streams], frames)
+        shares = count_frames([s.weight for s in streams], frames)
         return {s.name: n for s, n in zip(streams, shares, strict=True)}
 
     def _result(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.drivers.delays import compute_ipdv, make_distribution, merge_distributions
-from v6t.profiles.compiler.schedule import order_with_index, positions
+from v6t.drivers.delays import compute_ipdv, make_distribution
+from v6t.profiles.compiler.schedule import find_positions, list_classes_with_index
 from v6t.trials.delays import Distribution
 from v6t.trials.timeline import Timeline, choose_slot_s
 from v6t.trials.trial import FlowStarts, Trial
@@ -61,7 +61,7 @@ def unsent(wanted: Wanted, number: int, count: int) -> NDArray[np.bool_] | None:
     if starts is None or not count:
         return None
     index = np.arange(count, dtype=np.int64)
-    places = positions(wanted.weights, number, index)
+    places = find_positions(wanted.weights, number, index)
     return ~begun(starts, wanted.trial.rate_fps, places, index)
 
 
@@ -112,7 +112,7 @@ class ClassTimes:
     def delays(self) -> Distribution:
         """All delays; what was expected and is missing is lost."""
         self._fold()
-        whole = merge_distributions(self._parts)
+        whole = Distribution.merge(self._parts)
         lost = max(0, self.expected - whole.frames)
         return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
 
@@ -128,7 +128,7 @@ class ClassTimes:
     def _fold(self) -> None:
         if self._new:
             part = make_distribution(np.concatenate(self._new))
-            self._parts = [merge_distributions([*self._parts, part])]
+            self._parts = [Distribution.merge([*self._parts, part])]
             self._new, self._waiting = [], 0
 
 
@@ -158,7 +158,7 @@ def _class_of(
     places: NDArray[np.int64], weights: Sequence[int]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """Class and number within it of frames at these places of the mixed order."""
-    found = [order_with_index(weights, int(p), 1) for p in places.tolist()]
+    found = [list_classes_with_index(weights, int(p), 1) for p in places.tolist()]
     return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
 
 
@@ -210,7 +210,7 @@ class Arrivals:
             number, seq, sent_ns: class of one of them, its number within it, and when it was sent.
         """
         if self._began_ns is None:
-            place = int(positions(self._wanted.weights, number, np.array([seq]))[0])
+            place = int(find_positions(self._wanted.weights, number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(_due_s(self._wanted.trial, place) * 1e9)
         first, last = self._slot(int(times_ns[0])), self._slot(int(times_ns[-1]))
         if first == last:  # nearly always: a batch is short
@@ -233,7 +233,7 @@ class Arrivals:
         if trial.flow_starts is not None:
             return None
         due = [
-            due_s(trial, positions(self._wanted.weights, number, seq))
+            due_s(trial, find_positions(self._wanted.weights, number, seq))
             for number, seq in missing.items()
         ]
         # a frame due at the very beginning of a slot is in it, whatever its time is rounded to
@@ -256,7 +256,7 @@ def lost_between(
         int(place)
         for number, seq in missing.items()
         if len(seq)
-        for place in positions(wanted.weights, number, np.array([seq.min(), seq.max()]))
+        for place in find_positions(wanted.weights, number, np.array([seq.min(), seq.max()]))
     ]
     if not places:
         return None, None

@@ -10,7 +10,7 @@ import tempfile
 from multiprocessing.connection import Connection
 from typing import Any
 
-from v6t.base.entry_points import BLAMED
+from v6t.base.entry_points import DEFECT_HINT
 from v6t.base.errors import ExtensionError, TesterError
 from v6t.drivers.lab.nursery import Nursery
 
@@ -81,7 +81,7 @@ class Worker:
                 f"the {self.role} died: {self._last_words()}", code="worker-failed"
             ) from exc
         if status == "blamed":
-            raise ExtensionError(value, BLAMED, code="worker-failed")
+            raise ExtensionError(value, DEFECT_HINT, code="worker-failed")
         if status == "error":
             raise TesterError(f"the {self.role} failed: {value}", code="worker-failed")
         return value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.ring import RxRing, TxRing
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Protocol
 
-from v6t.base.entry_points import blame
+from v6t.base.entry_points import describe_culprit
 from v6t.drivers.lab import netns
 
 NUMBER = struct.Struct("=i")
@@ -114,7 +114,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _describe_error(exc: Exception) -> tuple[str, str]:
-    said = blame(exc)
+    said = describe_culprit(exc)
     return ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
 
 

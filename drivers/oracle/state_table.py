@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.base.errors import TesterError
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

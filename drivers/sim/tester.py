@@ -25,7 +25,7 @@ from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import Direction
-from v6t.profiles.compiler.schedule import counts, order
+from v6t.profiles.compiler.schedule import count_frames, list_classes
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
@@ -280,7 +280,7 @@ class SimTester:
             loss = _Loss(dead, 0.0, trial.total_duration_s, loss.gap_s)
         streams = self._streams[way].streams  # type: ignore[index]
         weights = [s.weight for s in streams]
-        required = counts(weights, trial.frames)
+        required = count_frames(weights, trial.frames)
         if trial.flow_starts is not None:
             required = [n - _before_start(trial, n) for n in required]
         returning = [s.role.value != "negative" for s in streams]
@@ -442,7 +442,7 @@ def _tagged(
     lost = (places + 1) * loss.frames // total > places * loss.frames // total
     if limit is not None:
         lost |= delays > limit * 1e9
-    kinds = np.array(order(weights, 0, sum(weights)))
+    kinds = np.array(list_classes(weights, 0, sum(weights)))
     of = kinds[(places % len(kinds)).astype(np.int64)]
     return {
         name: make_distribution(delays[mine & ~lost], lost=int(np.count_nonzero(mine & lost)))
@@ -457,9 +457,9 @@ def _repeated(block: NDArray[np.int64], count: int, *, lost: int) -> Distributio
         return Distribution((), (), lost=lost)
     times, rest = divmod(count, len(block))
     values = round_to_buckets(block).tolist()
-    counts = Counter({v: n * times for v, n in Counter(values).items()})
-    counts.update(values[:rest])
-    return Distribution.from_values(counts, lost=lost)
+    count_frames = Counter({v: n * times for v, n in Counter(values).items()})
+    count_frames.update(values[:rest])
+    return Distribution.from_values(count_frames, lost=lost)
 
 
 def _simulated_mismatch(name: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from v6t.base.errors import V6tError
-from v6t.base.plain_text import in_one_line, visible
+from v6t.base.text import escape_controls, escape_line
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.redaction import redact
 
@@ -77,7 +77,7 @@ def log_command(
     if not _LOG.isEnabledFor(level):
         return
     lines = [
-        f"{device}: {in_one_line(redact(result))} after {duration_s:.3f} s",
+        f"{device}: {escape_line(redact(result))} after {duration_s:.3f} s",
         f"$ {_command(command, text)}",
     ]
     lines += _mark_lines("|", out) + _mark_lines("!", err)
@@ -119,4 +119,4 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _visible(line: str) -> str:
-    return "\t".join(visible(part) for part in line.split("\t"))
+    return "\t".join(escape_controls(part) for part in line.split("\t"))

@@ -18,7 +18,7 @@ from v6t.drivers.transport.redaction import ENABLE_PASSWORD, LOGIN_PASSWORD, red
 
 Process = subprocess.Popen[bytes]
 
-MOST_OCTETS = 32 << 20
+MAX_OBJECT_OCTETS = 32 << 20
 """More than this no answer is: a device that talks without end fills no memory here."""
 _LOG = logging.getLogger(__name__)
 
@@ -82,9 +82,9 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                     continue
                 more = os.read(key.fd, 65536)
                 amount += len(more)
-                if amount > MOST_OCTETS:
+                if amount > MAX_OBJECT_OCTETS:
                     raise DutError(
-                        f"a command printed more than {MOST_OCTETS >> 20} MiB: "
+                        f"a command printed more than {MAX_OBJECT_OCTETS >> 20} MiB: "
                         f"{as_text(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
                         "nothing of it was used",
                         code="too-much-output",
@@ -158,7 +158,7 @@ class ProcessHeld:
                     f"{self._name}: a watching command ended unexpectedly", code="connection-lost"
                 )
             self._buffer += more
-            if len(self._buffer) > MOST_OCTETS:
+            if len(self._buffer) > MAX_OBJECT_OCTETS:
                 raise ConnectionLost(
                     f"{self._name}: a watching command printed a line without end",
                     code="too-much-output",

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from v6t.base.errors import UsageError
 from v6t.profiles.model import Layer
-from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, response
+from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp, TcpCounts
 
@@ -246,7 +246,7 @@ def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
         "hold_us": round(when.hold_s * 1e6),
         "after_us": round(when.after_s * 1e6),
         "request": base64.b64encode(REQUEST).decode(),
-        "response": base64.b64encode(response(tcp.object_octets)).decode(),
+        "response": base64.b64encode(build_response(tcp.object_octets)).decode(),
         "closing": tcp.closing,
         "segment_octets": SEGMENT_OCTETS,
         "given_up_s": GIVEN_UP_S,
@@ -326,7 +326,7 @@ def ended(found: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
 
 def answer_octets(tcp: Tcp) -> int:
     """Of an object, as it comes."""
-    return len(response(tcp.object_octets))
+    return len(build_response(tcp.object_octets))
 
 
 def ends_sent(counters: Counters, before: Counters) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from v6t.drivers.trex import marking
 from v6t.drivers.trex.samples import FIRST_SEQUENCE, Mark, tick_rate_hz
 from v6t.packets import trailer
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.profiles.model import Role
 
 if TYPE_CHECKING:

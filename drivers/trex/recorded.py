@@ -22,7 +22,7 @@ from v6t.drivers.trex.marking import FIRST
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.samples import Mark, tick_rate_hz
 from v6t.packets import trailer
-from v6t.packets.unique import count_unique, sort_unique
+from v6t.packets.arrays import count_unique, sort_unique
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.samples import Frames

@@ -13,7 +13,7 @@ import numpy as np
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.trex.marking import FIRST
 from v6t.packets import trailer
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts
-from v6t.profiles.compiler.schedule import counts
+from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.streams import StreamSet, start_at_frame
 from v6t.trials.trial import Trial
 
@@ -31,7 +31,7 @@ def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]
         rate_fps=trial.second_segment.rate_fps,
         duration_s=trial.second_segment.duration_s,
     )
-    sent = counts([s.weight for s in streams.streams], trial.first_segment_frames)
+    sent = count_frames([s.weight for s in streams.streams], trial.first_segment_frames)
     later = tuple(
         replace(
             start_at_frame(stream, frames), stream_id=stream.stream_id + GROUPS_PER_DIRECTION // 2

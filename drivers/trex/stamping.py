@@ -23,7 +23,7 @@ from v6t.drivers.trex.marking import is_marked
 from v6t.packets.checksum import compute_checksum
 from v6t.packets.walker import FrameLayout, locate_headers
 from v6t.profiles.compiler import instructions as ins
-from v6t.profiles.compiler.schedule import counts, first_positions
+from v6t.profiles.compiler.schedule import count_frames, find_first_positions
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
 
@@ -128,7 +128,7 @@ def _stamped(stream: Stream) -> Stream:
         return stream
     version, l3 = layout.networks[0] if layout.networks else (0, 0)
     octets = _FIRST_OCTETS.get(version, 0)
-    if ins.variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
+    if ins.count_variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
         _mark(packet, version, l3)
     elif octets:
         value = int.from_bytes(packet[l3 : l3 + octets], "big")
@@ -232,7 +232,7 @@ def bursts(
     weights = [s.weight for s in streams.streams]
     frames = _share(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
-    shares = counts(weights, frames)
+    shares = count_frames(weights, frames)
     delays = trial.delays
     limit_fps = stamped_fps(trial.mode)
     # one way of counting within a search: its highest rate decides for all of its trials
@@ -241,7 +241,7 @@ def bursts(
     tags = [0] * len(weights)
     if delays is not None and delays.tags:
         wanted = _share(delays.tags, part, parts)
-        tags = counts(reached, wanted) if wanted else tags
+        tags = count_frames(reached, wanted) if wanted else tags
     elif stamp and not every:
         most = frames if delays is not None else _share(marks, part, parts)
         tags = [
@@ -250,7 +250,7 @@ def bursts(
         ]
     all_bursts = []
     for index, (stream, share, position, tagged) in enumerate(
-        zip(streams.streams, shares, first_positions(weights), tags, strict=True)
+        zip(streams.streams, shares, find_first_positions(weights), tags, strict=True)
     ):
         rate = rate_fps * stream.weight / sum(weights)
         group = stream.stream_id if every and not is_marked(stream) else None
@@ -335,7 +335,7 @@ def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> lis
     weights = [s.weight for s in streams.streams]
     firsts = [0] * len(weights)
     for before in range(part):
-        mine = counts(weights, _share(trial.frames, before, parts))
+        mine = count_frames(weights, _share(trial.frames, before, parts))
         firsts = [a + b for a, b in zip(firsts, mine, strict=True)]
     return firsts
 

@@ -17,7 +17,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.trex import marking
 from v6t.drivers.trex.listed import Cycling
 from v6t.drivers.trex.stamping import Burst, mended, stamped
-from v6t.profiles.compiler.schedule import counts, positions
+from v6t.profiles.compiler.schedule import count_frames, find_positions
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period
 
@@ -50,7 +50,7 @@ def successive(
     bursts: list[Burst] = []
     sources: dict[int, FrameSource] = {}
     for number, (stream, frames) in enumerate(
-        zip(streams.streams, counts(weights, trial.frames), strict=True)
+        zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
         again = compute_period(stream)
         if again is None or starts.flows % again:
@@ -72,7 +72,7 @@ def successive(
                 sent = mended(marking.marked(one))
             else:
                 sent = stamped(replace(streams, streams=(one,))).streams[0]
-            place = int(positions(weights, number, np.array([first]))[0])
+            place = int(find_positions(weights, number, np.array([first]))[0])
             group = None if flow else one.stream_id
             bursts.append(Burst(len(sent_streams), pps, mine, 1e6 * place / trial.rate_fps, group))
             sent_streams.append(sent)
@@ -85,7 +85,7 @@ def _first(weights: list[int], number: int, flow: int, trial: Trial, starts: Flo
     share = weights[number] / sum(weights)
     first = max(0, math.floor(due * share) - 2 * starts.flows)
     first += (flow - first) % starts.flows
-    while int(positions(weights, number, np.array([first]))[0]) < due:
+    while int(find_positions(weights, number, np.array([first]))[0]) < due:
         first += starts.flows
     return first
 

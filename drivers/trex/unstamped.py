@@ -62,4 +62,4 @@ class Unstamped:
 
 def _has_room(stream: Stream) -> bool:
     program = list(stream.trex["vm"]["instructions"])
-    return ins.variable_octets(program) + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
+    return ins.count_variable_octets(program) + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from v6t.base.errors import UsageError
 from v6t.packets.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.flow_variables import FlowVariable
 from v6t.profiles.compiler.writes import Write, encode_writes
-from v6t.profiles.template import WITHOUT_ADDRESSES, Template, TemplateHeader
+from v6t.profiles.model import make_limit_error
+from v6t.profiles.template import HeaderChecksum, Template
 
 HARDWARE_NS = 15.0
 """The least measured (15 to 30): a NIC that computes checksums needs no more."""
@@ -47,34 +46,26 @@ class ChecksumPlan:
     notes: tuple[str, ...] = ()
 
 
-class _Coverage(NamedTuple):
-    """One checksum: its header, the IP header next to it, and (first, end) of the bits it covers."""
-
-    header: TemplateHeader
-    network: TemplateHeader | None
-    spans: list[tuple[int, int]]
-
-    def covers(self, write: Write) -> bool:
-        return any(write.first < end and start < write.bits.stop for start, end in self.spans)
-
-
 def plan_checksums(
     template: Template, flow_vars: Sequence[FlowVariable], writes: Sequence[Write]
 ) -> ChecksumPlan:
     """Choose how the checksums that ``writes`` invalidate are kept valid."""
     if not writes:
         return ChecksumPlan()
-    invalid = [c for c in _find_coverage(template) if any(c.covers(w) for w in writes)]
+    invalid = [
+        checksum
+        for checksum in template.layout.list_checksums(len(template.packet))
+        if any(_find_span(checksum, write, whole=False) for write in writes)
+    ]
     if not invalid:
         return ChecksumPlan(notes=("checksums: none is affected by what varies",))
     ipv4 = [c.header for c in invalid if c.header.name == "IP"]
     transport = [c for c in invalid if c.header.name != "IP"]
     if len(transport) > 1:
         names = " and ".join(c.header.label for c in transport)
-        raise UsageError(
+        raise make_limit_error(
             f"the checksums of {names} both change, but TRex fixes only one per frame",
             "vary fields of one transport header only",
-            code="beyond-trex",
         )
     if transport and not ipv4:
         neutral = _neutralize(template, transport[0], flow_vars, writes)
@@ -93,43 +84,34 @@ def plan_checksums(
     )
 
 
-def _find_coverage(template: Template) -> list[_Coverage]:
-    """Return what every checksum covers that the compiler keeps, outermost header first."""
-    found = []
-    for header, network in template.layout.with_networks():
-        if header.checksum is None:
-            continue
-        end = 8 * (header.end if header.name == "IP" else len(template.packet))
-        spans = [(8 * header.offset, end)]
-        if network is not None and header.name not in {"IP", *WITHOUT_ADDRESSES}:
-            addresses = (network.field("src"), network.field("dst"))
-            spans += [(field.first, field.first + field.width) for field in addresses]
-        found.append(_Coverage(header, network, spans))
-    return found
+def _find_span(checksum: HeaderChecksum, write: Write, *, whole: bool) -> tuple[int, int] | None:
+    """Return the span, in bits, that covers a write at least in part, or as a whole."""
+    for start, end in checksum.spans:
+        is_within = 8 * start <= write.first and write.bits.stop <= 8 * end
+        if is_within or (not whole and write.first < 8 * end and 8 * start < write.bits.stop):
+            return 8 * start, 8 * end
+    return None
 
 
-def _fix_transport(transport: _Coverage) -> tuple[ins.Instruction, str]:
+def _fix_transport(transport: HeaderChecksum) -> tuple[ins.Instruction, str]:
     """Return the instruction that computes a transport checksum, and a note."""
     header, network = transport.header, transport.network
     if network is None:
-        raise UsageError(
-            f"the {header.label} checksum changes, but TRex computes it only directly above IP",
-            code="beyond-trex",
+        raise make_limit_error(
+            f"the {header.label} checksum changes, but TRex computes it only directly above IP"
         )
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
         return ins.fix_icmpv6(l2_len, l3_len), f"checksums: {header.label} in software"
     if header.name not in ins.L4_TYPES:
-        raise UsageError(
+        raise make_limit_error(
             f"the checksum of {header.label} changes, and TRex has no instruction for it",
             "vary fields that it does not cover, or count instead of drawing at random",
-            code="beyond-trex",
         )
     if l2_len > ins.MAX_L2_OCTETS:
-        raise UsageError(
+        raise make_limit_error(
             f"the {network.label} header begins at octet {l2_len}, but TRex fixes checksums only "
             f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)",
-            code="beyond-trex",
         )
     fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])
     pair = f"{network.label} and {header.label}" if network.name == "IP" else header.label
@@ -138,13 +120,13 @@ def _fix_transport(transport: _Coverage) -> tuple[ins.Instruction, str]:
 
 def _neutralize(
     template: Template,
-    transport: _Coverage,
+    transport: HeaderChecksum,
     flow_vars: Sequence[FlowVariable],
     writes: Sequence[Write],
 ) -> ChecksumPlan | None:
     """Plan complements in the payload, if they cost less than the NIC's checksum."""
     by_name = {v.name: v for v in flow_vars}
-    covered = [w for w in writes if transport.covers(w)]
+    covered = [w for w in writes if _find_span(transport, w, whole=False)]
     complements: dict[str, FlowVariable] = {}
     for name in dict.fromkeys(w.flow_var for w in covered):
         inverse = by_name[name].complement(f"{name}.not")
@@ -159,11 +141,11 @@ def _neutralize(
     added: list[Write] = []
     constants: list[tuple[int, int, int]] = []
     for write in covered:
-        spans = [s for s in transport.spans if s[0] <= write.first and write.bits.stop <= s[1]]
-        if write.add != by_name[write.flow_var].add or len(spans) != 1:
+        span = _find_span(transport, write, whole=True)
+        if span is None or write.add != by_name[write.flow_var].add:
             return None
         # the same place within 16 bits as the original, counted from the start of its span
-        first = free + (write.first - spans[0][0]) % 16
+        first = free + (write.first - span[0]) % 16
         free = first + write.width
         free += -(free - 8 * header.offset) % 16
         if free > limit:

@@ -22,14 +22,21 @@ from v6t.profiles.compiler.flow_variables import (
     FlowVariable,
     FrameBits,
     Split,
-    trailing_zeros,
+    count_trailing_zeros,
 )
 from v6t.profiles.compiler.random_draws import split_uniform
-from v6t.profiles.compiler.schedule import counts, first_positions
+from v6t.profiles.compiler.schedule import count_frames, find_first_positions
 from v6t.profiles.compiler.writes import Write, encode_writes
-from v6t.profiles.model import Kind, Traffic, TrafficClass, Variable
+from v6t.profiles.model import (
+    Kind,
+    Traffic,
+    TrafficClass,
+    Variable,
+    make_limit_error,
+    make_model_error,
+)
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import Template, build, final_checksum
+from v6t.profiles.template import Template, build_template, find_final_checksum
 
 MAX_STREAMS = 128
 """Stream identifiers 0..127: they are TRex's latency packet groups."""
@@ -61,13 +68,11 @@ def compile_traffic(
         cores: data path cores TRex will split the streams over.
 
     Raises:
-        UsageError: the traffic cannot be sent as described; the message names the reason.
+        UsageError: TRex cannot send the traffic as described.
     """
     classes = traffic.classes
     if not classes or len({c.name for c in classes}) < len(classes):
-        raise UsageError(
-            "a traffic model needs classes with different names", code="invalid-traffic-model"
-        )
+        raise make_model_error("the traffic needs classes with different names")
     if first_stream_id < 0 or first_stream_id + len(classes) > MAX_STREAMS:
         raise UsageError(
             f"{len(classes)} streams from number {first_stream_id} on exceed TRex's {MAX_STREAMS} "
@@ -80,17 +85,22 @@ def compile_traffic(
             f"a rate of {rate_fps} frames per second is not positive", code="out-of-range"
         )
     weights = [c.weight for c in classes]
-    shares = [None] * len(classes) if frames is None else counts(weights, frames)
+    shares = [None] * len(classes) if frames is None else count_frames(weights, frames)
     streams = []
     drawn: dict[str, int] = {}
-    numbered = zip(classes, first_positions(weights), shares, strict=True)
+    numbered = zip(classes, find_first_positions(weights), shares, strict=True)
     for stream_id, (traffic_class, position, share) in enumerate(numbered, first_stream_id):
         name, weight = traffic_class.name, traffic_class.weight
         seed = _derive_seed(traffic.seed, stream_id)
         if traffic_class.draws:
             seed = drawn.setdefault(traffic_class.draws, seed)
         template, program, notes, order = _compile_class(traffic_class, seed)
-        notes += _core_notes(traffic_class, cores, share)
+        enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables())
+        if enumerates and cores > 1 and share and share % cores:
+            notes.append(
+                f"{share} frames are no multiple of {cores} cores: the last values of the "
+                "enumeration are not exactly once"
+            )
         trex = {
             "name": name,
             # bits 0 and 1: TRex keeps the template's own source and destination MAC address
@@ -107,9 +117,8 @@ def compile_traffic(
             "vm": {"instructions": program},
             "flow_stats": {"enabled": False},
         }
-        checksum = final_checksum(template.layout)
-        role = traffic_class.role
-        streams.append(Stream(name, role, stream_id, weight, trex, checksum, tuple(notes), order))
+        ours = find_final_checksum(template.layout), tuple(notes), order
+        streams.append(Stream(name, traffic_class.role, stream_id, weight, trex, *ours))
     return StreamSet(traffic.direction, tuple(streams))
 
 
@@ -117,17 +126,16 @@ def _compile_class(
     traffic_class: TrafficClass, seed: int
 ) -> tuple[Template, list[ins.Instruction], list[str], int]:
     """Return template, instructions, notes and order of one class."""
-    template = build(traffic_class.layers, traffic_class.frame_size)
+    template = build_template(traffic_class.layers, traffic_class.frame_size)
     variables = traffic_class.drawn_variables()
     for variable in variables:
         _check_variable(variable)
     room = len(template.packet) - template.layout.payload
     if room < trailer.LENGTH:
-        raise UsageError(
+        raise make_model_error(
             f"a frame of '{traffic_class.name}' has {room} octets behind "
             f"{template.layout.names}, but the tester writes a trailer of {trailer.LENGTH} there",
             f"choose a frame size larger by {trailer.LENGTH - room} or more",
-            code="invalid-traffic-model",
         )
     copies = _locate_copies(template, traffic_class)
     flow_vars: list[FlowVariable] = []
@@ -164,21 +172,17 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
     for path, bits in traffic_class.copied_bits():
         name, width = bits.variable.name, bits.variable.width
         if not 0 <= bits.source < bits.source + bits.length <= width:
-            raise UsageError(
+            raise make_model_error(
                 f"variable '{name}' has {width} bits, but {path} takes bits {bits.source} to "
                 f"{bits.source + bits.length - 1}",
-                code="invalid-traffic-model",
             )
         if bits.add and width > WORD:
-            raise UsageError(
-                f"TRex adds to {WORD} bits, but variable '{name}' has {width}", code="beyond-trex"
-            )
+            raise make_limit_error(f"TRex adds to {WORD} bits, but variable '{name}' has {width}")
         first = template.layout.locate(path, bits)
         frame_bits = range(first, first + bits.length)
         if taken := [owners[bit] for bit in frame_bits if bit in owners]:
-            raise UsageError(
-                f"variables '{taken[0]}' and '{name}' are both copied to the same bits of {path}",
-                code="invalid-traffic-model",
+            raise make_model_error(
+                f"variables '{taken[0]}' and '{name}' are both copied to the same bits of {path}"
             )
         owners |= dict.fromkeys(frame_bits, name)
         high = width - bits.source
@@ -195,7 +199,7 @@ def _write_copy(
     constants: list[tuple[int, int, int]],
 ) -> None:
     """Add the writes of a copy from each flow variable, and the bits that none supplies."""
-    carry = trailing_zeros(copy.add, variable.width)
+    carry = count_trailing_zeros(copy.add, variable.width)
     constant_bits = set(range(copy.low, copy.high))
     for flow_var in split.flow_vars:
         add = flow_var.add + (copy.add >> flow_var.low if carry < flow_var.high else 0)
@@ -214,60 +218,45 @@ def _check_variable(variable: Variable) -> None:
     """Refuse what the model's types cannot exclude."""
     import numpy as np
 
-    if not variable.name or "." in variable.name:
-        raise UsageError(
-            f"'{variable.name}' cannot name a variable: flow variables are named with a dot",
-            code="invalid-traffic-model",
-        )
-    if not 1 <= variable.width <= MAX_WIDTH:
-        raise UsageError(
-            f"variable '{variable.name}' has {variable.width} bits, but 1 to {MAX_WIDTH} can be",
-            code="invalid-traffic-model",
-        )
-    values = np.asarray(variable.values)
-    if variable.kind is not Kind.LIST:
-        valid = 0 <= variable.low <= variable.top < 1 << variable.width
+    name, width = variable.name, variable.width
+    values = np.asarray(
+        variable.values if variable.kind is Kind.LIST else (variable.low, variable.top)
+    )
+    if not name or "." in name:
+        problem = f"'{name}' cannot name a variable: flow variables are named with a dot"
+    elif not 1 <= width <= MAX_WIDTH:
+        problem = f"variable '{name}' has {width} bits, but 1 to {MAX_WIDTH} can be"
+    elif (
+        not len(values)
+        or not 0 <= values.min() <= values.max() < 1 << width
+        or variable.low > variable.top
+        or variable.step < 1
+    ):
+        problem = f"variable '{name}': values must be a non-empty list of {width}-bit integers"
     else:
-        valid = len(values) > 0 and 0 <= values.min() <= values.max() < 1 << variable.width
-    if not valid or variable.step < 1:
-        raise UsageError(
-            f"variable '{variable.name}': values must be a non-empty list of {variable.width}-bit "
-            "integers",
-            code="invalid-traffic-model",
-        )
+        return
+    raise make_model_error(problem)
 
 
 def _check_limits(
     traffic_class: TrafficClass, template: Template, program: Sequence[ins.Instruction]
 ) -> None:
-    octets = ins.variable_octets(program)
+    octets = ins.count_variable_octets(program)
     if octets > ins.MAX_VARIABLE_OCTETS:
-        raise UsageError(
+        raise make_limit_error(
             f"the variables of class '{traffic_class.name}' take {octets} octets, but a stream of "
             f"TRex has {ins.MAX_VARIABLE_OCTETS}",
             "vary fewer independent variables, or spread them over several classes",
-            code="beyond-trex",
         )
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     for instruction in program:
-        offset, size = ins.touched(instruction, sizes.get(instruction.get("name", ""), 0))
+        offset, size = ins.locate_change(instruction, sizes.get(instruction.get("name", ""), 0))
         if offset + size > ins.MAX_OFFSET:
             fields = template.layout.describe(8 * offset, 8 * (offset + size) - 1)
-            raise UsageError(
+            raise make_limit_error(
                 f"class '{traffic_class.name}' changes octet {offset + size - 1} of its frame "
                 f"({fields}), but TRex changes only the first {ins.MAX_OFFSET}",
-                code="beyond-trex",
             )
-
-
-def _core_notes(traffic_class: TrafficClass, cores: int, share: int | None) -> list[str]:
-    enumerated = any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables())
-    if not enumerated or cores < 2 or not share or share % cores == 0:
-        return []
-    return [
-        f"{share} frames are no multiple of {cores} cores: the last values of the enumeration are "
-        "not exactly once"
-    ]
 
 
 def _make_mode(pps: float, share: int | None) -> dict[str, Any]:

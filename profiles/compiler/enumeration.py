@@ -18,18 +18,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.flow_variables import (
     BoundVariable,
     FlowVariable,
     Split,
-    list_flow_var,
+    count_trailing_zeros,
+    list_sizes,
+    make_list_flow_var,
     shuffle_range,
-    sizes_for,
-    trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
-from v6t.profiles.model import Kind
+from v6t.profiles.model import Kind, make_limit_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +67,7 @@ def split_permutation(bound: BoundVariable) -> Split:
     if low == 0 and count == 1 << bits:
         flow_vars, text = _permute_low_bits(bound, bits)
         return Split(flow_vars, constant, (text,), 1 if bound.carry < bits else 2)
-    zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
+    zeros = min(count_trailing_zeros(low, bits), count_trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
     label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{variable.name}.{label}"
@@ -76,7 +75,7 @@ def split_permutation(bound: BoundVariable) -> Split:
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
         values = _shuffle_passes(once, zeros, bound.seed + 2)
-        above = list_flow_var(name, zeros, bits - zeros, values)
+        above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
         order = 2 if len(values) > odd else order
     elif LEAST_SHUFFLED_BITS <= zeros <= min(bound.carry, 32) and high >> zeros < 1 << 30:
@@ -85,11 +84,10 @@ def split_permutation(bound: BoundVariable) -> Split:
         above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
     else:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
             f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
             "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
-            code="beyond-trex",
         )
     below, note = _permute_low_bits(bound, zeros)
     return Split((above, *below), constant, (text, note), order)
@@ -98,7 +96,8 @@ def split_permutation(bound: BoundVariable) -> Split:
 def split_counter(bound: BoundVariable) -> Split:
     """Split a variable that counts ``low, low + step, ...`` (``INC``), or downwards (``DEC``)."""
     variable, name = bound.variable, bound.variable.name
-    low, step, op = variable.low, variable.step, _OPS[variable.kind]
+    low, step = variable.low, variable.step
+    op: Op = "inc" if variable.kind is Kind.INC else "dec"
     count = (variable.top - low) // step + 1
     top = low + (count - 1) * step
     if count == 1 and not bound.adds:
@@ -111,7 +110,7 @@ def split_counter(bound: BoundVariable) -> Split:
         # count from 0 instead and add the rest when writing
         least, most, add = 0, count * step - 1, least
     if most >> 32 == 0 and bits <= 32:
-        sizes = sizes_for(most, step)
+        sizes = list_sizes(most, step)
         counter = FlowVariable(name, 0, bits, op, least, most, step, sizes=sizes, add=add)
         return Split((counter,), constant)
     if count <= MAX_LIST:
@@ -126,26 +125,21 @@ def split_counter(bound: BoundVariable) -> Split:
             f"{name}.32", 32, bits - 32, op, 0, (1 << bits) - 1, step, sizes=(8,), clean=False
         )
         return Split((high, FlowVariable(f"{name}.0", 0, 32, op, 0, ones, step, add=add)), constant)
-    raise UsageError(
+    raise make_limit_error(
         f"variable '{name}' cannot count {count} steps of {step}: a counter TRex can "
         "write has 32 bits and must hold a multiple of the step",
         f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k",
-        code="beyond-trex",
     )
-
-
-_OPS: dict[Kind, Op] = {Kind.INC: "inc", Kind.DEC: "dec"}
 
 
 def split_values(bound: BoundVariable) -> Split:
     """Split a variable that takes listed values in their order."""
     variable = bound.variable
     if len(variable.values) > MAX_LIST:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{variable.name}' lists {len(variable.values)} values, but a list of TRex "
             f"ends at {MAX_LIST} entries",
             "spread the values over several traffic classes, or draw them from a range",
-            code="beyond-trex",
         )
     return bound.split_list(variable.values)
 
@@ -164,16 +158,15 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
         note += " on any number of cores, mixed from a shuffled list and counters"
     if bits + apart <= LISTED_BITS:
         values = shuffle_range(0, (1 << bits) - 1, bound.seed + 1)
-        return (list_flow_var(f"{name}.0", 0, bits, values),), note
+        return (make_list_flow_var(f"{name}.0", 0, bits, values),), note
     rng = np.random.default_rng(bound.seed)
     if bound.carry >= bits:
         return mix_permutation(name, bits, apart, bound.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{name}' enumerates 2^{bits} values and has a constant added, which TRex "
             f"carries through 2^{ONE_STRIDE_BITS} values",
             "copy it without a constant, or narrow it",
-            code="beyond-trex",
         )
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
@@ -182,11 +175,11 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
 
 
 def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
-    """Lengthen a list of an odd number of values: their order differs from pass to pass.
+    """Repeat a list of an odd number of values in orders that differ from pass to pass.
 
-    With a permutation of ``2^bits`` values it still gives every pair once: frames that show the same
-    value of the permutation are apart by a multiple of ``2^bits``, and the list holds every value
-    once in places that are equal modulo any power of two up to that.
+    With a permutation of ``2^bits`` values it still gives every pair once: frames with the same value
+    of the permutation are a multiple of ``2^bits`` apart, and the list holds every value once in places
+    that are equal modulo any power of two up to that.
     """
     import numpy as np
 
@@ -203,21 +196,16 @@ def mix_permutation(
 ) -> tuple[FlowVariable, ...]:
     """Return flow variables that together take each of ``2^bits`` values once per cycle.
 
-    Args:
-        name: of the variable.
-        bits: of its values.
-        apart: every value comes once in the frames that are equal modulo ``2^apart``.
-        cuts: bits between which copies begin or end; each stretch has its share of the list.
-        rng: of the order.
+    Every value comes once in the frames that are equal modulo ``2^apart``. Each stretch of bits between
+    ``cuts`` has its share of the list.
     """
     import numpy as np
 
     if bits + apart > MAX_MIXED_BITS:
-        raise UsageError(
+        raise make_limit_error(
             f"variable '{name}' cannot enumerate 2^{bits} values: "
             f"TRex counts 2^{MAX_MIXED_BITS} frames",
             "choose fewer values",
-            code="beyond-trex",
         )
     listed = LISTED_BITS - apart
     # the list has the upper bits of each stretch between cuts, in proportion
@@ -241,12 +229,13 @@ def mix_permutation(
     for octets, times in _plan_counters(LISTED_BITS, bits + apart):
         raised, stride = _choose_stride(octets, times, rng)
         step, word = stride << raised, 32 if octets == 8 else 0
-        runs = tuple((places[t], t + raised - word, 1) for t in times)
-        most = (step << times[-1] + 1) - 1
-        label, sizes = f"{name}.{times[0]}", (octets,)
-        flow_vars.append(
-            FlowVariable(label, 0, bits, "inc", 0, most, step, sizes=sizes, clean=False, runs=runs)
-        )
+        values = (0, (step << times[-1] + 1) - 1, step)
+        layout = {
+            "sizes": (octets,),
+            "runs": tuple((places[t], t + raised - word, 1) for t in times),
+        }
+        counter = FlowVariable(f"{name}.{times[0]}", 0, bits, "inc", *values, clean=False, **layout)
+        flow_vars.append(counter)
     return tuple(flow_vars)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
+from v6t.profiles.model import make_limit_error
 
 if TYPE_CHECKING:
     from v6t.profiles.model import Variable
@@ -79,15 +79,14 @@ class FlowVariable:
         ones = (1 << max(place + width for _, place, width in self.supplied)) - 1
         if len(self.values):
             values = [ones - value for value in self.values]
-            return replace(self, name=name, values=values, sizes=sizes_for(ones))
+            return replace(self, name=name, values=values, sizes=list_sizes(ones))
         if self.op == "random" or self.sizes[0] == 8:
             return None
         op: Op = "dec" if self.op == "inc" else "inc"
         return replace(self, name=name, op=op, add=ones - self.minimum - self.maximum - self.add)
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """How flow variables supply all bits of a variable.
 
     Attributes:
@@ -114,10 +113,7 @@ class FrameBits(NamedTuple):
 
 @dataclass(frozen=True)
 class BoundVariable:
-    """A variable with the bits of the frame that it is copied to.
-
-    ``seed`` decides the orders and strides drawn for it.
-    """
+    """A variable, the bits of the frame that it is copied to, and the seed of its pseudorandom order."""
 
     variable: Variable
     copies: tuple[FrameBits, ...]
@@ -138,31 +134,30 @@ class BoundVariable:
     def carry(self) -> int:
         """Highest bit at which the variable may be cut: additions carry from it upwards."""
         width = self.variable.width
-        return min(trailing_zeros(copy.add, width) for copy in self.copies)
+        return min(count_trailing_zeros(copy.add, width) for copy in self.copies)
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], what: str) -> Sequence[int]:
         """Return the cheapest of several ways to cut, the first of equals."""
         usable = [c for c in candidates if max(c, default=0) <= self.carry]
         if not usable:
-            raise UsageError(
+            raise make_limit_error(
                 f"variable '{self.variable.name}' ({what}) needs several flow variables, and TRex "
                 "cannot carry the constant added to it from one to the next",
                 "copy it without a constant, or narrow it",
-                code="beyond-trex",
             )
         return min(usable, key=self._cost_ns)
 
     def _cost_ns(self, cuts: Sequence[int]) -> float:
         """Estimate the time per frame of all writes if the variable is cut at these bits."""
-        edges = [0, *sorted(cuts), self.variable.width]
+        pieces = list(pairwise([0, *sorted(cuts), self.variable.width]))
         writes = 0
         for copy in self.copies:
-            for start, end in pairwise(edges):
+            for start, end in pieces:
                 low, high = max(copy.low, start), min(copy.high, end)
                 if low < high:
                     first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
                     writes += -(-(last // 8 - first // 8 + 1) // 4)
-        return 6.0 * (len(edges) - 1) + 5.5 * writes
+        return 6.0 * len(pieces) + 5.5 * writes
 
     def split_constant_bits(self, low: int, high: int) -> tuple[int, int]:
         """Return the number of low bits that differ within ``low..high``, and the bits above.
@@ -193,23 +188,23 @@ class BoundVariable:
         for start, end in pairwise([0, *cuts, bits]):
             column = (array >> np.uint64(start)) & np.uint64((1 << end - start) - 1)
             name = f"{self.variable.name}.{start}" if cuts else self.variable.name
-            flow_vars.append(list_flow_var(name, start, end - start, column.tolist()))
+            flow_vars.append(make_list_flow_var(name, start, end - start, column.tolist()))
         return Split(tuple(reversed(flow_vars)), constant)
 
 
-def sizes_for(*values: int) -> tuple[int, ...]:
+def list_sizes(*values: int) -> tuple[int, ...]:
     """Return the sizes of 1, 2 and 4 octets that hold all values, smallest first."""
     return tuple(s for s in (1, 2, 4) if max(values) < 1 << 8 * s)
 
 
-def trailing_zeros(value: int, limit: int) -> int:
+def count_trailing_zeros(value: int, limit: int) -> int:
     """Count the zero bits at the low end of a number, at most ``limit``."""
     return min((value & -value).bit_length() - 1 if value else limit, limit)
 
 
-def list_flow_var(name: str, low: int, width: int, values: Sequence[int]) -> FlowVariable:
+def make_list_flow_var(name: str, low: int, width: int, values: Sequence[int]) -> FlowVariable:
     """Return a flow variable that takes listed values in turn."""
-    return FlowVariable(name, low, width, "inc", values=values, sizes=sizes_for(max(values)))
+    return FlowVariable(name, low, width, "inc", values=values, sizes=list_sizes(max(values)))
 
 
 def shuffle_range(low: int, high: int, seed: int) -> list[int]:

@@ -1,8 +1,7 @@
 """TRex's field-engine instructions as the JSON objects its server parses (v3.08).
 
-Key names follow the client's ``CTRexVmIns*`` classes. The client drops ``init_value`` when it
-loads a file, so an ``inc`` variable here always starts at its minimum and a ``dec`` one at its
-maximum: what the client then assumes.
+The client drops ``init_value`` when it loads a file, so an ``inc`` variable here always starts at its
+minimum and a ``dec`` one at its maximum: what the client then assumes.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def list_var(name: str, size: int, values: Sequence[int]) -> Instruction:
 def write(name: str, offset: int, add: int = 0) -> Instruction:
     """Store the whole variable, plus ``add``, in network byte order."""
     head = {"type": "write_flow_var", "name": name, "pkt_offset": offset}
-    return {**head, "add_value": _wrap_add(add), "is_big_endian": True}
+    return {**head, **_make_addition(add)}
 
 
 def write_mask(
@@ -53,13 +52,13 @@ def write_mask(
 ) -> Instruction:
     """Store the bits of ``(variable + add) << shift`` that ``mask`` selects in ``size`` octets."""
     head = {"type": "write_mask_flow_var", "name": name, "pkt_offset": offset}
-    bits = {"pkt_cast_size": size, "mask": mask, "shift": shift}
-    return {**head, **bits, "add_value": _wrap_add(add), "is_big_endian": True}
+    return {**head, "pkt_cast_size": size, "mask": mask, "shift": shift, **_make_addition(add)}
 
 
-def _wrap_add(add: int) -> int:
-    """Return what the server parses: a 32-bit signed number, which the data path wraps."""
-    return (add + (1 << 31)) % (1 << 32) - (1 << 31)
+def _make_addition(add: int) -> Instruction:
+    # the server parses a 32-bit signed number, which the data path wraps
+    add = (add + (1 << 31)) % (1 << 32) - (1 << 31)
+    return {"add_value": add, "is_big_endian": True}
 
 
 def fix_ipv4(offset: int) -> Instruction:
@@ -77,19 +76,17 @@ def fix_icmpv6(l2_len: int, l3_len: int) -> Instruction:
     return {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
 
 
-def variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
+def count_variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
     """Return the variable memory of a program: all sizes, and the generator if any is random."""
     variables = [i for i in instructions if i["type"] == "flow_var"]
     generator = 4 if any(i["op"] == "random" for i in variables) else 0
     return generator + sum(int(i["size"]) for i in variables)
 
 
-def touched(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
+def locate_change(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
     """Return the first octet of the frame that an instruction changes, and the number of octets.
 
-    Args:
-        instruction: one that declares a variable changes (0, 0).
-        size: of the variable that a plain write stores.
+    A declaration changes (0, 0); ``size`` is that of the variable which a plain write stores.
     """
     match instruction["type"]:
         case "write_mask_flow_var":

@@ -19,18 +19,19 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
-from v6t.base.errors import UsageError
 from v6t.profiles.compiler.flow_variables import (
     WORD,
     BoundVariable,
     FlowVariable,
     Split,
-    list_flow_var,
+    count_trailing_zeros,
+    make_list_flow_var,
     shuffle_range,
-    trailing_zeros,
 )
 from v6t.profiles.compiler.instructions import MAX_LIST
+from v6t.profiles.model import make_limit_error
 
 DRAW_BITS = 15
 FILLED = (1 << 30) + (1 << 15)
@@ -59,9 +60,7 @@ def split_uniform(bound: BoundVariable) -> Split:
 def compute_bias(span: int, dropped: int = 0) -> float:
     """Return the largest relative deviation from ``1/span`` of a value's probability.
 
-    Args:
-        span: number of values.
-        dropped: low bits of ``vm_rand32() % (span << dropped)`` that are not used.
+    Values are ``vm_rand32() % (span << dropped)`` without their ``dropped`` low bits.
     """
     import numpy as np
 
@@ -96,7 +95,7 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
     name = f"{bound.variable.name}.{shift}" if shift else bound.variable.name
     # bits to draw below the value and to drop; more than this and blocks of 2^15 neighbors would
     # leave every second one out
-    most = max(DRAW_BITS - trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
+    most = max(DRAW_BITS - count_trailing_zeros(span, WORD), 0) if span <= 1 << 16 else 0
     for raised in range(most, -1, -1):
         if (high + 1) << raised > 1 << WORD:
             continue
@@ -107,7 +106,9 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
                 name, shift, bits, "random", *bounds, raised=raised, clean=not raised
             )
             return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
-    zeros = min(trailing_zeros(low, bits), trailing_zeros(high + 1, bits), bound.carry - shift)
+    zeros = min(
+        count_trailing_zeros(low, bits), count_trailing_zeros(high + 1, bits), bound.carry - shift
+    )
     if 0 < zeros < bits:
         top = ((high + 1) >> zeros) - 1
         above, notes = _draw_range(bound, low >> zeros, top, shift + zeros, bits - zeros)
@@ -118,54 +119,39 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
             f"{name}: TRex's 15-bit random numbers cannot draw evenly from {span} values, so a "
             f"shuffled list gives each exactly once per {span} frames"
         )
-        return [list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
-    raise UsageError(
+        return [make_list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
+    raise make_limit_error(
         f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values: "
         "TRex's random numbers have 15 or 30 bits",
         "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one",
-        code="beyond-trex",
     )
 
 
 def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:
     """Draw all ``2^bits`` values of bits ``shift..shift + bits - 1``."""
     top, most = shift + bits, FILLED_BITS
-    candidates: list[tuple[int, ...]]
-    if bits <= most:
-        candidates = [()]
-    elif bits <= 2 * most:
-        candidates = [(c,) for c in range(top - most, shift + most + 1)]
-    else:
+    candidates: list[tuple[int, ...]] = [()]
+    if bits > 2 * most:
         candidates = [
             (a, b)
             for a in range(max(shift + 1, top - 2 * most), shift + most + 1)
             for b in range(max(a + 1, top - most), min(a + most, top - 1) + 1)
         ]
+    elif bits > most:
+        candidates = [(c,) for c in range(top - most, shift + most + 1)]
     # of equally cheap cuts take one of exact draws only
     candidates.sort(key=lambda c: any(b - a > DRAW_BITS for a, b in pairwise([shift, *c, top])))
     cuts = bound.choose_cuts(candidates, f"{bits} random bits")
     flow_vars, notes = [], []
-    for start, end in pairwise([shift, *cuts, top]):
-        name = f"{bound.variable.name}.{start}" if cuts or shift else bound.variable.name
-        width = end - start
-        raised, most, sizes = DRAW_BITS - width, (1 << DRAW_BITS) - 1, (2,)
-        if width > DRAW_BITS:
-            raised, most, sizes = 0, FILLED - 1, (4,)
+    for low, high in pairwise([shift, *cuts, top]):
+        name = f"{bound.variable.name}.{low}" if cuts or shift else bound.variable.name
+        width, is_exact = high - low, high - low <= DRAW_BITS
+        draw: dict[str, Any] = {"maximum": FILLED - 1, "sizes": (4,), "raised": 0}
+        if is_exact:
+            draw = {"maximum": (1 << DRAW_BITS) - 1, "sizes": (2,), "raised": DRAW_BITS - width}
+        else:
             likely = f"each value within {FILLED_BIAS:.2%} of equally likely"
             notes.append(f"{name}: 16 bits of one 30-bit draw, {likely}")
-        flow_vars.append(
-            FlowVariable(
-                name,
-                start,
-                width,
-                "random",
-                0,
-                most,
-                1,
-                (),
-                sizes,
-                raised,
-                clean=width == DRAW_BITS,
-            )
-        )
+        clean = width == DRAW_BITS
+        flow_vars.append(FlowVariable(name, low, width, "random", **draw, clean=clean))
     return flow_vars[::-1], notes

@@ -1,12 +1,9 @@
 """How the classes of a traffic alternate: m of n frames, spread evenly (RFC 8219, section 5).
 
-Class ``c`` of weight ``w`` has its frame number ``k`` of each period at ``(k + 1/2) / w`` of the
-period; all frames sorted by that time are the order (equal times: the earlier class first). So the
-background of 9:1 comes every tenth frame, and any number of frames from the start holds each
-class's share to within the number of classes.
-
-All functions raise UsageError if a weight is negative, all are zero, or the period is longer than
-:data:`MAX_PERIOD` frames.
+Frame number ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period; at equal times
+the earlier class is first. So any number of frames from the start holds each class's share to within
+the number of classes. All functions raise UsageError if a weight is negative, all are zero, or the
+period is longer than :data:`MAX_PERIOD` frames.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError
+from v6t.profiles.model import make_model_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,56 +27,55 @@ MAX_PERIOD = 1 << 22
 """Longest period in frames: one period is kept in memory."""
 
 
-def counts(weights: Sequence[int], total: int) -> list[int]:
+def count_frames(weights: Sequence[int], total: int) -> list[int]:
     """Return the frames of each class among the first ``total`` of the order."""
     reduced = _reduce(weights)
     if total < 0:
         raise UsageError(f"{total} frames cannot be sent", code="out-of-range")
     periods, rest = divmod(total, sum(reduced))
-    head = _period(reduced)[0][:rest]
+    head = _compute_period(reduced)[0][:rest]
     return [periods * w + int((head == c).sum()) for c, w in enumerate(reduced)]
 
 
-def order(weights: Sequence[int], first: int, count: int) -> Classes:
+def list_classes(weights: Sequence[int], first: int, count: int) -> Classes:
     """Return the class ``(count,)`` of frames from ``first`` on, as an index into ``weights``."""
-    return order_with_index(weights, first, count)[0]
+    return list_classes_with_index(weights, first, count)[0]
 
 
-def order_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
+def list_classes_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
     """Return the class of each frame and its number within that class, both ``(count,)``."""
     import numpy as np
 
     reduced = _reduce(weights)
-    classes, index = _period(reduced)
+    classes, index = _compute_period(reduced)
     periods, place = np.divmod(np.arange(first, first + count, dtype=np.int64), sum(reduced))
     chosen = classes[place]
     return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
 
 
-def positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
+def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
     """Return the places in the order of frames ``(n,)`` of one class, given by number."""
     import numpy as np
 
     reduced = _reduce(weights)
-    places = np.nonzero(_period(reduced)[0] == class_number)[0]
+    places = np.nonzero(_compute_period(reduced)[0] == class_number)[0]
     periods, rest = np.divmod(index, reduced[class_number])
     return periods * sum(reduced) + places[rest]
 
 
-def first_positions(weights: Sequence[int]) -> list[int]:
+def find_first_positions(weights: Sequence[int]) -> list[int]:
     """Return the place of the first frame of each class; 0 for a class of weight 0."""
     reduced = _reduce(weights)
-    classes, _ = _period(reduced)
+    classes, _ = _compute_period(reduced)
     return [int((classes == c).argmax()) if w else 0 for c, w in enumerate(reduced)]
 
 
 def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
     values = tuple(int(w) for w in weights)
     if not values or min(values) < 0 or sum(values) == 0:
-        raise UsageError(
+        raise make_model_error(
             f"the shares {list(values)} of the traffic classes are invalid",
             "give non-negative whole numbers that are not all zero",
-            code="invalid-traffic-model",
         )
     divisor = math.gcd(*values)
     reduced = tuple(w // divisor for w in values)
@@ -93,7 +90,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def _period(weights: tuple[int, ...]) -> tuple[Classes, I64]:
+def _compute_period(weights: tuple[int, ...]) -> tuple[Classes, I64]:
     """Return class and index within the class of each frame of one period, both read-only."""
     import numpy as np
 

@@ -89,7 +89,7 @@ class DnsLayout:
         whole = FrameLayout((network,), "UDP", self.udp, self.message, frames.shape[1])
         whole.write_checksum(frames)
 
-    def turned(self, frames: U8, octets: int) -> U8:
+    def make_replies(self, frames: U8, octets: int) -> U8:
         """Return frames back to their senders, with room for messages of ``octets``."""
         replies = np.empty((len(frames), self.message + octets), np.uint8)
         replies[:, : self.message] = frames[:, : self.message]

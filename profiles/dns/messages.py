@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.packets.arrays import sort_unique
 from v6t.packets.headers import to_octets
-from v6t.packets.unique import sort_unique
 from v6t.profiles.dns.zone import (
     LABEL,
     NAME_OCTETS,
     SUFFIX_WIRE,
     Zone,
-    labels_of,
-    read_labels,
+    decode_labels,
+    encode_labels,
+    encode_name,
     read_name,
-    wire_name,
 )
 
 if TYPE_CHECKING:
@@ -39,27 +39,27 @@ _SUFFIX = np.frombuffer(SUFFIX_WIRE, np.uint8)
 _SUFFIX_LABELS, _ = read_name(SUFFIX_WIRE, 0)
 
 
-def question() -> bytes:
+def build_question() -> bytes:
     """Return a question for the AAAA record of a name of zeros, recursion desired."""
     name = bytes((LABEL,)) + bytes(LABEL) + SUFFIX_WIRE
     return b"\0\0\1\0\0\1\0\0\0\0\0\0" + name + AAAA.to_bytes(2, "big") + CLASS_IN
 
 
 def write_questions(messages: U8, identifiers: NDArray[np.integer], addresses: U32) -> None:
-    """Write identifiers and names into messages that begin as :func:`question`."""
+    """Write identifiers and names into messages that begin as :func:`build_question`."""
     messages[:, :2] = to_octets(identifiers, 2)
-    messages[:, LABEL_AT : SUFFIX_AT + 1] = labels_of(addresses)
+    messages[:, LABEL_AT : SUFFIX_AT + 1] = encode_labels(addresses)
 
 
-def mask_of(message: bytes) -> U8:
+def make_mask(message: bytes) -> U8:
     """Return the bits of a message to compare: resolvers may vary the case of the zone's letters."""
     mask = np.full(len(message), 0xFF, np.uint8)
     mask[SUFFIX_AT : SUFFIX_AT + len(SUFFIX_WIRE)][ord("a") <= _SUFFIX] = 0xDF
     return mask
 
 
-_FORM = np.frombuffer(question(), np.uint8)
-_FORM_MASK = mask_of(question())
+_FORM = np.frombuffer(build_question(), np.uint8)
+_FORM_MASK = make_mask(build_question())
 """The bits that identify a question for a record of one of the names."""
 _FORM_MASK[:4] = 0, 0, 0xF8, 0
 _FORM_MASK[6:12] = 0
@@ -68,7 +68,7 @@ _FORM_MASK[QUESTION_END - 3] = 0
 
 
 @dataclass
-class Asked:
+class QuestionCounts:
     """Numbers of the questions that a device asked the authoritative server.
 
     Attributes:
@@ -89,14 +89,14 @@ class Authority:
 
     Attributes:
         zone: its names and records.
-        own_share: share of the names with their own AAAA record.
+        native_share: share of the names with their own AAAA record.
         cached: number of first names that were asked before.
     """
 
     zone: Zone
-    own_share: float = 0.0
+    native_share: float = 0.0
     cached: int = 0
-    asked: Asked = field(default_factory=Asked)
+    counts: QuestionCounts = field(default_factory=QuestionCounts)
 
     def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
         """Return pairs of row numbers and equally long answers to equally long messages."""
@@ -104,12 +104,12 @@ class Authority:
         ours: Mask = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
             ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
-            addresses, spelled = read_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
+            addresses, spelled = decode_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
             ours &= spelled
             kind = messages[:, QUESTION_END - 3]
             self._count(addresses, kind * ours)
-            own = (kind == AAAA) & self.zone.with_own(addresses, self.own_share)
-            record = np.where(own, AAAA, np.where(kind == A, A, 0))
+            is_native = (kind == AAAA) & self.zone.has_native_record(addresses, self.native_share)
+            record = np.where(is_native, AAAA, np.where(kind == A, A, 0))
             extended = messages[:, 11] > 0  # the question has an OPT record
             for form in sort_unique((record * 2 + extended)[ours]):
                 chosen = np.nonzero(ours & (record * 2 + extended == form))[0]
@@ -118,22 +118,24 @@ class Authority:
         for row in np.nonzero(~ours)[0]:
             reply = self._answer_single(messages[row].tobytes())
             if reply:
-                self.asked.other += 1
+                self.counts.other += 1
                 answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
         return answers
 
     def _count(self, addresses: U32, kinds: U8) -> None:
         aaaa = kinds == AAAA
-        self.asked.aaaa += int(np.count_nonzero(aaaa))
-        self.asked.a += int(np.count_nonzero(kinds == A))
+        self.counts.aaaa += int(np.count_nonzero(aaaa))
+        self.counts.a += int(np.count_nonzero(kinds == A))
         early = addresses[aaaa].astype(np.int64) - self.zone.first < self.cached
-        self.asked.repeated += int(np.count_nonzero(early))
+        self.counts.repeated += int(np.count_nonzero(early))
 
     def _answer_alike(self, questions: U8, addresses: U32, record: int, extended: int) -> U8:
         """Return answers with one record of the name, or with none, and with OPT or without."""
         rest, data = self._negative(_ZONE_POINTER), None
         if record:
-            data = to_octets(addresses, 4) if record == A else self.zone.own_records(addresses)
+            data = (
+                to_octets(addresses, 4) if record == A else self.zone.list_native_records(addresses)
+            )
             size = data.shape[1]
             head = _POINTER + record.to_bytes(2, "big") + CLASS_IN
             rest = head + self.zone.ttl_s.to_bytes(4, "big") + size.to_bytes(2, "big") + bytes(size)
@@ -152,7 +154,7 @@ class Authority:
     def _negative(self, owner: bytes) -> bytes:
         """Return the SOA record that limits negative caching (RFC 2308, section 5)."""
         ttl = self.zone.ttl_s.to_bytes(4, "big")
-        data = wire_name("ns.invalid") + wire_name("hostmaster.invalid")
+        data = encode_name("ns.invalid") + encode_name("hostmaster.invalid")
         data += (1).to_bytes(4, "big") + ttl * 4
         head = owner + SOA.to_bytes(2, "big") + CLASS_IN + ttl
         return head + len(data).to_bytes(2, "big") + data

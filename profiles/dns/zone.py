@@ -26,13 +26,13 @@ _SPREAD = 2_654_435_769
 """2^32 over the golden ratio: its multiples are spread evenly in any run of names."""
 
 
-def wire_name(name: str) -> bytes:
+def encode_name(name: str) -> bytes:
     """Encode a name (RFC 1035, section 3.1)."""
     labels = [label.encode() for label in name.split(".")]
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"
 
 
-SUFFIX_WIRE = wire_name(SUFFIX)
+SUFFIX_WIRE = encode_name(SUFFIX)
 NAME_OCTETS = 1 + LABEL + len(SUFFIX_WIRE)
 _WORDS = np.frombuffer(
     b"".join(b"%03d%c" % (n, after) for after in (*b"---", SUFFIX_WIRE[0]) for n in range(256)),
@@ -67,27 +67,27 @@ class Zone:
     ttl_s: int = 3600
     ports: tuple[int, int] = (20_000, 64)
 
-    def addresses(self, numbers: NDArray[np.int64]) -> U32:
+    def list_addresses(self, numbers: NDArray[np.int64]) -> U32:
         """Return the IPv4 addresses of names by number; after the last comes the first."""
         addresses: U32 = (self.first + numbers % self.count).astype(np.uint32)
         return addresses
 
-    def with_own(self, addresses: U32, share: float) -> Mask:
+    def has_native_record(self, addresses: U32, share: float) -> Mask:
         """Mark the names with their own AAAA record, given the share of all that have one."""
         spread = addresses.astype(np.uint64) * _SPREAD & 0xFFFFFFFF
         chosen: Mask = spread < round(share * 2**32)
         return chosen
 
-    def answers(self, addresses: U32, share: float) -> U8:
+    def list_expected_records(self, addresses: U32, share: float) -> U8:
         """Return the AAAA records ``(n, 16)`` a client must receive (RFC 6147, section 5.1)."""
         layout = embedded_address_layout(self.prefix)
         records = layout.encode_octets(ipv4=addresses.astype(np.uint64))
-        own = self.with_own(addresses, share)
+        own = self.has_native_record(addresses, share)
         if own.any():
-            records[own] = self.own_records(addresses[own])
+            records[own] = self.list_native_records(addresses[own])
         return records
 
-    def own_records(self, addresses: U32) -> U8:
+    def list_native_records(self, addresses: U32) -> U8:
         """Return the AAAA records ``(n, 16)`` of names that have one."""
         records = np.empty((len(addresses), 16), np.uint8)
         records[:, :12] = np.frombuffer(self.own, np.uint8)
@@ -95,12 +95,12 @@ class Zone:
         return records
 
 
-def labels_of(addresses: U32) -> U8:
+def encode_labels(addresses: U32) -> U8:
     """Return the first labels ``(n, 16)`` of names: without their length, with the next one's."""
     return _WORDS[_PLACES, to_octets(addresses, 4)].view(np.uint8)
 
 
-def read_labels(labels: U8) -> tuple[U32, Mask]:
+def decode_labels(labels: U8) -> tuple[U32, Mask]:
     """Return the addresses that ``(n, 16)`` octets spell, and which rows spell one."""
     words = np.ascontiguousarray(labels).view("<u4")
     values = (words & 15) * 100 + (words >> 8 & 15) * 10 + (words >> 16 & 15)

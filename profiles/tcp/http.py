@@ -8,19 +8,19 @@ VERSION = "HTTP/1.1"
 SEGMENT_OCTETS = 1208
 """Most data of a segment, for IPv6's smallest MTU (RFC 8200, section 5)."""
 REQUEST = f"GET /object {VERSION}\r\nHost: v6t\r\n\r\n".encode()
-MOST_SEGMENTS = 10
+MAX_SEGMENTS = 10
 """Segments that a server may send before the first is acknowledged (RFC 6928)."""
-MOST_OCTETS = MOST_SEGMENTS * SEGMENT_OCTETS - 128
+MAX_OBJECT_OCTETS = MAX_SEGMENTS * SEGMENT_OCTETS - 128
 """Octets of the longest object."""
 
 
-def response(octets: int) -> bytes:
+def build_response(octets: int) -> bytes:
     """Return a response with an object of ``octets``."""
     head = f"{VERSION} 200 OK\r\nContent-Length: {octets}\r\n\r\n".encode()
     pattern = bytes(range(32, 127))
     return head + (pattern * (octets // len(pattern) + 1))[:octets]
 
 
-def in_segments(data: bytes) -> list[bytes]:
+def split_into_segments(data: bytes) -> list[bytes]:
     """Cut data into what each segment carries."""
     return [data[at : at + SEGMENT_OCTETS] for at in range(0, len(data), SEGMENT_OCTETS)]

@@ -27,60 +27,59 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 NUMBER_BITS = 28
 """Bits of a timestamp for the connection; the others identify the trial."""
 _WINDOW = 0xFFFF
-_TIMESTAMPS = 0x0101080A
+_TIMESTAMPS_START = 0x0101080A
 """Two no-operations, kind and length of the option."""
 _TIMESTAMP_OPTION = np.dtype([("start", ">u4"), ("value", ">u4"), ("echo", ">u4")])
-_MAXIMUM = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
-_FACTOR = 0x9E3779B1
-_INVERSE = pow(_FACTOR, -1, 1 << 32)
-_SERVER = 0x5BD1E995
+_MAXIMUM_SEGMENT_OPTION = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
+_ISN_FACTOR = 0x9E3779B1
+_ISN_INVERSE = pow(_ISN_FACTOR, -1, 1 << 32)
+_SERVER_ISN_MASK = 0x5BD1E995
 
 
-def client_number(connections: NDArray[np.integer]) -> Numbers:
-    """Return the first sequence number of each connection's client."""
-    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR)
+def compute_client_isn(connections: NDArray[np.integer]) -> Numbers:
+    """Return the initial sequence number of each connection's client."""
+    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_ISN_FACTOR)
     return numbers
 
 
-def connection_of(first: Numbers) -> Numbers:
-    """Return connections by the first sequence numbers of their clients."""
-    connections: Numbers = first * np.uint32(_INVERSE)
+def decode_client_isn(first: Numbers) -> Numbers:
+    """Return the connections whose clients have these initial sequence numbers."""
+    connections: Numbers = first * np.uint32(_ISN_INVERSE)
     return connections
 
 
-def server_number(connections: NDArray[np.integer]) -> Numbers:
-    """Return the first sequence number of each connection's server."""
-    return client_number(connections) ^ np.uint32(_SERVER)
+def compute_server_isn(connections: NDArray[np.integer]) -> Numbers:
+    """Return the initial sequence number of each connection's server."""
+    return compute_client_isn(connections) ^ np.uint32(_SERVER_ISN_MASK)
 
 
-def connection_of_server(first: Numbers) -> Numbers:
-    """Return connections by the first sequence numbers of their servers."""
-    return connection_of(first ^ np.uint32(_SERVER))
+def decode_server_isn(first: Numbers) -> Numbers:
+    """Return the connections whose servers have these initial sequence numbers."""
+    return decode_client_isn(first ^ np.uint32(_SERVER_ISN_MASK))
 
 
 @dataclass(frozen=True)
-class Read:
+class SegmentFields:
     """Fields of segments, ``(n,)`` each.
 
     Attributes:
-        flags: of the header.
-        number, acknowledged: sequence and acknowledgement number.
-        value, echo: of the timestamps option; 0 without v6t's option.
-        stamped: it has v6t's option.
-        data: octet of the frame at which the data begins.
-        octets: of data.
-        sound: the checksum is right.
+        sequence, acknowledgement: the numbers of the header.
+        timestamp, echo: of the timestamps option; 0 without v6t's option.
+        has_timestamp: has v6t's option.
+        data_start: octet of the frame at which the data begins.
+        data_octets: length of the data.
+        is_valid: the checksum is right.
     """
 
     flags: U8
-    number: Numbers
-    acknowledged: Numbers
-    value: Numbers
+    sequence: Numbers
+    acknowledgement: Numbers
+    timestamp: Numbers
     echo: Numbers
-    stamped: Mask
-    data: NDArray[np.int64]
-    octets: NDArray[np.int64]
-    sound: Mask
+    has_timestamp: Mask
+    data_start: NDArray[np.int64]
+    data_octets: NDArray[np.int64]
+    is_valid: Mask
 
 
 class TcpLayout:
@@ -124,7 +123,7 @@ class TcpLayout:
             ours &= frames[:, network.protocol] == self._head[network.protocol]
         return ours
 
-    def icmp(self, frames: U8) -> U8:
+    def select_icmp(self, frames: U8) -> U8:
         """Select the frames with ICMP after these headers."""
         version, at = self.networks[-1]
         if frames.shape[1] < at + 48:
@@ -132,50 +131,50 @@ class TcpLayout:
         errors: U8 = frames[frames[:, self._protocol] == (1 if version == 4 else 58)]
         return errors
 
-    def ends(self, frames: U8) -> U8:
+    def read_endpoints(self, frames: U8) -> U8:
         """Return addresses and ports ``(n, width)`` of frames."""
         return frames[:, self._columns]
 
-    def turned(self, frames: U8) -> U8:
+    def read_reversed_endpoints(self, frames: U8) -> U8:
         """Return addresses and ports with source and destination exchanged."""
         return frames[:, self._reversed_columns]
 
-    def octets(self, flags: int, data: int = 0) -> int:
+    def frame_octets(self, flags: int, data: int = 0) -> int:
         """Return the length of frames with such segments, FCS off."""
         return self.tcp + (OPENING_OCTETS if flags & SYN else HEADER_OCTETS) + data
 
     def write(
         self,
         rows: U8,
-        ends: U8,
+        endpoints: U8,
         flags: int,
-        numbers: Numbers,
-        acknowledged: Numbers | int,
-        stamps: tuple[Numbers, Numbers | int],
+        sequence: Numbers,
+        acknowledgement: Numbers | int,
+        timestamps: tuple[Numbers, Numbers | int],
         data: U8 | None = None,
     ) -> None:
-        """Write segments of equal length.
+        """Write segments of equal length, with the same flags and data, to ``(n, octets)`` rows.
 
         Args:
-            rows: ``(n, octets)`` to write to; see :meth:`octets`.
-            ends: ``(n, width)``.
-            flags: of all.
-            numbers, acknowledged: sequence numbers.
-            stamps: own timestamp, and the one echoed.
-            data: the same octets after every header.
+            rows: frames of :meth:`frame_octets`.
+            endpoints: ``(n, width)``.
+            flags: of all headers.
+            sequence, acknowledgement: numbers of the headers.
+            timestamps: the sender's timestamp, and the one echoed.
+            data: octets after every header.
         """
-        at, begin, whole = self.tcp, self.octets(flags), rows.shape[1]
+        at, begin, whole = self.tcp, self.frame_octets(flags), rows.shape[1]
         rows[:, :at] = self._head
-        rows[:, self._columns] = ends
+        rows[:, self._columns] = endpoints
         header = view(rows, TCP, at)
-        header["seq"], header["ack"] = numbers, acknowledged
+        header["seq"], header["ack"] = sequence, acknowledgement
         header["dataofs"], header["flags"] = (begin - at) << 2, flags
         header["window"], header["urgptr"] = _WINDOW, 0
         if flags & SYN:
-            rows[:, at + 20 : at + 24] = _MAXIMUM
+            rows[:, at + 20 : at + 24] = _MAXIMUM_SEGMENT_OPTION
         options = view(rows, _TIMESTAMP_OPTION, begin - _TIMESTAMP_OPTION.itemsize)
-        options["start"] = _TIMESTAMPS
-        options["value"], options["echo"] = stamps
+        options["start"] = _TIMESTAMPS_START
+        options["value"], options["echo"] = timestamps
         if data is not None:
             rows[:, begin:] = data
         for version, start in self.networks:
@@ -186,7 +185,7 @@ class TcpLayout:
                 write_ipv4_checksum(rows, start, 20)
         replace(self._layout, limit=whole).write_checksum(rows)
 
-    def read(self, frames: U8) -> Read:
+    def read(self, frames: U8) -> SegmentFields:
         """Read equally long frames that :meth:`is_ours` accepts."""
         count, longest = frames.shape
         version, at = self.networks[-1]
@@ -201,30 +200,30 @@ class TcpLayout:
             place = self.tcp + octets - _TIMESTAMP_OPTION.itemsize
             if place + _TIMESTAMP_OPTION.itemsize <= longest:
                 options = view(frames, _TIMESTAMP_OPTION, place)
-                mine = (offsets == octets) & (options["start"] == _TIMESTAMPS)
+                mine = (offsets == octets) & (options["start"] == _TIMESTAMPS_START)
                 stamped |= mine
                 value[mine], echo[mine] = options["value"][mine], options["echo"][mine]
-        sound = np.zeros(count, bool)
+        valid = np.zeros(count, bool)
         for end in np.unique(ends):
             mine = ends == end
             rows = frames if mine.all() else frames[mine]
-            sound[mine] = fold(replace(self._layout, limit=int(end)).sum_transport(rows)) == 0xFFFF
-        return Read(
+            valid[mine] = fold(replace(self._layout, limit=int(end)).sum_transport(rows)) == 0xFFFF
+        return SegmentFields(
             flags=header["flags"] & np.uint8(0x3F),
-            number=header["seq"].astype(np.uint32),
-            acknowledged=header["ack"].astype(np.uint32),
-            value=value,
+            sequence=header["seq"].astype(np.uint32),
+            acknowledgement=header["ack"].astype(np.uint32),
+            timestamp=value,
             echo=echo,
-            stamped=stamped,
-            data=begins,
-            octets=ends - begins,
-            sound=sound,
+            has_timestamp=stamped,
+            data_start=begins,
+            data_octets=ends - begins,
+            is_valid=valid,
         )
 
-    def unfinished(self, frames: U8) -> Mask:
+    def has_partial_checksum(self, frames: U8) -> Mask:
         """Mark segments without data whose checksum is only the sum of their pseudo header.
 
-        A kernel leaves the rest to the interface, and a virtual interface may leave it, too.
+        A kernel leaves the rest to the interface, and a virtual interface may omit it.
         """
         pseudo = replace(self._layout, limit=self.tcp + 20).sum_pseudo_header(frames)
         mask: Mask = fold(pseudo) == view(frames, TCP, self.tcp)["chksum"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pydantic import Field, create_model
-from v6t.base.strict_model import StrictModel, descriptions
+from v6t.base.strict_model import StrictModel, describe_fields
 
 
 class Above(StrictModel):
@@ -38,8 +38,8 @@ WORDS = {
 
 
 def test_words_are_those_of_the_class_that_has_the_field():
-    assert descriptions(Below) == WORDS
-    assert descriptions(Above)["changed"] == "in the parent"
+    assert describe_fields(Below) == WORDS
+    assert describe_fields(Above)["changed"] == "in the parent"
 
 
 def test_the_schema_has_them():
@@ -50,4 +50,4 @@ def test_the_schema_has_them():
 
 def test_a_model_that_was_made_at_run_time_has_those_above_it():
     made = create_model("Made", __base__=Above, more=(int, Field(5, description="more")))
-    assert descriptions(made) == {**descriptions(Above), "more": "more"}
+    assert describe_fields(made) == {**describe_fields(Above), "more": "more"}

@@ -214,7 +214,7 @@ def test_doctor_lists_a_broken_driver(install):
     assert "device driver faulty" in said
     assert "'faulty' of odd-things" in said
     assert "ZeroDivisionError" in said
-    rows = {row.name: row for row in DRIVERS.listing()}
+    rows = {row.name: row for row in DRIVERS.list_rows()}
     assert rows["faulty"].kind is None
     assert rows["nftables"].kind is not None
     refused = v6t("dut", "plan", "--plugin", "nat44", "--driver", "faulty")

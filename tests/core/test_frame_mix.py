@@ -18,9 +18,9 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.export import run_file
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.lab.privilege import available
-from v6t.profiles.compiler.schedule import order
+from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import expand_set
-from v6t.profiles.mixes import canonical, sequence_of
+from v6t.profiles.mixes import describe_sequence, normalize_mix
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
@@ -41,7 +41,7 @@ IMIX = "imix:64x28,570x16,1518x4"
     ],
 )
 def test_what_people_write(written, meant):
-    assert canonical(written) == meant
+    assert normalize_mix(written) == meant
     assert resolve(flags=Flags("siit", frame_sizes=(written.strip(), 84))).frame_sizes == (
         meant,
         84,
@@ -103,11 +103,11 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
         if params == {}:  # classes of one size only
             assert sorted(share.values()) == [period // 12, period // 3, period * 7 // 12]
         for start in (0, 17, period - 3):
-            placed = Counter(np.array(octets)[order(weights, start, 600)].tolist())
+            placed = Counter(np.array(octets)[list_classes(weights, start, 600)].tolist())
             for length, weight in share.items():
                 assert abs(placed[length] - 600 * weight / period) <= len(weights)
         frames = expand_set(made, 0, 24)
-        expected = np.array(octets)[order(weights, 0, 24)].tolist()
+        expected = np.array(octets)[list_classes(weights, 0, 24)].tolist()
         assert [len(frame) + 4 for frame in frames] == expected
 
 
@@ -121,7 +121,7 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
 )
 def test_the_order_is_spelled_out(mix, genome):
     """RFC 6985 sections 5 and 6.3."""
-    assert sequence_of(mix).startswith(genome)
+    assert describe_sequence(mix).startswith(genome)
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])

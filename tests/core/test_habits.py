@@ -7,7 +7,7 @@ import os
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
-from v6t.base.quantities import in_unit_of, is_bit_rate
+from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.files import Flags
 from v6t.core.config.flags import expanded
@@ -42,12 +42,12 @@ KEPT = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_
 
 @pytest.mark.parametrize("written", NUMBERS, ids="=".join)
 def test_a_number_with_its_unit(written):
-    assert in_unit_of(*written) == NUMBERS[written]
+    assert convert_quantity(*written) == NUMBERS[written]
 
 
 @pytest.mark.parametrize("written", KEPT, ids="=".join)
 def test_another_unit_stays_a_text_that_is_no_number(written):
-    assert in_unit_of(*written) == written[1]
+    assert convert_quantity(*written) == written[1]
 
 
 def bound(**flags):

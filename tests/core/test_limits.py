@@ -9,7 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.tests.expect import expect_error
 from v6t.trials.trial import Trial

@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from v6t.base.storage import hold_lock
+from v6t.base.files import hold_lock
 from v6t.core.config.plugins import ALIASES, names
 from v6t.core.runs.listing import list_runs
 from v6t.tests.expect import expect_refusal

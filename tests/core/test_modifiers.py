@@ -36,8 +36,8 @@ from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.privilege import available
-from v6t.intent.requirements import DeviceRequirements
-from v6t.profiles.compiler.schedule import order
+from v6t.intent.device import DeviceRequirements
+from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.expand import Expander
 from v6t.tests.drivers.duts.bench import standing
 from v6t.tests.drivers.duts.intents import ROUTER4
@@ -70,7 +70,9 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)
-        places = [at for at, which in enumerate(order(weights, 0, 2000)) if which == len(others)]
+        places = [
+            at for at, which in enumerate(list_classes(weights, 0, 2000)) if which == len(others)
+        ]
         gaps = {after - before for before, after in pairwise(places)}
         assert gaps <= {99, 100, 101}
         (frame,) = Expander(last).frames(0, 1)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 from v6t.base.errors import TesterError
@@ -34,7 +35,7 @@ from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.trials.conditions import Conditions
-from v6t.trials.order_statistics import median, percentile
+from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Verdict
 
 RECORD = Path(__file__).parent / "recorded" / "peers.json"

@@ -29,7 +29,7 @@ from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import PhaseCounts
-from v6t.intent.requirements import DeviceRequirements
+from v6t.intent.device import DeviceRequirements
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets import trailer
 from v6t.packets.walker import locate_endpoints, locate_headers

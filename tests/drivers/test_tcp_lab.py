@@ -17,7 +17,7 @@ from v6t.drivers.embedded.tcp_account import ENDED, ENDING, OPEN, RESET, SENT, U
 from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.lab.privilege import available
 from v6t.profiles.tcp.http import REQUEST
-from v6t.profiles.tcp.segments import ACK, FIN, RST, Read
+from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
@@ -172,7 +172,7 @@ def _reset(flags, number, acknowledged):
     zeros = np.zeros(1, np.uint32)
     place = np.zeros(1, np.int64)
     no = np.zeros(1, bool)
-    return Read(
+    return SegmentFields(
         np.array([flags], np.uint8), number, acknowledged, zeros, zeros, no, place, place, no
     )
 

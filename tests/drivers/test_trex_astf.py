@@ -14,12 +14,12 @@ from v6t.drivers.trex import astf
 from v6t.drivers.trex.astf_worker import AstfWorker
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.service_worker import Trouble
-from v6t.profiles.tcp.http import REQUEST, response
+from v6t.profiles.tcp.http import REQUEST, build_response
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 
-OBJECT = len(response(64))
+OBJECT = len(build_response(64))
 
 
 def counters(client, server):
@@ -324,7 +324,7 @@ def test_programs_open_ask_and_end():
         ("delay", 5_750_000), ("reset",),
     ]  # fmt: skip
     assert server == [
-        ("accept",), ("recv", len(REQUEST)), ("send", response(64)), ("wait_for_peer_close",),
+        ("accept",), ("recv", len(REQUEST)), ("send", build_response(64)), ("wait_for_peer_close",),
     ]  # fmt: skip
     (opening,) = made["ASTFTCPClientTemplate"]
     assert (opening.given["cps"], opening.given["limit"], opening.given["port"]) == (50.0, 100, 1)

@@ -17,7 +17,7 @@ from v6t.drivers.trex.successive import successive
 from v6t.packets import trailer
 from v6t.profiles import entropy
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.expand import Expander
 from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import start_at_frame
@@ -210,7 +210,7 @@ def flows_of(count, rate, duration, interval_s):
 def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, duration, interval_s):
     streams, asked, sent, _ = flows_of(count, rate, duration, interval_s)
     weights = [s.weight for s in streams.streams]
-    classes, index = order_with_index(weights, 0, asked.frames)
+    classes, index = list_classes_with_index(weights, 0, asked.frames)
     due_s = np.arange(asked.frames) / rate
     sends = due_s >= (index % count) * interval_s
     by_name = {}

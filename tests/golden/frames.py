@@ -164,7 +164,7 @@ def judge(case: Case, stream: Stream, answer: Expected) -> str:
 def zone_lines(zone: Zone) -> list[str]:
     """Return addresses of a zone and the names and records at its start and end."""
     numbers = np.array([0, 1, 2, zone.count - 1, zone.count])
-    addresses = zone.addresses(numbers)
+    addresses = zone.list_addresses(numbers)
     shares = (0.0, 0.3, 1.0)
-    own = [zone.with_own(addresses, share).tolist() for share in shares]
+    own = [zone.has_native_record(addresses, share).tolist() for share in shares]
     return [repr(zone), str(addresses.tolist()), *map(str, own)]

@@ -19,9 +19,8 @@ from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import accepts_any
 from v6t.drivers.duts.registry import driver_type, names
-from v6t.intent.device import DeviceIntent
+from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
-from v6t.intent.requirements import DeviceRequirements
 from v6t.tests.drivers.duts import walk
 
 BY_SOFTWIRE = "VPP tells customers apart by their softwires (RFC 6333, section 6.6)"

@@ -16,7 +16,7 @@ from v6t.packets.address_layouts import (
     map_address_layout,
     port_layout,
 )
-from v6t.packets.bit_layout import BitCopy, BitLayout, variable_layout
+from v6t.packets.bit_layout import BitCopy, BitLayout, make_variable_layout
 from v6t.profiles.model import Expression, Variable
 from v6t.tests.plugins.drawn_rules import ces
 
@@ -113,7 +113,7 @@ def test_mask_selects_the_bits_of_one_variable():
 
 def test_compose_replaces_a_variable_and_joins_adjacent_copies():
     whole = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
-    composed = variable_layout("x", 8).compose(x=whole)
+    composed = make_variable_layout("x", 8).compose(x=whole)
     assert composed.copies == (BitCopy("z", 0, 8, 2),)
     assert composed.variables == {"z": 16}
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 from v6t.core.config.files import RunFile, TestbedFile
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map_domains import Domain
 from v6t.plugins.mape_br import MapEParams
@@ -132,7 +132,7 @@ def test_ports_of_rfc_4814_are_the_defaults():
 
 def test_every_parameter_is_described():
     for model in (Domain, MapEParams):
-        for name, text in descriptions(model).items():
+        for name, text in describe_fields(model).items():
             assert text, name
 
 

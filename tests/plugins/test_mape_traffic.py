@@ -9,9 +9,9 @@ from ipaddress import IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.schedule import counts
+from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander, expand_set
 from v6t.profiles.exports import to_stl_json
 from v6t.profiles.model import Role
@@ -333,7 +333,7 @@ def test_foreground_is_m_of_n(n, m, direction):
     plugin = relay(**FIGURE_8, n=n, m=m)
     traffic = plugin.traffic(direction, plugin.frame_pair(104))
     weights = [c.weight for c in traffic.classes]
-    shares = counts(weights, 10**6)
+    shares = count_frames(weights, 10**6)
     assert shares[0] == 10**6 * m // n
     assert sum(shares[1:]) == 10**6 - shares[0]
     assert [c.role for c in traffic.classes] == [Role.FOREGROUND, Role.BACKGROUND][: 1 + (n > m)]

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from v6t.audit.packet_device.maps import MapDomain, PrefixMap, TableMap, find_psid
 from v6t.core.config.plugins import load_plugin
+from v6t.packets.arrays import sort_unique
 from v6t.packets.direction import DIRECTIONS
-from v6t.packets.unique import sort_unique
 from v6t.plugins.map_rules import rule_from_text
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander

@@ -12,7 +12,7 @@ from v6t.intent.device import BackgroundVlan, Links
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.nat64 import Nat64Params
 from v6t.profiles.compiler.compile import compile_traffic
-from v6t.profiles.compiler.schedule import counts
+from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind
 from v6t.tests.expect import expect_error
@@ -39,7 +39,9 @@ def test_a26_every_proportion_of_every_technology(name, percent):
         plugin, traffic = traffic_of(name, direction, n=n, m=m)
         streams = compile_traffic(traffic).streams
         shares = dict.fromkeys(("foreground", "background"), 0)
-        for stream, share in zip(streams, counts([s.weight for s in streams], 10**6), strict=True):
+        for stream, share in zip(
+            streams, count_frames([s.weight for s in streams], 10**6), strict=True
+        ):
             shares[stream.role.value] += share
             frames = Expander(stream).frames(0, 50)
             assert (plugin.expect(direction, frames).length > 0).all()

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from v6t.base.strict_model import descriptions
+from v6t.base.strict_model import describe_fields
 from v6t.core.config.plugins import load_plugin
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def test_page(name):
     assert all(rfc in page for rfc in plugin.rfcs)
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
     fields = plugin.params_model.model_fields
-    words = descriptions(plugin.params_model)
+    words = describe_fields(plugin.params_model)
     assert set(rows) == set(fields)
     for key, field in fields.items():
         default = field.get_default(call_default_factory=True)

@@ -27,7 +27,7 @@ from v6t.plugins.address_mappings import mappings_from_text
 from v6t.plugins.siit import Siit, SiitParams
 from v6t.plugins.translation import MappingsArray
 from v6t.profiles.model import Layer
-from v6t.profiles.template import build
+from v6t.profiles.template import build_template
 from v6t.tests.expect import expect_error
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "siit.json").read_text())["vectors"]
@@ -265,7 +265,7 @@ def xlat(v):
         Layer("IP", v["ipv4"]),
         Layer("UDP", {"sport": 1, "dport": 2}),
     )
-    frame = np.frombuffer(build(layers, 64).packet, np.uint8)[None, :]
+    frame = np.frombuffer(build_template(layers, 64).packet, np.uint8)[None, :]
     answer = clat.expect("reverse", frame)
     six = whole(answer.frames[0, 14 : answer.length[0]].tobytes())
     assert {"src": six.src, "dst": six.dst} == v["after_clat"]

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from v6t.core.config.resolve import Flags, resolve
-from v6t.packets.unique import sort_unique
+from v6t.packets.arrays import sort_unique
 from v6t.plugins.four_tuples import (
     TupleField,
     count_combinations,

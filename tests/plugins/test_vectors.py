@@ -19,7 +19,7 @@ from v6t.plugins.ports import PortSet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Layer, Variable
-from v6t.profiles.template import build
+from v6t.profiles.template import build_template
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.profiles.traffics import ETHER, OVER_FOUR, OVER_SIX, Binding, one
@@ -271,7 +271,7 @@ def udp_checksum(v):
         addresses = {"src": v[key]["src"], "dst": v[key]["dst"]}
         ports = {"sport": v["sport"], "dport": v["dport"]}
         layers = (ETHER, Layer(name, addresses), Layer("UDP", ports))
-        frame = np.frombuffer(build(layers, size).packet, np.uint8).copy()[None, :]
+        frame = np.frombuffer(build_template(layers, size).packet, np.uint8).copy()[None, :]
         frame[0, -len(payload) :] = list(payload)
         layout = locate_headers(frame[0])
         assert frame.shape[1] - layout.end == len(payload)

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from v6t.plugins import address_mappings
 from v6t.plugins.dns64 import Dns64, Dns64Params
-from v6t.profiles.dns import judging
+from v6t.profiles.dns import verdicts
 from v6t.profiles.dns.envelope import DnsLayout
-from v6t.profiles.dns.messages import Authority, question, write_questions
-from v6t.profiles.dns.zone import SUFFIX, labels_of, read_labels
+from v6t.profiles.dns.messages import Authority, build_question, write_questions
+from v6t.profiles.dns.zone import SUFFIX, decode_labels, encode_labels
 from v6t.tests.packets.oracle import verify
 
 COUNT = 300
 ZONE = Dns64(Dns64Params()).zone
 NUMBERS = np.arange(0, 1 << 30, (1 << 30) // COUNT)[:COUNT]
-ADDRESSES = ZONE.addresses(NUMBERS)
+ADDRESSES = ZONE.list_addresses(NUMBERS)
 
 
 def name_of(address: int) -> str:
@@ -30,7 +30,7 @@ def name_of(address: int) -> str:
 
 
 def questions() -> np.ndarray:
-    made = np.tile(np.frombuffer(question(), np.uint8), (COUNT, 1))
+    made = np.tile(np.frombuffer(build_question(), np.uint8), (COUNT, 1))
     write_questions(made, np.arange(COUNT) * 211, ADDRESSES)
     return made
 
@@ -46,7 +46,7 @@ def test_questions_are_what_dnspython_reads() -> None:
 
 
 def test_labels_are_read_back_and_others_are_none() -> None:
-    addresses, right = read_labels(labels_of(ADDRESSES))
+    addresses, right = decode_labels(encode_labels(ADDRESSES))
     assert right.all()
     assert (addresses == ADDRESSES).all()
     wrong = [
@@ -55,7 +55,7 @@ def test_labels_are_read_back_and_others_are_none() -> None:
         b"001-002-003.004\x09",
         b" 01-002-003-004\x09",
     ]
-    assert not read_labels(np.array([list(w) for w in wrong], np.uint8))[1].any()
+    assert not decode_labels(np.array([list(w) for w in wrong], np.uint8))[1].any()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
@@ -67,7 +67,7 @@ def test_the_authority_answers_as_its_zone_says(kind: str, edns: bool, share: fl
         for n, a in enumerate(ADDRESSES)
     ]
     rows = np.array([list(m.to_wire()) for m in asked], np.uint8)
-    authority = Authority(ZONE, own_share=share)
+    authority = Authority(ZONE, native_share=share)
     seen = 0
     for chosen, answers in authority.answer(rows):
         for row, octets in zip(chosen, answers, strict=True):
@@ -77,10 +77,12 @@ def test_the_authority_answers_as_its_zone_says(kind: str, edns: bool, share: fl
             assert read.rcode() == dns.rcode.NOERROR
             assert read.flags & dns.flags.AA
             assert (read.edns >= 0) == edns
-            own = bool(ZONE.with_own(ADDRESSES[row : row + 1], share)[0])
+            own = bool(ZONE.has_native_record(ADDRESSES[row : row + 1], share)[0])
             wanted = {
                 "A": str(IPv4Address(int(ADDRESSES[row]))),
-                "AAAA": str(IPv6Address(ZONE.own_records(ADDRESSES[row : row + 1]).tobytes()))
+                "AAAA": str(
+                    IPv6Address(ZONE.list_native_records(ADDRESSES[row : row + 1]).tobytes())
+                )
                 if own
                 else "",
             }.get(kind, "")
@@ -90,14 +92,14 @@ def test_the_authority_answers_as_its_zone_says(kind: str, edns: bool, share: fl
                 (soa,) = read.authority
                 assert soa.rdtype == dns.rdatatype.SOA
     assert seen == COUNT
-    counted = {"A": authority.asked.a, "AAAA": authority.asked.aaaa}
+    counted = {"A": authority.counts.a, "AAAA": authority.counts.aaaa}
     assert counted == {k: COUNT * (k == kind) for k in counted}
 
 
 def test_shares_of_names_are_what_is_asked_for() -> None:
-    run = ZONE.addresses(np.arange(10_000))
+    run = ZONE.list_addresses(np.arange(10_000))
     for share in (0.0, 0.2, 0.6, 1.0):
-        assert abs(np.count_nonzero(ZONE.with_own(run, share)) - 10_000 * share) <= 20
+        assert abs(np.count_nonzero(ZONE.has_native_record(run, share)) - 10_000 * share) <= 20
 
 
 @pytest.mark.parametrize("kind", ["SOA", "NS", "DS"])
@@ -110,11 +112,11 @@ def test_other_questions_have_an_answer_too(name: str, kind: str) -> None:
     assert asked.is_response(read)
     inside = name.endswith(f"{SUFFIX}.")
     assert read.rcode() == (dns.rcode.NOERROR if inside else dns.rcode.REFUSED)
-    assert authority.asked.other == 1
+    assert authority.counts.other == 1
 
 
 @pytest.mark.parametrize(
-    "octets", [b"", b"\0" * 12, b"\xff" * 60, bytes(range(64)), question()[:-3]]
+    "octets", [b"", b"\0" * 12, b"\xff" * 60, bytes(range(64)), build_question()[:-3]]
 )
 def test_what_is_no_question_is_not_answered(octets: bytes) -> None:
     assert Authority(ZONE).answer(np.frombuffer(octets.ljust(12, b"\0"), np.uint8)[None, :]) == []
@@ -124,7 +126,7 @@ def test_what_is_no_question_is_not_answered(octets: bytes) -> None:
 def test_expected_records_are_those_of_rfc6052(length: int) -> None:
     prefix = IPv6Network(f"2001:db8::/{length}")
     zone = Dns64(Dns64Params(prefix=str(prefix))).zone
-    for address, record in zip(ADDRESSES, zone.answers(ADDRESSES, 0.0), strict=True):
+    for address, record in zip(ADDRESSES, zone.list_expected_records(ADDRESSES, 0.0), strict=True):
         assert IPv6Address(record.tobytes()) == address_mappings.embed(
             prefix, IPv4Address(int(address))
         )
@@ -133,8 +135,10 @@ def test_expected_records_are_those_of_rfc6052(length: int) -> None:
 def judged(message: dns.message.Message | bytes, share: float = 0.0) -> str:
     octets = message if isinstance(message, bytes) else message.to_wire()
     rows = np.frombuffer(octets, np.uint8)[None, :]
-    found = judging.judge(rows, ADDRESSES[:1], ZONE.answers(ADDRESSES[:1], share))
-    return found.reasons.get(0, judging.VALID)
+    found = verdicts.judge_answers(
+        rows, ADDRESSES[:1], ZONE.list_expected_records(ADDRESSES[:1], share)
+    )
+    return found.reasons.get(0, verdicts.VALID)
 
 
 def response(
@@ -147,26 +151,26 @@ def response(
     return made
 
 
-RIGHT = str(IPv6Address(ZONE.answers(ADDRESSES[:1], 0.0).tobytes()))
+RIGHT = str(IPv6Address(ZONE.list_expected_records(ADDRESSES[:1], 0.0).tobytes()))
 OWN = name_of(ADDRESSES[0])
 
 
 ANSWERS = [
-    (response(f"{OWN} 60 IN AAAA {RIGHT}"), judging.VALID),
-    (response(f"{OWN} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {RIGHT}"), judging.VALID),
-    (response(f"{OWN.upper()} 60 IN AAAA {RIGHT}"), judging.VALID),
-    (response(f"x.test. 60 IN AAAA {RIGHT}"), judging.EMPTY),
-    (response(f"{OWN} 60 IN AAAA 2001:db8:64::1"), judging.WRONG),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}", f"{OWN} 60 IN AAAA 2001:db8::1"), judging.WRONG),
-    (response(), judging.EMPTY),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}"), verdicts.VALID),
+    (response(f"{OWN} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {RIGHT}"), verdicts.VALID),
+    (response(f"{OWN.upper()} 60 IN AAAA {RIGHT}"), verdicts.VALID),
+    (response(f"x.test. 60 IN AAAA {RIGHT}"), verdicts.EMPTY),
+    (response(f"{OWN} 60 IN AAAA 2001:db8:64::1"), verdicts.WRONG),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}", f"{OWN} 60 IN AAAA 2001:db8::1"), verdicts.WRONG),
+    (response(), verdicts.EMPTY),
     (response(code=2), "SERVFAIL"),
     (response(code=3), "NXDOMAIN"),
     (response(code=9), "RCODE 9"),
-    (response(f"{OWN} 60 IN A 1.2.3.4", kind="A"), judging.OTHER_QUESTION),
-    (response(name=name_of(ADDRESSES[1])), judging.OTHER_QUESTION),
-    (dns.message.make_query(OWN, "AAAA"), judging.MALFORMED),
-    (b"\0\0\x80\0" + bytes(8), judging.MALFORMED),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire()[:-9], judging.MALFORMED),
+    (response(f"{OWN} 60 IN A 1.2.3.4", kind="A"), verdicts.OTHER_QUESTION),
+    (response(name=name_of(ADDRESSES[1])), verdicts.OTHER_QUESTION),
+    (dns.message.make_query(OWN, "AAAA"), verdicts.MALFORMED),
+    (b"\0\0\x80\0" + bytes(8), verdicts.MALFORMED),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire()[:-9], verdicts.MALFORMED),
 ]
 
 
@@ -178,13 +182,13 @@ def test_answers_are_judged(message: dns.message.Message | bytes, reason: str) -
 def test_a_truncated_answer_is_none() -> None:
     made = response(f"{OWN} 60 IN AAAA {RIGHT}")
     made.flags |= dns.flags.TC
-    assert judged(made) == judging.TRUNCATED
+    assert judged(made) == verdicts.TRUNCATED
 
 
 def test_a_name_with_a_record_of_its_own_must_be_answered_with_it() -> None:
-    own = IPv6Address(ZONE.own_records(ADDRESSES[:1]).tobytes())
-    assert judged(response(f"{OWN} 60 IN AAAA {own}"), share=1.0) == judging.VALID
-    assert judged(response(f"{OWN} 60 IN AAAA {RIGHT}"), share=1.0) == judging.WRONG
+    own = IPv6Address(ZONE.list_native_records(ADDRESSES[:1]).tobytes())
+    assert judged(response(f"{OWN} 60 IN AAAA {own}"), share=1.0) == verdicts.VALID
+    assert judged(response(f"{OWN} 60 IN AAAA {RIGHT}"), share=1.0) == verdicts.WRONG
 
 
 def test_octets_at_random_never_pass_and_never_fail_otherwise() -> None:
@@ -198,7 +202,7 @@ def test_octets_at_random_never_pass_and_never_fail_otherwise() -> None:
         spoiled[place] ^= chance.integers(1, 256)
         said = judged(spoiled.tobytes())
         # what an answer is judged by, and not what may stand there
-        if said == judging.VALID:
+        if said == verdicts.VALID:
             read = dns.message.from_wire(spoiled.tobytes(), ignore_trailing=True)
             assert [str(r) for rrset in read.answer for r in rrset] == [RIGHT]
             assert read.rcode() == 0
@@ -210,14 +214,14 @@ def test_frames_are_whole(version: int, vlan: int | None) -> None:
     zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
     layout = DnsLayout(version, vlan)
     head = layout.header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
-    frames = np.tile(np.frombuffer(head + question(), np.uint8), (COUNT, 1))
+    frames = np.tile(np.frombuffer(head + build_question(), np.uint8), (COUNT, 1))
     write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)
     frames[:, layout.udp + 1], frames[:, layout.udp + 3] = 9, 53
     layout.finish(frames)
     assert layout.is_ours(frames).all()
     assert verify(frames).all()
     for rows, answers in Authority(zone).answer(frames[:, layout.message :]):
-        back = layout.turned(frames[rows], answers.shape[1])
+        back = layout.make_replies(frames[rows], answers.shape[1])
         back[:, layout.message :] = answers
         layout.finish(back)
         assert layout.is_ours(back).all()

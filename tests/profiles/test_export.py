@@ -12,7 +12,7 @@ from v6t.profiles.exports import check_file_name, explain, from_stl_json, to_stl
 from v6t.profiles.model import Kind, Layer, Traffic, Variable
 from v6t.tests.expect import expect_error
 
-from .traffics import ETHER, FOUR_IN_SIX, UDP, Binding, background, mape, one
+from .traffics import ETHER, IPV4, IPV6, OVER_SIX, UDP, Binding, background, mape, one
 
 
 def example(direction="forward"):
@@ -91,32 +91,36 @@ def test_explanation_names_every_field_and_decision():
     assert text.count("\n    ") == sum(program)
 
 
-def test_explanation_of_the_other_instructions():
-    layers = (ETHER, FOUR_IN_SIX[2], FOUR_IN_SIX[2], UDP)
-    bind = (Binding("v", "IP.src", 24, 31, 16, 23), Binding("v", "Ether.dst", 24, 47, add=-3))
-    text = explain(compile_traffic(one(Variable("v", 24, Kind.DEC), bind=bind, layers=layers)))
-    assert "counts down within" in text
-    assert "IPv4 header at octet 14" in text
-    wide = one(Variable("v", 48, Kind.INC), bind=(Binding("v", "IPv6.src", 80, 127),))
-    assert "v.32" in explain(compile_traffic(wide))
-    layers = (ETHER, FOUR_IN_SIX[1], Layer("ICMPv6EchoRequest", {}))
-    icmp = one(
-        Variable("v", 16), bind=(Binding("v", "ICMPv6EchoRequest.id", 0, 15),), layers=layers
-    )
-    assert "ICMPv6 checksum at octet 54" in explain(compile_traffic(icmp))
-    assert "payload octet" in explain(
-        compile_traffic(one(Variable("v", 16, Kind.INC), bind=(Binding("v", "UDP.sport", 0, 15),)))
-    )
+FOUR_IN_FOUR = (ETHER, IPV4, IPV4, UDP)
+PING6 = (ETHER, IPV6, Layer("ICMPv6EchoRequest", {}))
+LOW_OCTET = Binding("v", "IP.src", 24, 31, 16, 23), Binding("v", "Ether.dst", 24, 47, add=-3)
+
+
+@pytest.mark.parametrize(
+    ("variable", "bind", "layers", "phrases"),
+    [
+        (Variable("v", 24, Kind.DEC), LOW_OCTET, FOUR_IN_FOUR,
+            ("counts down within", "IPv4 header at octet 14")),
+        (Variable("v", 48, Kind.INC), (Binding("v", "IPv6.src", 80, 127),), OVER_SIX, ("v.32",)),
+        (Variable("v", 16), (Binding("v", "ICMPv6EchoRequest.id", 0, 15),), PING6,
+            ("ICMPv6 checksum at octet 54",)),
+        (Variable("v", 16, Kind.INC), (Binding("v", "UDP.sport", 0, 15),), OVER_SIX,
+            ("payload octet",)),
+    ],
+)  # fmt: skip
+def test_explanation_of_the_other_instructions(variable, bind, layers, phrases):
+    text = explain(compile_traffic(one(variable, bind=bind, layers=layers)))
+    assert all(phrase in text for phrase in phrases)
 
 
 @pytest.mark.parametrize("name", ["mape.json", "mape_br.py", "dir.d/forward.py", "a-b.json"])
-def test_file_names_trex_loads(name):
+def test_file_name_that_trex_loads_is_accepted(name):
     check_file_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["mape.v1.py", "mape", ".py", "a-b.py", "random.py", "trex.py", "class.py", "x.yaml"]
 )
-def test_file_names_trex_does_not_load(name):
+def test_file_name_that_trex_does_not_load_is_rejected(name):
     with expect_error("not-a-file-name"):
         check_file_name(name)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -22,14 +20,15 @@ from .vm import Machine
 
 TREX = os.environ.get("TREX_DIR", "")
 CLIENT = Path(TREX) / "automation" / "trex_control_plane" / "interactive"
+HAS_CLIENT = bool(TREX) and (CLIENT / "trex" / "stl").is_dir()
 
-pytestmark = [
-    pytest.mark.trex,
-    pytest.mark.skipif(
-        not TREX or not (CLIENT / "trex" / "stl").is_dir(),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-]
+needs_client = pytest.mark.skipif(
+    not HAS_CLIENT, reason="needs TRex: set TREX_DIR to the directory with t-rex-64"
+)
+needs_simulator = pytest.mark.skipif(
+    not HAS_CLIENT or not Path(TREX, "bp-sim-64").exists(),
+    reason="needs TRex with its simulator: set TREX_DIR to the directory with bp-sim-64",
+)
 
 # its own process: TRex brings another scapy and yaml and removes the present ones
 CHILD = """
@@ -45,13 +44,29 @@ from trex.stl.trex_stl_sim import STLSim
 """
 
 
-def client(body: str) -> str:
+def run_client(body: str) -> str:
     code = CHILD.format(client=str(CLIENT), body=body)
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
+
+
+def simulate(streams, directory, limit, cores=1):
+    """Return the frames that each core of TRex's simulator sends, checksums computed by scapy."""
+    profile = directory / f"v6t_{cores}.json"
+    profile.write_text(to_stl_json(streams))
+    captures = [directory / f"{cores}_{core}.pcap" for core in range(cores)]
+    body = [f"sim = STLSim({TREX!r})"]
+    body += [
+        f"sim.run([{os.fspath(profile)!r}], {os.fspath(capture)!r}, dp_core_count={cores}, "
+        f"dp_core_index={core}, is_debug=False, pkt_limit={limit}, tunables=[], silent=True)"
+        for core, capture in enumerate(captures)
+    ]
+    run_client("\n".join(body))
+    # the simulator leaves to a NIC what fix_checksum_hw leaves to it
+    return [[rebuilt(bytes(f)) for f, _ in RawPcapReader(os.fspath(c))] for c in captures]
 
 
 def traffics():
@@ -72,58 +87,38 @@ def traffics():
         Binding("list", "IPv6.src", 70, 109),
         Binding("down", "IP.src", 15, 30, add=9),
     )
+    mixed = Binding("v", "IPv6.src", 104, 119, 0, 15), Binding("v", "UDP.sport", 0, 14, 16, 30)
+    permutation = Variable("v", 16, Kind.PERMUTATION)
+    apart = Variable("v", 31, Kind.PERMUTATION, apart=2)
     return {
         "mape": Traffic("forward", (mape(),)),
         "enumerated": Traffic("forward", (mape(Kind.PERMUTATION),)),
         "background": Traffic("forward", (background(),)),
         "everything": one(*everything, bind=bind, layers=FOUR_IN_SIX),
-        "neutral": one(
-            Variable("v", 16, Kind.PERMUTATION), bind=(Binding("v", "UDP.sport", 0, 15),)
-        ),
-        "mixed": one(
-            Variable("v", 31, Kind.PERMUTATION, apart=2),
-            bind=(
-                Binding("v", "IPv6.src", 104, 119, 0, 15),
-                Binding("v", "UDP.sport", 0, 14, 16, 30),
-            ),
-            layers=FOUR_IN_SIX,
-        ),
+        "neutral": one(permutation, bind=(Binding("v", "UDP.sport", 0, 15),)),
+        "mixed": one(apart, bind=mixed, layers=FOUR_IN_SIX),
         "wide": one(Variable("v", 48, Kind.DEC), bind=(Binding("v", "IPv6.src", 79, 126),)),
     }
 
 
+@pytest.mark.trex
+@needs_client
 @pytest.mark.parametrize("name", traffics())
 @pytest.mark.parametrize("kind", ["json", "py"])
 def test_trex_loads_files_unchanged(name, kind, tmp_path):
     streams = compile_traffic(traffics()[name], frames=1000)
     path = tmp_path / f"v6t_{name}.{kind}"
     path.write_text(to_stl_json(streams) if kind == "json" else to_stl_py(streams))
-    out = client(f"print('JSON', json.dumps(STLProfile.load({str(path)!r}).to_json()))")
+    out = run_client(f"print('JSON', json.dumps(STLProfile.load({str(path)!r}).to_json()))")
     loaded = json.loads(out.partition("JSON ")[2])
     assert loaded == [json.loads(json.dumps(s.trex)) for s in streams.streams]
 
 
-@pytest.mark.skipif(
-    not (Path(TREX) / "bp-sim-64").exists(), reason="needs TRex's simulator bp-sim-64"
-)
+@pytest.mark.trex
+@needs_simulator
 @pytest.mark.parametrize("name", traffics())
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_trex_sends_what_the_program_says(name, cores, tmp_path):
-    count = 120
-    streams = compile_traffic(traffics()[name], frames=count * cores, cores=cores)
-    profile, capture = tmp_path / "v6t_sim.json", tmp_path / "out.pcap"
-    profile.write_text(to_stl_json(streams))
-    for core in range(cores):
-        client(
-            f"sim = STLSim({TREX!r})\n"
-            f"sim.run([{str(profile)!r}], {str(capture)!r}, dp_core_count={cores},"
-            f" dp_core_index={core}, is_debug=False, pkt_limit={count * cores}, tunables=[],"
-            " silent=True)"
-        )
-        sent = [bytes(frame) for frame, _ in RawPcapReader(str(capture))]
-        assert len(sent) == count
-        stream = streams.streams[0]
-        wanted = [f for f, _ in islice(Machine(stream, core, cores).frames(), len(sent))]
-        # the simulator leaves to a NIC what fix_checksum_hw leaves to it
-        assert [rebuilt(f) for f in sent] == wanted
-        assert len(base64.b64decode(stream.trex["packet"]["binary"])) == len(sent[0])
+    streams = compile_traffic(traffics()[name], frames=120 * cores, cores=cores)
+    for core, sent in enumerate(simulate(streams, tmp_path, 120 * cores, cores)):
+        assert sent == Machine(streams.streams[0], core, cores).take(120)

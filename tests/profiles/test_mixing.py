@@ -6,72 +6,77 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from v6t.profiles.compiler.schedule import counts, first_positions, order, order_with_index
+from v6t.profiles.compiler.schedule import (
+    count_frames,
+    find_first_positions,
+    list_classes,
+    list_classes_with_index,
+)
 from v6t.tests.expect import expect_error
 
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 
 
-def test_nine_to_one_over_a_million_frames():  # A26
-    assert counts([9, 1], 10**6) == [900_000, 100_000]
-    assert np.bincount(order([9, 1], 0, 10**6)).tolist() == [900_000, 100_000]
+def test_nine_to_one_over_a_million_frames():
+    assert count_frames([9, 1], 10**6) == [900_000, 100_000]
+    assert np.bincount(list_classes([9, 1], 0, 10**6)).tolist() == [900_000, 100_000]
 
 
-def test_background_never_bursts():  # GEN-14
-    places = np.flatnonzero(order([9, 1], 0, 1000) == 1)
-    assert set(np.diff(places)) == {10}
-    places = np.flatnonzero(order([3, 2], 0, 1000) == 1)
-    assert set(np.diff(places)) == {2, 3}
+@pytest.mark.parametrize(("weights", "distances"), [([9, 1], {10}), ([3, 2], {2, 3})])
+def test_background_never_bursts(weights, distances):
+    places = np.flatnonzero(list_classes(weights, 0, 1000) == 1)
+    assert set(np.diff(places)) == distances
 
 
 @given(WEIGHTS, st.integers(0, 500))
 def test_every_prefix_is_fair(weights, total):
     share = np.asarray(weights) * total / sum(weights)
-    assert np.all(np.abs(np.asarray(counts(weights, total)) - share) <= len(weights))
-    assert sum(counts(weights, total)) == total
+    assert np.all(np.abs(np.asarray(count_frames(weights, total)) - share) <= len(weights))
+    assert sum(count_frames(weights, total)) == total
 
 
 @given(WEIGHTS, st.integers(0, 400), st.integers(0, 100))
 def test_any_part_of_the_order_agrees_with_the_whole(weights, first, count):
-    classes, index = order_with_index(weights, first, count)
-    whole = order(weights, 0, first + count)
+    classes, index = list_classes_with_index(weights, first, count)
+    whole = list_classes(weights, 0, first + count)
     assert classes.tolist() == whole[first:].tolist()
     for place, (c, k) in enumerate(zip(classes, index, strict=True)):
         assert k == np.count_nonzero(whole[: first + place] == c)
-    assert np.bincount(whole, minlength=len(weights)).tolist() == counts(weights, first + count)
+    assert np.bincount(whole, minlength=len(weights)).tolist() == count_frames(
+        weights, first + count
+    )
 
 
 @given(WEIGHTS, st.integers(1, 9))
 def test_the_order_repeats_and_only_proportions_count(weights, factor):
     period = sum(weights) // gcd(*weights)
-    one = order(weights, 0, period)
-    assert order(weights, 7 * period, period).tolist() == one.tolist()
-    assert order([w * factor for w in weights], 0, period).tolist() == one.tolist()
+    one = list_classes(weights, 0, period)
+    assert list_classes(weights, 7 * period, period).tolist() == one.tolist()
+    assert list_classes([w * factor for w in weights], 0, period).tolist() == one.tolist()
 
 
 def test_far_away_frames_are_as_near_as_the_first():
-    classes, index = order_with_index([9, 1], 10**15 + 5, 1)
+    classes, index = list_classes_with_index([9, 1], 10**15 + 5, 1)
     assert classes.tolist() == [1]
     assert index.tolist() == [10**14]
 
 
 def test_first_frame_of_each_class():
-    assert first_positions([9, 1]) == [0, 5]
-    assert first_positions([1, 1, 1]) == [0, 1, 2]
-    assert first_positions([0, 1]) == [0, 0]
+    assert find_first_positions([9, 1]) == [0, 5]
+    assert find_first_positions([1, 1, 1]) == [0, 1, 2]
+    assert find_first_positions([0, 1]) == [0, 0]
 
 
-@pytest.mark.parametrize("weights", [[], [0, 0], [-1, 2]])
-def test_shares_that_are_none(weights):
-    with expect_error("invalid-traffic-model"):
-        order(weights, 0, 1)
-
-
-def test_a_period_that_does_not_fit_in_memory_is_refused():
-    with expect_error("out-of-range"):
-        counts([10**9 + 7, 1], 10)
-
-
-def test_a_negative_number_of_frames():
-    with expect_error("out-of-range", mentions="-1"):
-        counts([1], -1)
+@pytest.mark.parametrize(
+    ("weights", "frames", "code"),
+    [
+        ([], 1, "invalid-traffic-model"),
+        ([0, 0], 1, "invalid-traffic-model"),
+        ([-1, 2], 1, "invalid-traffic-model"),
+        ([10**9 + 7, 1], 10, "out-of-range"),  # a period that does not fit in memory
+        ([1], -1, "out-of-range"),
+    ],
+)
+def test_invalid_shares_and_numbers_are_rejected(weights, frames, code):
+    with expect_error(code):
+        count_frames(weights, frames)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from scapy.utils import RawPcapReader
 from v6t.drivers.trex.counting import control_filter
 from v6t.drivers.trex.stamping import stamped
 from v6t.packets import trailer
@@ -19,9 +14,9 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Layer
 from v6t.tests.expect import expect_error
-from v6t.tests.plugins.foreign import ALL, Echo, Gre, OverTcp
-from v6t.tests.profiles.test_export_trex import CLIENT, TREX, client
+from v6t.tests.plugins.foreign import ALL, Echo, Gre
 
+from .test_export_trex import needs_simulator, simulate
 from .test_template import rebuilt
 from .traffics import ETHER, IPV4, IPV6, UDP, one
 
@@ -59,18 +54,6 @@ def test_every_frame_is_valid_with_and_without_a_mark(plugin, direction):
 def test_a_file_says_what_covers_the_mark(plugin):
     made = streams(plugin)
     assert from_stl_json(to_stl_json(made)) == made
-
-
-def test_a_file_of_an_earlier_version_is_read():
-    made = streams(OverTcp)
-    text = to_stl_json(made)
-    old = "\n".join(
-        line.replace(f'"checksum": {text[start:end]}, ', "")
-        for line in text.splitlines()
-        for start, end in [(text.index('{"protocol"'), text.index("}", text.index('"field"')) + 1)]
-    )
-    assert '"protocol"' not in old
-    assert from_stl_json(old) == made
 
 
 CASES = {
@@ -125,25 +108,13 @@ def test_echoes_are_control_frames_unless_they_are_test_frames():
 
 
 @pytest.mark.trex
-@pytest.mark.skipif(
-    not TREX or not (CLIENT / "trex" / "stl").is_dir() or not Path(TREX, "bp-sim-64").exists(),
-    reason="needs TRex with its simulator: set TREX_DIR to the directory with bp-sim-64",
-)
+@needs_simulator
 @pytest.mark.parametrize("plugin", ALL)
 def test_trex_sends_the_same_octets(plugin, tmp_path):
     made = streams(plugin, frames=100)
-    profile, capture = tmp_path / "v6t_foreign.json", tmp_path / "out.pcap"
-    profile.write_text(to_stl_json(made))
-    client(
-        f"sim = STLSim({TREX!r})\n"
-        f"sim.run([{os.fspath(profile)!r}], {os.fspath(capture)!r}, dp_core_count=1, "
-        "dp_core_index=0, is_debug=False, pkt_limit=200, tunables=[], silent=True)"
-    )
-    sent = {rebuilt(bytes(frame)) for frame, _ in RawPcapReader(os.fspath(capture))}
-    wanted = {
+    (sent,) = simulate(made, tmp_path, 200)
+    assert set(sent) == {
         f.tobytes()
         for stream in made.streams
         for f in Expander(stream).frames(0, stream.trex["mode"]["total_pkts"])
     }
-    assert sent == wanted
-    assert len(base64.b64decode(made.streams[0].trex["packet"]["binary"])) == SIZE - 4

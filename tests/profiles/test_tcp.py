@@ -9,12 +9,12 @@ from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from v6t.plugins.tunnels import has_ports
 from v6t.profiles.tcp.http import (
-    MOST_OCTETS,
-    MOST_SEGMENTS,
+    MAX_OBJECT_OCTETS,
+    MAX_SEGMENTS,
     REQUEST,
     SEGMENT_OCTETS,
-    in_segments,
-    response,
+    build_response,
+    split_into_segments,
 )
 from v6t.profiles.tcp.segments import (
     ACK,
@@ -24,10 +24,10 @@ from v6t.profiles.tcp.segments import (
     RST,
     SYN,
     TcpLayout,
-    client_number,
-    connection_of,
+    compute_client_isn,
+    compute_server_isn,
+    decode_client_isn,
     read_quoted_segments,
-    server_number,
 )
 
 from .test_template import rebuilt
@@ -52,11 +52,16 @@ def segments(
     """Segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
     frame = frame_of(name)[None, :]
     layout, which = TcpLayout(frame[0]), np.arange(count)
-    ends = np.repeat((layout.turned if turned else layout.ends)(frame), count, axis=0)
+    ends = np.repeat(
+        (layout.read_reversed_endpoints if turned else layout.read_endpoints)(frame), count, axis=0
+    )
     if not turned:
         ends[:, -4:-2] = [[4, n] for n in which]
-    rows = np.zeros((count, layout.octets(flags, len(data))), np.uint8)
-    numbers, stamps = (client_number(which), server_number(which)), (which.astype(np.uint32), 9)
+    rows = np.zeros((count, layout.frame_octets(flags, len(data))), np.uint8)
+    numbers, stamps = (
+        (compute_client_isn(which), compute_server_isn(which)),
+        (which.astype(np.uint32), 9),
+    )
     content = np.frombuffer(data, np.uint8) if data else None
     layout.write(rows, ends, flags, *numbers, stamps, content)
     return layout, rows
@@ -69,16 +74,16 @@ def test_segments_are_what_another_implementation_makes(name, flags, data):
     which = np.arange(5)
     assert layout.is_ours(rows).all()
     read = layout.read(rows)
-    assert read.sound.all()
-    assert read.stamped.all()
-    assert read.value.tolist() == which.tolist()
-    assert set(read.octets.tolist()) == {len(data)}
+    assert read.is_valid.all()
+    assert read.has_timestamp.all()
+    assert read.timestamp.tolist() == which.tolist()
+    assert set(read.data_octets.tolist()) == {len(data)}
     for number, row in enumerate(rows):
         seen = Ether(row.tobytes())
         assert seen[TCP].sport == 1024 + number
         assert seen[TCP].dport == 7
-        assert seen[TCP].seq == int(client_number(which)[number])
-        assert seen[TCP].ack == int(server_number(which)[number])
+        assert seen[TCP].seq == int(compute_client_isn(which)[number])
+        assert seen[TCP].ack == int(compute_server_isn(which)[number])
         assert bytes(seen[TCP].payload) == data
         assert ("Timestamp", (number, 9)) in seen[TCP].options
         assert (("MSS", SEGMENT_OCTETS) in seen[TCP].options) == (flags == SYN)
@@ -89,7 +94,7 @@ def test_segments_are_what_another_implementation_makes(name, flags, data):
 def test_a_wrong_checksum_is_seen():
     layout, rows = segments("IPv4", 3)
     rows[1, layout.tcp + 4] ^= 1
-    assert layout.read(rows).sound.tolist() == [True, False, True]
+    assert layout.read(rows).is_valid.tolist() == [True, False, True]
 
 
 def test_fragments_and_other_protocols_are_not_ours():
@@ -109,15 +114,15 @@ def test_ends_turn_around_with_their_tunnels():
 
 def test_a_connection_is_known_by_its_first_number():
     which = np.array([0, 1, 77, (1 << 28) - 1])
-    assert connection_of(client_number(which)).tolist() == which.tolist()
+    assert decode_client_isn(compute_client_isn(which)).tolist() == which.tolist()
 
 
 def test_an_object_has_the_octets_asked_for_and_fits_the_first_window():
-    head, _, body = response(100).partition(b"\r\n\r\n")
+    head, _, body = build_response(100).partition(b"\r\n\r\n")
     assert b"Content-Length: 100" in head
     assert len(body) == 100
-    assert b"".join(in_segments(response(5000))) == response(5000)
-    assert len(in_segments(response(MOST_OCTETS))) <= MOST_SEGMENTS
+    assert b"".join(split_into_segments(build_response(5000))) == build_response(5000)
+    assert len(split_into_segments(build_response(MAX_OBJECT_OCTETS))) <= MAX_SEGMENTS
 
 
 def test_what_is_shorter_than_a_header_of_tcp_has_no_ports():

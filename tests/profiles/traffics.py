@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from v6t.packets.walker import locate_headers
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.model import (
     Expression,
     Kind,
@@ -61,11 +62,11 @@ def bind(layers, variables, bindings):
     return tuple(layers)
 
 
-def single(variables, bindings, layers=OVER_SIX, frame_size=128, name="fg", **keys):
+def single(variables, bindings, layers=OVER_SIX, frame_size=128):
     """A class whose variables are drawn in the given order."""
     order = tuple(v.name for v in variables)
     made = bind(layers, variables, bindings)
-    return TrafficClass(name, Role.FOREGROUND, made, frame_size, draw_order=order, **keys)
+    return TrafficClass("fg", Role.FOREGROUND, made, frame_size, draw_order=order)
 
 
 MAPE_BINDINGS = (
@@ -96,6 +97,14 @@ def background(weight: int = 1) -> TrafficClass:
 def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1) -> Traffic:
     """A traffic of a single class."""
     return Traffic("forward", (single(variables, bind, layers, frame_size),), seed)
+
+
+def compile_one(*variables, bind, frames=None, cores=1, **keys):
+    """Compile a traffic of a single class to its stream."""
+    (stream,) = compile_traffic(
+        one(*variables, bind=bind, **keys), frames=frames, cores=cores
+    ).streams
+    return stream
 
 
 def udp_checksum(packet) -> Checksum | None:

@@ -1,15 +1,16 @@
 """Delay distributions: ranks over frames, buckets, IPDV."""
 
 import math
+from statistics import median
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from v6t.drivers.delays import compute_ipdv as compute_ipdv_of_arrays
-from v6t.drivers.delays import make_distribution, merge_distributions
+from v6t.drivers.delays import make_distribution
 from v6t.trials.delays import Distribution, compute_ipdv, round_to_bucket
-from v6t.trials.order_statistics import median, percentile
+from v6t.trials.order_statistics import percentile
 
 VALUES = st.lists(st.integers(-10, 2**45), min_size=1, max_size=200)
 SEQUENCES = st.lists(st.one_of(st.none(), st.integers(0, 10**7)), min_size=2, max_size=200)
@@ -53,9 +54,8 @@ def test_empty_distribution_is_undefined():
 
 
 def test_merge_adds_counts():
-    merged = Distribution.from_values([1, 2], lost=1, clamped=2).merge(
-        Distribution.from_values([2, 3], lost=4)
-    )
+    parts = Distribution((1, 2), (1, 1), lost=1, clamped=2), Distribution((2, 3), (1, 1), lost=4)
+    merged = Distribution.merge(parts)
     assert merged == Distribution((1, 2, 3), (1, 2, 1), lost=5, clamped=2)
 
 
@@ -63,8 +63,8 @@ def test_ipdv_skips_pairs_with_a_lost_member():
     assert compute_ipdv([5, 7, None, 6, 5]) == Distribution((-1, 2), (1, 1), lost=2)
 
 
-def test_merge_distributions_without_parts_is_empty():
-    assert merge_distributions([]) == Distribution((), ())
+def test_merge_without_parts_is_empty():
+    assert Distribution.merge([]) == Distribution((), ())
 
 
 @given(VALUES)

@@ -1,12 +1,7 @@
 """Order statistics (RFC 2330, section 11.3)."""
 
 import pytest
-from v6t.trials.order_statistics import median, median_interval, nearest_rank, percentile
-
-
-def test_median_of_even_number_is_mean_of_the_middle_values():
-    assert median([4.0, 1.0, 2.0, 10.0]) == 3.0
-    assert median([4.0, 1.0, 2.0]) == 2.0
+from v6t.trials.order_statistics import compute_median_interval, find_nearest_rank, percentile
 
 
 @pytest.mark.parametrize(
@@ -22,19 +17,17 @@ def test_median_of_even_number_is_mean_of_the_middle_values():
     ],
 )
 def test_nearest_rank(percent, count, rank):
-    assert nearest_rank(percent, count) == rank
+    assert find_nearest_rank(percent, count) == rank
 
 
 def test_percentile_sorts_its_values():
     assert [percentile([3.0, 1.0, 2.0], p) for p in (0, 50, 100)] == [1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize(
-    "call", [lambda: percentile([], 1), lambda: percentile([1.0], 101), lambda: median([])]
-)
-def test_missing_values_and_wrong_percentages_are_rejected(call):
-    with pytest.raises(ValueError, match=r"percentile|median"):
-        call()
+@pytest.mark.parametrize(("values", "percent"), [([], 1), ([1.0], 101)])
+def test_missing_values_and_wrong_percentages_are_rejected(values, percent):
+    with pytest.raises(ValueError, match="percentile"):
+        percentile(values, percent)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +35,11 @@ def test_missing_values_and_wrong_percentages_are_rejected(call):
     [(6, (1, 6), 0.96875), (10, (2, 9), 0.9785), (20, (6, 15), 0.9586)],
 )
 def test_median_interval_ranks_and_coverage(count, ranks, coverage):
-    interval = median_interval([float(n) for n in range(1, count + 1)])
+    interval = compute_median_interval([float(n) for n in range(1, count + 1)])
     assert interval.ranks == ranks
     assert (interval.low, interval.high) == ranks
     assert interval.coverage == pytest.approx(coverage, abs=1e-4)
 
 
 def test_median_interval_of_few_values_does_not_exist():
-    assert median_interval([1.0] * 5) is None
+    assert compute_median_interval([1.0] * 5) is None

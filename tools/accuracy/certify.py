@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.analysis.report.render import to_html, to_markdown
-from v6t.base.errors import TesterError, UsageError, interrupted
+from v6t.base.errors import TesterError, UsageError, hides_interrupt
 from v6t.base.files import read_json
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.technology import params_of
@@ -207,7 +207,7 @@ class _Bench:
                 return "counted", comparing.counted(check, *self._measure(check, rate, attempts=2))
             except TesterError as exc:
                 rate /= 2
-                if rate < SLOWEST_FPS or interrupted(exc):
+                if rate < SLOWEST_FPS or hides_interrupt(exc):
                     raise
 
     def close(self) -> None:

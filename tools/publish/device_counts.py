@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, number_of, sheet
 from v6t.benchmarks.throughput import ThroughputRecord
-from v6t.trials.order_statistics import median
 from v6t.trials.timeline import DeviceLoad
 
 TITLE = "What devices dropped, and how full their tables were"

@@ -23,9 +23,8 @@ from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.tester import Oracle
-from v6t.intent.device import DeviceIntent, PartIntent
+from v6t.intent.device import DeviceIntent, DeviceRequirements, PartIntent
 from v6t.intent.families import DeviceConfig
-from v6t.intent.requirements import DeviceRequirements
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.header_policy import HeaderPolicy
 

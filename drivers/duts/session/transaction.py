@@ -275,7 +275,7 @@ class Transaction(Connection):
         try:
             yield
         except DutError as exc:
-            exc.advise(f"the device is still configured: {self.undo_hint}")
+            exc.add_hint(f"the device is still configured: {self.undo_hint}")
             raise
 
     def _start_timer(self) -> None:
@@ -417,4 +417,4 @@ class Transaction(Connection):
                 f"{text}; and the device is not rolled back: {exc.message}", exc.hint, code=exc.code
             ) from cause
         if isinstance(cause, V6tError):
-            cause.advise("the device is as it was before")
+            cause.add_hint("the device is as it was before")

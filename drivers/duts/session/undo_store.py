@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from v6t.base.errors import DutError
-from v6t.base.storage import write_atomically
+from v6t.base.files import write_atomically
 from v6t.drivers.duts.session.shell import call
 from v6t.drivers.duts.session.undo_record import (
     RECORD,

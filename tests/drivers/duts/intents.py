@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from v6t.intent.device import DeviceIntent, LinkIntent
+from v6t.intent.device import DeviceIntent, DeviceRequirements, LinkIntent
 from v6t.intent.families import (
     DsLiteAftrConfig,
     GeneratedTable,
@@ -15,7 +15,6 @@ from v6t.intent.families import (
     Nat44Config,
     Nat64Config,
 )
-from v6t.intent.requirements import DeviceRequirements
 from v6t.plugins.base import Links
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.router import Ipv4Router, Ipv6Router

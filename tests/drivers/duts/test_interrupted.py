@@ -9,7 +9,7 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from v6t.base.errors import DutError, interrupted
+from v6t.base.errors import DutError, hides_interrupt
 from v6t.core.log import record_log
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import run_all
@@ -199,10 +199,10 @@ def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured(
     with expect_error("command-failed") as told:
         run_all([stops, fails, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"] * 2
-    assert interrupted(told.value)
+    assert hides_interrupt(told.value)
     with expect_error("command-failed") as told:
         run_all([fails, stops, fails])
-    assert interrupted(told.value)
+    assert hides_interrupt(told.value)
 
 
 def test_an_error_of_its_own_is_no_interrupt():
@@ -212,13 +212,13 @@ def test_an_error_of_its_own_is_no_interrupt():
         except ValueError as exc:
             raise DutError("y", code="command-failed") from exc
     except DutError as exc:
-        assert not interrupted(exc)
+        assert not hides_interrupt(exc)
     try:
         try:
             raise KeyboardInterrupt
         finally:
             raise DutError("not put back", code="command-failed")
     except DutError as exc:
-        assert interrupted(exc)
-    assert interrupted(KeyboardInterrupt())
-    assert not interrupted(None)
+        assert hides_interrupt(exc)
+    assert hides_interrupt(KeyboardInterrupt())
+    assert not hides_interrupt(None)

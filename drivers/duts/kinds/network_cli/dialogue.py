@@ -20,7 +20,7 @@ from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import MOST_OCTETS, Process, kill, without_passwords
+from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, kill, without_passwords
 
 SETTLE_S = 0.05
 """Silence after which a line that looks like a prompt is one [s]."""
@@ -292,8 +292,8 @@ class Dialogue:
             return False
         except (pexpect.EOF, OSError, ValueError):
             raise self._make_lost_error(f"the connection broke {what}") from None
-        if len(self._text) > MOST_OCTETS:
-            problem = f"more than {MOST_OCTETS >> 20} MiB {what}"
+        if len(self._text) > MAX_OBJECT_OCTETS:
+            problem = f"more than {MAX_OBJECT_OCTETS >> 20} MiB {what}"
             raise self._make_lost_error(problem, "too-much-output")
         return True
 

@@ -14,10 +14,10 @@ from v6t.profiles.dns.messages import (
     LABEL_AT,
     QUESTION_END,
     SUFFIX_AT,
-    mask_of,
-    question,
+    build_question,
+    make_mask,
 )
-from v6t.profiles.dns.zone import SUFFIX, labels_of, read_name
+from v6t.profiles.dns.zone import SUFFIX, encode_labels, read_name
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
@@ -33,11 +33,11 @@ RCODES = {
 }  # fmt: skip
 """RFC 1035 section 4.1.1."""
 
-_PATTERN = bytearray(question() + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + bytes(16))
+_PATTERN = bytearray(build_question() + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + bytes(16))
 """The usual form of an answer."""
 _PATTERN[2:4], _PATTERN[6:8] = b"\x80\0", b"\0\1"
 _FORM, _END = np.frombuffer(bytes(_PATTERN), np.uint8), len(_PATTERN)
-_MASK = mask_of(bytes(_PATTERN))
+_MASK = make_mask(bytes(_PATTERN))
 """The bits that make such an answer right."""
 _MASK[:4] = 0, 0, 0xFA, 0x0F  # a response, not truncated, to a query; its code
 _MASK[8:12] = 0  # records after the answer
@@ -45,7 +45,7 @@ _MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
 
 
 @dataclass(frozen=True)
-class Judged:
+class AnswerVerdicts:
     """Verdicts on a batch of answers.
 
     Attributes:
@@ -57,7 +57,7 @@ class Judged:
     reasons: dict[int, str]
 
 
-def judge(messages: U8, addresses: U32, expected: U8) -> Judged:
+def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
     """Judge equally long answers to questions that were asked.
 
     Args:
@@ -69,7 +69,7 @@ def judge(messages: U8, addresses: U32, expected: U8) -> Judged:
     if messages.shape[1] >= _END:
         form = np.empty((len(messages), _END), np.uint8)
         form[:] = _FORM
-        form[:, LABEL_AT : SUFFIX_AT + 1] = labels_of(addresses)
+        form[:, LABEL_AT : SUFFIX_AT + 1] = encode_labels(addresses)
         form[:, -16:] = expected
         right = np.logical_not(((messages[:, :_END] ^ form) & _MASK).any(axis=1))
     reasons: dict[int, str] = {}
@@ -84,7 +84,7 @@ def judge(messages: U8, addresses: U32, expected: U8) -> Judged:
             right[row] = True
         else:
             reasons[int(row)] = verdict
-    return Judged(right, reasons)
+    return AnswerVerdicts(right, reasons)
 
 
 def _judge_single(message: bytes, address: int, expected: bytes) -> str:

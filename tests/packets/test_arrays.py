@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from v6t.packets.unique import count_unique, sort_unique
+from v6t.packets.arrays import count_unique, sort_unique
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.int64, np.uint64, np.float64])

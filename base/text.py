@@ -1,0 +1,53 @@
+"""Text for people: safe to print on a terminal, and hints at names similar to a misspelt one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def is_encodable(text: str) -> bool:
+    """Return whether text has no unpaired surrogates, which escapes of YAML and JSON can spell."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def escape_controls(text: str, keep: str = "\n") -> str:
+    """Replace unprintable characters by their escape sequences, and tabs by blanks.
+
+    Foreign text must not move the cursor of a terminal or rename its window.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+
+
+def escape_line(text: str) -> str:
+    """Replace unprintable characters, line ends among them, by their escape sequences."""
+    return escape_controls(text, keep="")
+
+
+def _escape(character: str) -> str:
+    return " " if character == "\t" else character.encode("unicode_escape").decode()
+
+
+def suggest_names(name: str, known: Iterable[str], label: str = "known") -> str:
+    """Return a hint at similar known names, or at all of them after a label."""
+    known = list(known)
+    return did_you_mean(name, known) or f"{label}: {', '.join(known)}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint at similar known names, or an empty string."""
+    similar = find_similar_names(name, known)
+    return f"did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+
+
+def find_similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that begin with a name, or else the most similar one."""
+    known = list(known)
+    longer = [k for k in known if name and k.startswith(name)]
+    return longer or difflib.get_close_matches(name, known, 1)

@@ -1,0 +1,164 @@
+"""Pydantic's validation errors in the words of settings: one problem, its path, a hint and a code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from v6t.base.errors import InvalidValue, V6tError
+from v6t.base.quantities import describe_quantity
+from v6t.base.text import did_you_mean, suggest_names
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
+
+Path = tuple[str | int, ...]
+
+_NUMBER = ("not-a-number", "must be a number", "")
+_LIST = ("not-a-list", "must be a list", "write it in brackets: [one, another]")
+_SECTION = (
+    "not-a-section",
+    "must be a section of named settings",
+    "write NAME: VALUE in indented lines below it",
+)
+_PROBLEMS: dict[str, tuple[str, str, str]] = {
+    **dict.fromkeys(("list_type", "tuple_type"), _LIST),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), _SECTION),
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_from_float"),
+        ("not-a-number", "must be a whole number", ""),
+    ),
+    **dict.fromkeys(("float_type", "float_parsing"), _NUMBER),
+    "finite_number": ("not-a-number", "must be a finite number", ""),
+    **dict.fromkeys(("bool_type", "bool_parsing"), ("not-a-boolean", "must be true or false", "")),
+    "string_type": ("not-text", "must be text", "put it in quotes"),
+    "missing": ("missing-setting", "is missing", ""),
+    "multiple_of": ("out-of-range", "", ""),
+    **dict.fromkeys(
+        ("too_short", "too_long", "string_too_short", "string_too_long"), ("wrong-length", "", "")
+    ),
+    "string_pattern_mismatch": ("wrong-form", "", ""),
+    "literal_error": ("unknown-name", "", ""),
+    "extra_forbidden": ("unknown-setting", "", ""),
+}
+"""Code, problem and hint by type of pydantic's error; without a problem, pydantic's own message."""
+for _kind, _noun, _code, _example4, _example6 in (
+    ("address", "address", "not-an-address", "192.0.2.1", "2001:db8::1"),
+    ("interface", "address with prefix length", "not-an-address", "192.0.2.1/24", "2001:db8::1/64"),
+    ("network", "prefix", "not-a-prefix", "192.0.2.0/24", "2001:db8::/32"),
+):
+    for _version, _example in ((4, _example4), (6, _example6)):
+        _PROBLEMS[f"ip_v{_version}_{_kind}"] = (
+            _code,
+            f"must be an IPv{_version} {_noun}",
+            f"write for example {_example}",
+        )
+_BOUNDS = {
+    "greater_than": ("must be above {}", "gt"),
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than": ("must be below {}", "lt"),
+    "less_than_equal": ("must be at most {}", "le"),
+}
+
+
+class SettingProblem(NamedTuple):
+    """The first problem in a user's settings.
+
+    Attributes:
+        path: keys and indices that lead to it, as the user wrote them.
+        unknown: the setting does not exist, and ``reason`` is empty.
+        reason: the problem and the value: a sentence without its subject.
+        hint: what to do; may be empty.
+        code: the kind of error.
+        related: paths of further settings that contradict the first.
+    """
+
+    path: Path
+    unknown: bool
+    reason: str
+    hint: str
+    code: str
+    related: tuple[Path, ...] = ()
+
+    def name_settings(self, *above: str) -> str:
+        """Return all paths with dots, each below the keys ``above``."""
+        return " and ".join(
+            ".".join(map(str, (*above, *path))) for path in (self.path, *self.related)
+        )
+
+
+def describe_problem(model: type[BaseModel], exc: ValidationError) -> SettingProblem:
+    """Describe why a model rejected its values."""
+    problems = exc.errors(include_url=False)
+    # a misspelt name often leaves another one missing
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    path: Path = problem["loc"]
+    if problem["type"] == "extra_forbidden":
+        return SettingProblem(path, True, "", _suggest_setting(model, path), "unknown-setting")
+    code, reason, hint = _explain(problem)
+    name = path[-1] if path else None
+    # where a number is one of several types, the path ends with the type, and units are not allowed
+    if problem["type"] in ("int_parsing", "float_parsing") and name not in ("int", "float"):
+        whole = problem["type"] == "int_parsing"
+        if isinstance(name, str):
+            hint = describe_quantity(name, str(problem["input"]), whole=whole)
+    first, *others = getattr(problem.get("ctx", {}).get("error"), "settings", ()) or ((),)
+    related = tuple((*path, other) for other in others)
+    path = (*path, first) if first else path
+    return SettingProblem(path, False, reason + _show_value(problem), hint, code, related)
+
+
+def find_code(problem: ErrorDetails) -> str:
+    """Return the code of one of pydantic's errors, or that of the validator which raised it."""
+    return _explain(problem)[0]
+
+
+def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
+    """Return code, problem and hint."""
+    kind, value = problem["type"], problem["input"]
+    context: dict[str, Any] = problem.get("ctx", {})
+    cause = context.get("error")
+    if isinstance(cause, Exception):
+        code = cause.code if isinstance(cause, (InvalidValue, V6tError)) else "invalid-value"
+        return code, str(cause) or "is invalid", getattr(cause, "hint", "")
+    if kind in _BOUNDS:
+        if isinstance(value, bool):
+            return _NUMBER
+        text, bound = _BOUNDS[kind]
+        limit = context[bound]
+        return (
+            "out-of-range",
+            text.format(f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"),
+            "",
+        )
+    code, reason, hint = _PROBLEMS.get(kind, ("invalid-value", "", ""))
+    if kind == "literal_error":
+        names = re.findall(r"'([^']*)'", str(context["expected"]))
+        return code, f"must be {context['expected']}", did_you_mean(str(value), names)
+    if kind.startswith("ip_") and isinstance(value, (int, float)):
+        reason = "must be an address"
+    return code, reason or problem["msg"], hint
+
+
+def _show_value(problem: ErrorDetails) -> str:
+    value = problem["input"]
+    if isinstance(value, bool):
+        return f", not {str(value).lower()}"
+    if problem["type"].startswith("ip_") and isinstance(value, (int, float)):
+        return f", not the number {value}"
+    if isinstance(value, Mapping) or problem["type"] == "missing":
+        return ""
+    return f" ({'nothing' if value is None else f'{value!r:.80}'} given)"
+
+
+def _suggest_setting(model: type[BaseModel], path: Path) -> str:
+    inner: Any = model
+    for part in path[:-1]:
+        if field := getattr(inner, "model_fields", {}).get(str(part)):
+            annotation = field.annotation
+            models = (kind for kind in get_args(annotation) if hasattr(kind, "model_fields"))
+            inner = next(models, annotation)
+    names = list(getattr(inner, "model_fields", ()))
+    return suggest_names(str(path[-1]), names) if names else ""
