@@ -30,7 +30,7 @@ class Line(NamedTuple):
     case: str = ""
 
 
-def lines_by_direction(records: Sequence[Any]) -> list[Line]:
+def list_lines(records: Sequence[Any]) -> list[Line]:
     """Return a row for each direction of each record."""
     return [Line(r, value, way) for r in records for way, value in r.directions.items()]
 

@@ -30,7 +30,7 @@ from v6t.benchmarks.common import (
     at_least,
     at_throughput,
     interval,
-    lines_by_direction,
+    list_lines,
     repeated,
     row_head,
 )
@@ -481,7 +481,7 @@ class Delay(Benchmark[DelayRecord, D]):
         ]
         notes += [r.tester_error for r in records if r.tester_error]
         title = f"{records[0].title}, milliseconds"
-        return table(title, lines_by_direction(records), columns, dict.fromkeys(notes))
+        return table(title, list_lines(records), columns, dict.fromkeys(notes))
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:

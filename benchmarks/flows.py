@@ -636,8 +636,8 @@ def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     ]
     for figure, unit in figures:
         cells += [
-            Column(f"{figure}\n{unit}", lambda row, f=figure: _of(row[1].get(f), _value)),
-            Column("Xpd %", lambda row, f=figure: _of(row[1].get(f), _degradation)),
+            Column(f"{figure}\n{unit}", lambda row, f=figure: _print_figure(row[1].get(f), _value)),
+            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _degradation)),
         ]
     return table(title, list(by_point.items()), cells)
 
@@ -668,7 +668,7 @@ def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         yield table(title, list(rows.items()), columns)
 
 
-def _of(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
+def _print_figure(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
     return "-" if line is None else cell(line.value)
 
 

@@ -20,7 +20,7 @@ from v6t.analysis.record import (
     Row,
     Series,
     figure_of,
-    limited_rates,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, percent
@@ -181,7 +181,7 @@ def _goal_figures(
     results = [r.results[place] for r in result.repetitions]
     found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
     return GoalFound(
-        **limited_rates(found, "fps", capacity_fps, margin),
+        **summarize_rates(found, "fps", capacity_fps, margin),
         **goal_figures(results),
         upper_bound=result.spec.max_load_fps,
         upper_bound_reason=result.spec.max_load_reason,
@@ -376,7 +376,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
         Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
         Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
-        Column("lower\nbound fps", lambda line: _limited(line, line.value.median)),
+        Column("lower\nbound fps", lambda line: _mark_limited(line, line.value.median)),
         Column("P1", lambda line: count(line.value.p1)),
         Column("P99", lambda line: count(line.value.p99)),
         Column(
@@ -388,7 +388,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
         Column(
             "conditional\nthroughput",
-            lambda line: _limited(line, line.value.conditional_throughput.median),
+            lambda line: _mark_limited(line, line.value.conditional_throughput.median),
         ),
         Column("aggregate\nof both\ndirections", _aggregate, wide=True),
         Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
@@ -462,7 +462,7 @@ def mark(figures: GoalFigures) -> str:
     return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
 
 
-def _limited(line: Line, rate_fps: float | None) -> str:
+def _mark_limited(line: Line, rate_fps: float | None) -> str:
     return marked(count(rate_fps), line.value.limited)
 
 

@@ -18,7 +18,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, lines_by_direction, row_head
+from v6t.benchmarks.common import POINT, Line, list_lines, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
@@ -343,7 +343,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     )
 
     def rows(self, records: Sequence[SoakRecord]) -> list[Line]:
-        return lines_by_direction(records)
+        return list_lines(records)
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:

@@ -28,7 +28,7 @@ from v6t.analysis.record import (
     Row,
     Series,
     counted_by,
-    limited_rates,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
@@ -183,7 +183,7 @@ def throughput_record(
     ways = list_directions(spec.conditions.mode)
     attempts = [a for r in repetitions for a in r.attempts]
     found = [(r.rate_fps, r.attempts) for r in repetitions]
-    summary = limited_rates(found, "fps", capacity_fps, selftest_margin)
+    summary = summarize_rates(found, "fps", capacity_fps, selftest_margin)
     decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
