@@ -23,12 +23,10 @@ class FrameLossSpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes, directions, waits, tolerances.
         maximum_fps: 100 % of the input rate per direction.
         maximum_reason: ``media``, ``tester`` or ``given``: anything but the medium's maximum is a
             restricted range (FLR-03).
         duration_s: length of each stream [s].
-        repetitions: times the whole procedure is run.
         adaptive: stop when the medians are known well enough (TP-09); ``repetitions`` is then
             not used.
         step: step as a share of the maximum, at most a tenth (FLR-02).
@@ -103,7 +101,6 @@ class Offered:
         rate_fps: per direction.
         repetition: from 1.
         directions: frames by direction; empty if the tester faltered every time.
-        attempts: every trial, invalid ones included.
     """
 
     rate_fps: float

@@ -95,10 +95,8 @@ class Repetition:
     """One search.
 
     Attributes:
-        number: from 1.
         search: the steps and the rate found.
         rate_fps: the rate reported, after confirmations [fps per direction].
-        attempts: every trial, invalid ones included.
     """
 
     number: int

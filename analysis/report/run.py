@@ -63,7 +63,8 @@ def build(
         most_figures: figures at most; None: all of them, 0: none is drawn.
     """
     label = str(data.results.get("label") or "")
-    figures = Figures(most_figures)
+    # the sketch of the set-up is one of them
+    figures = Figures(most_figures and most_figures - 1)
     short = list(_short(data, presentations, figures))
     sections = [
         Section("In short", "short", short),

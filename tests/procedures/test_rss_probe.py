@@ -1,7 +1,7 @@
 """Which entropy the probe recommends for devices whose hash is known."""
 
 import pytest
-from v6t.procedures.rss_probe import CASES, rss_probe
+from v6t.procedures.rss_probe import CASES, advise
 
 
 def device(cores, *, ports=False, addresses=False):
@@ -26,20 +26,20 @@ def device(cores, *, ports=False, addresses=False):
     ],
 )
 def test_addresses_only_where_ports_do_not_help(fields, use):
-    advice = rss_probe(device(8, **fields))
+    advice = advise({case: device(8, **fields)(case) for case in CASES})
     assert advice.use == use
     assert set(advice.rates_fps) == set(CASES)
 
 
 def test_a_hash_that_needs_both():
     rates = {"fixed": 1.0, "ports": 2.0, "addresses": 2.0, "both": 8.0}
-    assert rss_probe(rates.__getitem__).use == "both"
+    assert advise(rates).use == "both"
 
 
 def test_random_addresses_that_cost_the_tester_are_not_recommended():
     rates = {"fixed": 1.0, "ports": 7.0, "addresses": 6.0, "both": 7.5}
-    assert rss_probe(rates.__getitem__).use == "ports"
+    assert advise(rates).use == "ports"
 
 
 def test_one_core_is_said():
-    assert "one core" in rss_probe(device(1, ports=True)).why
+    assert "one core" in advise({case: device(1, ports=True)(case) for case in CASES}).why
