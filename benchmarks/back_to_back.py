@@ -152,7 +152,7 @@ def _unsent(result: BurstResult) -> str | None:
 
 
 def burst_rows(result: BurstResult) -> list[Row]:
-    """One row per repetition."""
+    """Return a row for each repetition."""
     spec = result.spec
     return [
         {

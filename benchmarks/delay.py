@@ -275,7 +275,7 @@ def timing_record(
 
 
 def timing_rows(result: TimingResult) -> list[Row]:
-    """One row per repetition and direction, milliseconds; undefined figures are empty."""
+    """Return a row for each repetition and direction, milliseconds; undefined figures are empty."""
     spec = result.spec
     return [
         {
@@ -790,5 +790,5 @@ def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
 
 
 def _total(numbers: Sequence[int]) -> int | None:
-    """Add up; without a valid trial nothing is known, not even that nothing was lost."""
+    """Add up; return None without a valid trial, for which nothing is known."""
     return sum(numbers) if numbers else None

@@ -282,12 +282,12 @@ def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]
 
 
 def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
-    """One row per repetition; rates per direction."""
+    """Return a row for each repetition; rates per direction."""
     return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
 
 
 def degradation_rows(record: FlowsRecord) -> list[Row]:
-    """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
+    """Return a row for each figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
     return [
         {
             "Size": record.frame_sizes.listed,
@@ -310,7 +310,7 @@ def degradation_rows(record: FlowsRecord) -> list[Row]:
 
 
 def probe_rows(case: str, result: ThroughputResult) -> list[Row]:
-    """One row per repetition of a case; rates per direction."""
+    """Return a row for each repetition of a case; rates per direction."""
     return [{**row, "case": case} for row in _rows(result)]
 
 
@@ -507,7 +507,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
-            yield _further(name, records)
+            yield _make_further_sheet(name, records)
         if len({r.sizes for r in records}) > 1:
             yield from _by_size(records)
 
@@ -608,8 +608,8 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         )
 
 
-def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
-    """Another benchmark by the number of flows: a column for each value and its Xpd, or, of many, a row."""
+def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
+    """Make the table of another benchmark by flows: a column for each value, or, of many, a row."""
     lines = [Line(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((line.value.figure, line.value.unit) for line in lines))
     columns: list[Column[Any]] = [

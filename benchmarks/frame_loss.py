@@ -90,7 +90,7 @@ class LossAtRate(Model):
 
     @property
     def loss(self) -> Summary:
-        """The loss of the point: of both directions together where both were loaded."""
+        """Loss of the point, of both directions together where both were loaded."""
         return self.loss_percent.get("sum") or next(iter(self.loss_percent.values()))
 
 
@@ -169,7 +169,7 @@ def _title(result: FrameLossResult, restricted: bool) -> str:
 
 
 def frame_loss_rows(result: FrameLossResult) -> list[Row]:
-    """One row per trial and direction: the raw values (FLR-07)."""
+    """Return a row for each trial and direction: the raw values (FLR-07)."""
     spec = result.spec
     return [
         {
@@ -326,7 +326,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield table(records[0].title, records, _BRIEF)
 
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
-        for part, some in enumerate(_readable(records)):
+        for part, some in enumerate(_split_readable(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
             name = f"-{part}" if part else ""
             yield Drawing(
@@ -513,8 +513,8 @@ def _losses(row: LossAtRate) -> list[float]:
     ]
 
 
-def _readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
-    """As many lines as a figure tells apart; more in further figures, a direction each."""
+def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
+    """Yield as many records as a figure can tell apart; if there are more, by direction."""
     if len(records) <= len(CYCLE):
         yield records
         return

@@ -75,7 +75,7 @@ class GoalAttributes(Model):
 
 
 class GoalFigures(Model):
-    """What the repetitions found for a goal; rates per direction [frames per second]."""
+    """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
     goal: GoalAttributes
     """whose"""
@@ -88,7 +88,7 @@ class GoalFigures(Model):
     regular"""
 
     @property
-    def marked(self) -> int:
+    def irregular_count(self) -> int:
         """Repetitions whose result is irregular."""
         return sum(bool(why) for why in self.irregular)
 
@@ -190,7 +190,7 @@ def _goal_figures(
 
 
 def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
-    """One row per repetition and goal; rates per direction."""
+    """Return a row for each repetition and goal; rates per direction."""
     at = result.spec.conditions
     return [
         {
@@ -297,7 +297,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     )
 
     def lacks(self) -> tuple[str, str] | None:
-        if mlr.available():
+        if mlr.is_available():
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
 
@@ -412,7 +412,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         for figures in record.goals:
             goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""
-            odd = f" - {regularity(figures)}" if figures.marked else ""
+            odd = f" - {regularity(figures)}" if figures.irregular_count else ""
             what = (
                 f"{self.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
@@ -445,7 +445,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         yield repeated(self.name, records)
         every = [figures for r in records for figures in r.goals]
         if every:
-            marked = sum(figures.marked for figures in every)
+            marked = sum(figures.irregular_count for figures in every)
             yield clause("RFC 9971 section 4.8.4 (TP-07)",
                          "regular results: both bounds, no farther apart than the goal's width",
                          f"{marked} irregular results, each marked" if marked else "all regular",
@@ -459,7 +459,11 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 
 def mark(figures: GoalFigures) -> str:
     """Whether results are regular, for a table."""
-    return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
+    return (
+        f"IRREGULAR {figures.irregular_count}/{len(figures.irregular)}"
+        if figures.irregular_count
+        else "regular"
+    )
 
 
 def _mark_limited(line: Line, rate_fps: float | None) -> str:
@@ -468,27 +472,27 @@ def _mark_limited(line: Line, rate_fps: float | None) -> str:
 
 def regularity(figures: GoalFigures) -> str:
     """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
-    if not figures.marked:
+    if not figures.irregular_count:
         return "regular"
     whys = Counter(why for why in figures.irregular if why)
-    return f"IRREGULAR in {figures.marked} of {len(figures.irregular)}: " + "; ".join(whys)
+    return f"IRREGULAR in {figures.irregular_count} of {len(figures.irregular)}: " + "; ".join(whys)
 
 
 def goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
     """Describe the goal in a sentence, and what is irregular."""
     yield (
         "goal",
-        f"goal {attributes_in_words(figures.goal)}",
+        f"goal {describe_attributes(figures.goal)}",
     )
-    if figures.marked:
+    if figures.irregular_count:
         yield (
             "irregular-goal",
             f"goal {figures.goal.name}: {regularity(figures)}",
         )
 
 
-def attributes_in_words(goal: GoalAttributes) -> str:
-    """Every attribute that was applied (RFC 9971 section 4.9.3)."""
+def describe_attributes(goal: GoalAttributes) -> str:
+    """Describe every attribute that was applied (RFC 9971 section 4.9.3)."""
     return (
         f"{goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
         f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "

@@ -115,7 +115,7 @@ def reconfiguration_record(
 
 
 def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
-    """Make a row for each stream and direction."""
+    """Return a row for each stream and direction."""
     at = result.spec.conditions
     return [
         {**row_head(at, s.number), "change": s.change,

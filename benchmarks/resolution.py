@@ -206,7 +206,7 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
 
 
 def resolution_rows(searched: Sequence[Searched], find: FindResult) -> list[Row]:
-    """One row per repetition of each combination."""
+    """Return a row for each repetition of each combination."""
     return [
         {
             "No": r.number,

@@ -207,7 +207,7 @@ def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
 
 
 def soak_rows(result: SoakResult) -> list[Row]:
-    """Make a row for each interval and direction, and one for each stretch that says nothing."""
+    """Return a row for each interval and direction, and one for each stretch that says nothing."""
     rows: list[Row] = []
     at = result.spec.conditions
     for stretch in result.stretches:
@@ -266,7 +266,7 @@ def critical_load_record(
 
 
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
-    """Make a row for each valid trial, with what was known after it."""
+    """Return a row for each valid trial, with what was known after it."""
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(

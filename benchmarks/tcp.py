@@ -281,7 +281,7 @@ def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
 
 
 def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
-    """Return the connections a second for whose opening and objects the medium has room."""
+    """Return the connections a second for whose measure_tcp_opens and objects the medium has room."""
     opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
     octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
@@ -295,8 +295,8 @@ def syn_medium(bound: RunContext) -> tuple[FramePair, int]:
     return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
 
 
-def opening(bound: RunContext, measure: Measure) -> Measure:
-    """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
+def measure_tcp_opens(bound: RunContext, measure: Measure) -> Measure:
+    """Return a measurement of the tester's own capacity: it opens connections and requests objects."""
     settings: Any = bound.settings.procedure
     tcp = settings.tcp.for_trials
 
@@ -650,7 +650,7 @@ def _attempted_cps(record: TcpCapacityRecord) -> float:
 
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
-    """Make a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    """Return a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     columns: Sequence[Column[Iteration]] = [
         Column("attempted\nper second", lambda o: count(o.rate_cps)),
         Column("attempted", lambda o: count(o.attempted)),

@@ -226,7 +226,7 @@ def _title(result: ThroughputResult) -> str:
 
 
 def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> list[Row]:
-    """One row per repetition in siitperf's column order (GEN-28); rates per direction."""
+    """Return a row for each repetition in siitperf's column order (GEN-28); rates per direction."""
     spec = result.spec
     return [
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
@@ -172,7 +173,7 @@ def measure_frame_loss(
         watch,
         lambda trials: _descend(spec, trials),
         adaptive=adaptive,
-        enough=adaptive and (lambda done: _can_stop(adaptive, done)),
+        enough=None if adaptive is None else partial(_can_stop, adaptive),
     )
     return FrameLossResult(spec, tuple(offered for descent in done for offered in descent))
 

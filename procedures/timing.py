@@ -58,7 +58,7 @@ class TimingSpec:
 
 @dataclass(frozen=True)
 class DelayFigures:
-    """The figures of one direction or class in one trial.
+    """Figures of one direction or class in one trial.
 
     Attributes:
         figures: see the benchmark's function, [ns].
@@ -113,7 +113,7 @@ class TimingResult:
 
     @property
     def sampled(self) -> bool:
-        """Some trial timed fewer frames than it was asked to (PDV-03)."""
+        """Whether a trial timed fewer frames than requested (PDV-03)."""
         return self.share < 1
 
     @property

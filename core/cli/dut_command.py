@@ -85,7 +85,7 @@ def command() -> None:
 @verbosity_flags
 def list_drivers(as_json: bool) -> None:
     """List drivers, the technologies of each, and whether its programs are on this machine."""
-    from v6t.analysis.sheet import table
+    from v6t.analysis.sheet import Column, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
     from v6t.core.runs.driver_list import DriverSummary, list_drivers
@@ -101,10 +101,10 @@ def list_drivers(as_json: bool) -> None:
         ]
         return ", ".join(states) or "-"
 
-    columns = [
-        ("<driver", lambda driver: driver.name),
-        ("<technologies", lambda driver: " ".join(driver.technologies) or "any"),
-        ("<programs on this machine", programs),
+    columns: list[Column[DriverSummary]] = [
+        Column("driver", lambda driver: driver.name, text=True),
+        Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
+        Column("programs on this machine", programs, text=True),
     ]
     print_table(console_for_tables(140), table("Device drivers", drivers, columns))
 

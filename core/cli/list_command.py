@@ -17,7 +17,7 @@ from v6t.core.cli.verbosity import verbosity_flags
 @verbosity_flags
 def command(directory: Path | None, as_json: bool) -> None:
     """List the runs in DIRECTORY and in campaigns below it, oldest first; default: ./runs, else here."""
-    from v6t.analysis.sheet import table
+    from v6t.analysis.sheet import Column, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
     from v6t.core.runs.listing import RunSummary, list_runs
@@ -35,11 +35,11 @@ def command(directory: Path | None, as_json: bool) -> None:
     def setup(run: RunSummary) -> str:
         return f"{run.technology}, {run.device}, {run.tester}"
 
-    columns = [
-        ("<date (UTC)", lambda run: run.created[:16].replace("T", " ")),
-        ("<technology, device, tester", setup),
-        ("<first figure", lambda run: run.headline or "-"),
-        ("<state", lambda run: run.state),
-        ("<directory", lambda run: run.path),
+    columns: list[Column[RunSummary]] = [
+        Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
+        Column("technology, device, tester", setup, text=True),
+        Column("first figure", lambda run: run.headline or "-", text=True),
+        Column("state", lambda run: run.state, text=True),
+        Column("directory", lambda run: run.path, text=True),
     ]
     print_table(console_for_tables(200), table(f"Runs in {directory}", runs, columns))

@@ -153,7 +153,7 @@ def show_results(
 
 def show_trials(path: Path) -> None:
     """Print a table of the trials of a run: rate, frames required and received, faults."""
-    from v6t.analysis.sheet import count, table
+    from v6t.analysis.sheet import Column, count, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
     from v6t.core.reporting.write import load
@@ -161,13 +161,13 @@ def show_trials(path: Path) -> None:
 
     with reading(path):
         trials = load(path).trials
-    columns = [
-        ("<trial", lambda t: t.key),
-        ("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
-        ("s", lambda t: f"{t.sending_s:g}"),
-        ("required", lambda t: _frames(t, "required")),
-        ("received", lambda t: _frames(t, "received")),
-        ("<faults", lambda t: "; ".join(t.result.faults)),
+    columns: list[Column[RunTrial]] = [
+        Column("trial", lambda t: t.key, text=True),
+        Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
+        Column("s", lambda t: f"{t.sending_s:g}"),
+        Column("required", lambda t: _frames(t, "required")),
+        Column("received", lambda t: _frames(t, "received")),
+        Column("faults", lambda t: "; ".join(t.result.faults), text=True),
     ]
     print_table(console_for_tables(200), table(f"Trials of {path}", trials, columns))
 

@@ -112,7 +112,7 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
         console.print(grid)
 
 
-def _leading(columns: tuple[Column, ...]) -> int:
+def _leading(columns: tuple[Column[Any], ...]) -> int:
     """Count the columns that say what a row is about: its texts (one, if all are), or size and direction."""
     first, texts = int(not columns[0].text), 0
     for column in columns[first:]:
