@@ -101,8 +101,8 @@ def list_drivers(as_json: bool) -> None:
         ]
         return ", ".join(states) or "-"
 
-    columns: list[Column[DriverSummary]] = [
-        Column("driver", lambda driver: driver.name, text=True),
+    columns = [
+        Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
         Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
         Column("programs on this machine", programs, text=True),
     ]

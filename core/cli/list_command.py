@@ -35,8 +35,8 @@ def command(directory: Path | None, as_json: bool) -> None:
     def setup(run: RunSummary) -> str:
         return f"{run.technology}, {run.device}, {run.tester}"
 
-    columns: list[Column[RunSummary]] = [
-        Column("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
+    columns = [
+        Column[RunSummary]("date (UTC)", lambda run: run.created[:16].replace("T", " "), text=True),
         Column("technology, device, tester", setup, text=True),
         Column("first figure", lambda run: run.headline or "-", text=True),
         Column("state", lambda run: run.state, text=True),

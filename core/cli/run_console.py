@@ -153,6 +153,7 @@ def show_results(
 
 def show_trials(path: Path) -> None:
     """Print a table of the trials of a run: rate, frames required and received, faults."""
+    from v6t.analysis.rundata import RunTrial
     from v6t.analysis.sheet import Column, count, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
@@ -161,8 +162,8 @@ def show_trials(path: Path) -> None:
 
     with reading(path):
         trials = load(path).trials
-    columns: list[Column[RunTrial]] = [
-        Column("trial", lambda t: t.key, text=True),
+    columns = [
+        Column[RunTrial]("trial", lambda t: t.key, text=True),
         Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
         Column("s", lambda t: f"{t.sending_s:g}"),
         Column("required", lambda t: _frames(t, "required")),

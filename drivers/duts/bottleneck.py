@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.session.telemetry import Sample
@@ -33,7 +34,7 @@ NOT_COUNTED = "frames were lost, and no counter of this device says that it was 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What limits a device, with the evidence.
+    """Limit of a device, with the evidence.
 
     Attributes:
         limited_by: ``cpu``, ``table``, ``rules``, ``queue``, ``contention``, ``tester``, ``nothing here`` or
@@ -61,39 +62,32 @@ def verdict_of(
         shared: the tester works on the device's cores.
     """
     told = shaped(samples)
-    evidence = tuple(_evidence(samples, told, lost))
-    cores = {} if told.polls else shares_of(samples, "idle")
-    no_time = _by_full_cores(cores, tester if shared else "")
-    heard = told if _speaks(told, lost) else replace(told, drops={})
-    found = (
-        _by_table(told, lost, at_least=FEW)
-        or _by_rules(heard, lost)
-        or _by_process(told)
-        or _by_full_vectors(told)
-        or (("tester", tester) if tester and not heard.drops else None)
-        or (None if no_time else _by_table(told, lost))
-        or _by_waiting(heard)
-        or _by_vectors_room(heard, lost)
-        or _by_polling(heard, lost)
-        or _by_room(heard)
-        or no_time
-        or _by_cores(cores, heard, lost)
-    )
-    return Verdict(*found, evidence)
-
-
-def _speaks(told: Telemetry, lost: int | None) -> bool:
-    """Whether the drops of the device are enough to explain what was lost."""
     dropped = sum(told.reasons.values())
-    return dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
+    # the drops of the device must be enough to explain what was lost
+    speaks = dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
+    device = _Judge(told if speaks else replace(told, drops={}), lost)
+    cores = {} if told.polls else shares_of(samples, "idle")
+    middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
+    no_time = _judge_full_cores(middles, tester if shared else "")
+    found = (
+        _Judge(told, lost).by_table(at_least=FEW)
+        or device.by_rules()
+        or device.by_process()
+        or device.by_full_vectors()
+        or (("tester", tester) if tester and not device.told.drops else None)
+        or (None if no_time else _Judge(told, lost).by_table())
+        or device.by_waiting()
+        or device.by_vectors_room()
+        or device.by_polling()
+        or device.by_room()
+        or no_time
+        or device.by_cores(middles)
+    )
+    return Verdict(*found, tuple(_evidence(samples, told, lost)))
 
 
 def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
-    """Return the verdict on several devices in a row (BN-02); empty for a single one.
-
-    Args:
-        verdicts: by device, from left to right.
-    """
+    """Return the verdict on several devices from left to right (BN-02); empty for a single one."""
     if len(verdicts) < 2:
         return ""
     if all(v.limited_by == "tester" for v in verdicts.values()):
@@ -137,193 +131,177 @@ def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> l
         lines.append(f"its table held {told.table['used']:,.0f}{limit} connections at most")
     lines += [f"{name}: {count:,.0f} more" for name, count in told.drops.items()]
     if told.vectors_per_call:
-        lines.append("{}: up to {:.0f} vectors per call".format(*_fullest(told)))
+        node, most = max(told.vectors_per_call.items(), key=itemgetter(1))
+        lines.append(f"{node}: up to {most:.0f} vectors per call")
     lines += [f"{count:,.0f} {what} per packet" for what, count in told.per_packet.items()]
     return lines
 
 
-def _fullest(told: Telemetry) -> tuple[str, float]:
-    return max(told.vectors_per_call.items(), key=lambda item: item[1])
+_Finding = tuple[str, str]
 
 
-def _by_table(told: Telemetry, lost: int | None, at_least: float = 0.0) -> tuple[str, str] | None:
-    """Judge losses for want of room: most of all, or any where the table is full.
+class _Judge:
+    """The rules of a verdict, each with a kind of limit and a sentence; None: it does not hold."""
 
-    Frames of connections that the device does not know follow from that, and are none of the others.
-
-    Args:
-        told: by the device.
-        lost: frames that the tester missed; None: what the device counted is all there is.
-        at_least: so many of them.
-    """
-    is_full = told.table.get("full", 0.0) >= FULL_TABLE
-    unknown = told.lost(Lost.UNKNOWN)
-    short = told.lost(Lost.ROOM, Lost.ENTRY) | (unknown if is_full else {})
-    if not short or sum(short.values()) < at_least:
-        return None
-    reason = _most(short)
-    if is_full:
-        full = f"{told.table['full']:.0f} % of it are in use"
-        return "table", f"its table has no room for a connection more: {full}, and {reason} grew"
-    others = max(sum(told.reasons.values()), lost or 0) - sum(unknown.values())
-    if 100 * sum(short.values()) < MOST * others:
-        return None
-    if told.lost_for[reason] == Lost.ENTRY:
-        why = "no port was free for them, or two frames began one at once"
-        return "table", f"connections were not entered into its table: {why}; {reason} grew"
-    return "table", f"its table has no room for a connection more, or no port: {reason} grew"
-
-
-def _by_rules(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
-    """Judge losses that occur at any rate."""
-    refused = told.lost(Lost.RULE, Lost.UNKNOWN)
-    everything = max(sum(told.reasons.values()), lost or 0)
-    if not refused or 100 * sum(refused.values()) < MOST * everything:
-        return None
-    return "rules", f"it drops frames that it does not take at any rate: {_most(refused)} grew"
-
-
-def _by_process(told: Telemetry) -> tuple[str, str] | None:
-    """Judge a process by the time that it was given."""
-    if not told.process or told.polls:
-        return None
-    ran, waited = told.process["run"], told.process["wait"]
-    if ran >= FULL_THREAD:
-        return "cpu", f"its busiest thread ran {ran:.0f} % of the time: one core is all it can use"
-    throttled = told.process.get("throttled", 0.0)
-    if throttled > HELD_BACK:
-        words = f"in {throttled:.0f} % of its periods"
-        return "cpu", f"a quota of its cgroup held the process back {words}; it ran {ran:.0f} %"
-    if ran + waited < FULL_THREAD:
-        return None
-    return "cpu", _not_let(told)
-
-
-def _not_let(told: Telemetry) -> str:
-    """Describe a thread that was ready to run and did not."""
-    idle = [] if told.polls else [100 - core["busy"] for core in told.cores.values()]
-    if not idle:
-        whom = "others on its cores, or a quota, held it back"
-    elif max(idle) > 100 - FREE_IDLE:
-        whom = "a core was idle meanwhile, so a quota held it back or it is bound to other cores"
-    elif "throttled" in told.process:  # and not by more than HELD_BACK
-        whom = "others were on its cores"
-    else:
-        whom = "no core was idle, so others were on its cores, or a quota held it back"
-    ran, waited = told.process["run"], told.process["wait"]
-    return f"its busiest thread ran {ran:.0f} % of the time and waited for a core for {waited:.0f} %: {whom}"
-
-
-def _by_waiting(told: Telemetry) -> tuple[str, str] | None:
-    """Judge a device that lost frames while it was ready to run: it lacked time, whatever its queues count.
-
-    A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
-    """
-    if not told.drops or told.process.get("wait", 0.0) <= HELD_BACK or _for_want_of_room(told):
-        return None
-    return "cpu", f"{_not_let(told)}; {_worst(told)} grew"
-
-
-def _for_want_of_room(told: Telemetry) -> bool:
-    """Whether a table refused most of the drops, which has nothing to do with time."""
-    return told.lost_for[_worst(told)] in (Lost.ROOM, Lost.ENTRY)
-
-
-def _by_full_vectors(told: Telemetry) -> tuple[str, str] | None:
-    if not told.vectors_per_call:
-        return None
-    node, most = _fullest(told)
-    if most < FULL_VECTOR:
-        return None
-    return "cpu", f"its workers are full: {node} takes {most:.0f} vectors per call"
-
-
-def _by_vectors_room(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
-    """Judge a VPP that is not full; its cores tell nothing."""
-    if not told.vectors_per_call:
-        return None
-    room = f"its workers have room: at most {_fullest(told)[1]:.0f} vectors per call, of 256"
-    if told.drops and told.lost_for[_worst(told)] == Lost.ALL:
-        return (
-            "unknown",
-            f"{room}; {_worst(told)} grew, and no reason that is read explains half of it",
+    def __init__(self, told: Telemetry, lost: int | None) -> None:
+        self.told = told
+        self.lost = lost
+        self.ran, self.waited = (told.process.get(name, 0.0) for name in ("run", "wait"))
+        self.node, self.vectors = max(
+            told.vectors_per_call.items(), key=itemgetter(1), default=("", 0.0)
         )
-    if told.drops:
-        return "queue", f"{room}; {_worst(told)} grew"
-    if lost:
-        return "unknown", f"{room}; {NOT_COUNTED}"
-    return "nothing here", room
+        self.worst = _most(told.reasons) if told.drops else ""
+        self.is_process = bool(told.process) and not told.polls
 
+    def by_table(self, at_least: float = 0.0) -> _Finding | None:
+        """Judge losses for want of room: most of all, or any where the table is full.
 
-def _by_polling(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
-    """Judge a device that polls, and does not count what it found."""
-    if not told.polls or told.vectors_per_call:
-        return None
-    unfetched = told.lost(Lost.INGRESS)
-    if 100 * sum(unfetched.values()) >= MOST * sum(told.reasons.values()) > 0:
-        return (
-            "cpu",
-            f"it polls, and frames came faster than it fetched them: {_most(unfetched)} grew",
+        Frames of connections that the device does not know follow from that, and are none of the others.
+        """
+        told = self.told
+        is_full = told.table.get("full", 0.0) >= FULL_TABLE
+        unknown = told.lost(Lost.UNKNOWN)
+        short = told.lost(Lost.ROOM, Lost.ENTRY) | (unknown if is_full else {})
+        if not short or sum(short.values()) < at_least:
+            return None
+        reason = _most(short)
+        if is_full:
+            full = f"{told.table['full']:.0f} % of it are in use"
+            return (
+                "table",
+                f"its table has no room for a connection more: {full}, and {reason} grew",
+            )
+        if not self._is_most(sum(short.values()), sum(unknown.values())):
+            return None
+        if told.lost_for[reason] == Lost.ENTRY:
+            why = "no port was free for them, or two frames began one at once"
+            return "table", f"connections were not entered into its table: {why}; {reason} grew"
+        return "table", f"its table has no room for a connection more, or no port: {reason} grew"
+
+    def by_rules(self) -> _Finding | None:
+        """Judge losses that occur at any rate."""
+        refused = self.told.lost(Lost.RULE, Lost.UNKNOWN)
+        if not refused or not self._is_most(sum(refused.values())):
+            return None
+        return "rules", f"it drops frames that it does not take at any rate: {_most(refused)} grew"
+
+    def by_process(self) -> _Finding | None:
+        """Judge a process by the time that it was given."""
+        throttled = self.told.process.get("throttled", 0.0)
+        if not self.is_process:
+            return None
+        if self.ran >= FULL_THREAD:
+            problem = (
+                f"its busiest thread ran {self.ran:.0f} % of the time: one core is all it can use"
+            )
+        elif throttled > HELD_BACK:
+            problem = (
+                f"a quota of its cgroup held the process back in {throttled:.0f} % of its periods; it ran "
+                f"{self.ran:.0f} %"
+            )
+        elif self.ran + self.waited >= FULL_THREAD:
+            problem = self._describe_waiting()
+        else:
+            return None
+        return "cpu", problem
+
+    def by_full_vectors(self) -> _Finding | None:
+        """Judge a VPP, which polls and whose cores are never idle."""
+        if self.vectors < FULL_VECTOR:
+            return None
+        return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
+
+    def by_waiting(self) -> _Finding | None:
+        """Judge a device that lost frames while it was ready to run, whatever its queues count.
+
+        A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
+        """
+        if not self.worst or self.waited <= HELD_BACK or self._lacks_room():
+            return None
+        return "cpu", f"{self._describe_waiting()}; {self.worst} grew"
+
+    def by_vectors_room(self) -> _Finding | None:
+        """Judge a VPP that is not full."""
+        if not self.node:
+            return None
+        room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
+        if self.worst and self.told.lost_for[self.worst] == Lost.ALL:
+            problem = f"{self.worst} grew, and no reason that is read explains half of it"
+            return "unknown", f"{room}; {problem}"
+        if self.worst:
+            return "queue", f"{room}; {self.worst} grew"
+        return ("unknown", f"{room}; {NOT_COUNTED}") if self.lost else ("nothing here", room)
+
+    def by_polling(self) -> _Finding | None:
+        """Judge a device that polls, and does not count what it found."""
+        if not self.told.polls or self.node:
+            return None
+        unfetched = self.told.lost(Lost.INGRESS)
+        if 100 * sum(unfetched.values()) >= MOST * sum(self.told.reasons.values()) > 0:
+            problem = "it polls, and frames came faster than it fetched them"
+            return "cpu", f"{problem}: {_most(unfetched)} grew"
+        if self.worst:
+            return "queue", f"a queue is full: {self.worst} grew"
+        why = NOT_COUNTED if self.lost else "nothing was lost here"
+        return "unknown", f"it polls: its cores are busy without load, too; {why}"
+
+    def by_room(self) -> _Finding | None:
+        """Judge a process that slept and lost frames; :meth:`by_waiting` comes first."""
+        if not self.told.process or not self.worst or self._lacks_room():
+            return None
+        return "queue", (
+            f"a queue in front of it overflowed although it had time left, "
+            f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
         )
-    if told.drops:
-        return "queue", f"a queue is full: {_worst(told)} grew"
-    why = NOT_COUNTED if lost else "nothing was lost here"
-    return "unknown", f"it polls: its cores are busy without load, too; {why}"
+
+    def by_cores(self, middles: Mapping[str, float]) -> _Finding:
+        """Judge a device none of whose cores is full."""
+        if not middles:
+            return "unknown", "it says nothing about its cores"
+        is_free = min(middles.values()) > FREE_IDLE
+        if self.worst:
+            return (
+                "contention" if min(middles.values()) < FREE_IDLE else "queue",
+                "no core was busy throughout, yet it lost frames: a queue, a table or a lock is short",
+            )
+        if self.lost:
+            return "unknown", f"no core was busy throughout; {NOT_COUNTED}"
+        if is_free:
+            return "nothing here", "every core was mostly idle: look at the other device"
+        return "unknown", "no core was busy throughout, and nothing was lost here"
+
+    def _is_most(self, count: float, excluded: float = 0.0) -> bool:
+        total = max(sum(self.told.reasons.values()), self.lost or 0) - excluded
+        return 100 * count >= MOST * total
+
+    def _lacks_room(self) -> bool:  # which has nothing to do with time
+        return self.told.lost_for[self.worst] in (Lost.ROOM, Lost.ENTRY)
+
+    def _describe_waiting(self) -> str:
+        idle = [] if self.told.polls else [100 - core["busy"] for core in self.told.cores.values()]
+        if not idle:
+            whom = "others on its cores, or a quota, held it back"
+        elif max(idle) > 100 - FREE_IDLE:
+            whom = (
+                "a core was idle meanwhile, so a quota held it back or it is bound to other cores"
+            )
+        elif "throttled" in self.told.process:  # and not by more than HELD_BACK
+            whom = "others were on its cores"
+        else:
+            whom = "no core was idle, so others were on its cores, or a quota held it back"
+        shares = f"{self.ran:.0f} % of the time and waited for a core for {self.waited:.0f} %"
+        return f"its busiest thread ran {shares}: {whom}"
 
 
-def _by_room(told: Telemetry) -> tuple[str, str] | None:
-    """Judge a process that slept and lost frames; :func:`_by_waiting` comes first."""
-    if not told.process or not told.drops or _for_want_of_room(told):
-        return None
-    slept = 100 - told.process["run"] - told.process["wait"]
-    return "queue", (
-        f"a queue in front of it overflowed although it had time left, {slept:.0f} % of it: "
-        f"{_worst(told)} grew"
-    )
-
-
-def _worst(told: Telemetry) -> str:
-    return _most(told.reasons)
-
-
-def _most(counts: Mapping[str, float]) -> str:
-    return max(counts, key=lambda reason: counts[reason])
-
-
-def _by_full_cores(cores: Mapping[str, Sequence[float]], tester: str) -> tuple[str, str] | None:
-    """Judge cores without idle time.
-
-    Args:
-        cores: idle time of each.
-        tester: what a tester at its limit says that works on them, too; empty: none does.
-    """
-    busy = [core for core, middle in _middles(cores).items() if middle <= BUSY_IDLE]
+def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | None:
+    busy = [core for core, middle in middles.items() if middle <= BUSY_IDLE]
     if not busy:
         return None
-    says = f"{', '.join(busy)} had no time left ({len(busy)} of {len(cores)} cores)"
-    if tester:
+    says = f"{', '.join(busy)} had no time left ({len(busy)} of {len(middles)} cores)"
+    if tester:  # a tester at its limit works on them, too
         return "unknown", f"{says}, and nobody can tell whose time it was: {tester}"
     return "cpu", says
 
 
-def _by_cores(
-    cores: Mapping[str, Sequence[float]], told: Telemetry, lost: int | None
-) -> tuple[str, str]:
-    """Judge a device none of whose cores is full."""
-    if not cores:
-        return "unknown", "it says nothing about its cores"
-    middles = _middles(cores)
-    if told.drops:
-        return (
-            "contention" if min(middles.values()) < FREE_IDLE else "queue",
-            "no core was busy throughout, yet it lost frames: a queue, a table or a lock is short",
-        )
-    if lost:
-        return "unknown", f"no core was busy throughout; {NOT_COUNTED}"
-    if min(middles.values()) > FREE_IDLE:
-        return "nothing here", "every core was mostly idle: look at the other device"
-    return "unknown", "no core was busy throughout, and nothing was lost here"
-
-
-def _middles(cores: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    return {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
+def _most(counts: Mapping[str, float]) -> str:
+    return max(counts, key=lambda reason: counts[reason])

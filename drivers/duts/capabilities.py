@@ -25,7 +25,7 @@ TIMERS = ("udp_timeout_s",)
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """What a driver can do.
+    """Capabilities of a driver as a technology.
 
     Attributes:
         versions: whose commands it has, oldest first.
@@ -80,7 +80,6 @@ def own_options(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _configures(driver: Driver, intent: Intent, setting: str) -> bool:
-    """Return whether the plan for a value of a setting is not that for the default."""
     if setting not in type(intent.configuration).model_fields:
         return False
     changed = intent.configuration.model_copy(update={setting: SETTINGS[setting]})

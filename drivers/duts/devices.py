@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.chain.machines import check_places
-from v6t.drivers.duts.chain.session import ChainSession, PartSession
-from v6t.drivers.duts.chain.standing import LabChain, LabPart
+from v6t.drivers.duts.chain.driver import check_places
+from v6t.drivers.duts.chain.session import ChainSession, LabChain, LabPart, PartSession
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent
@@ -29,11 +28,7 @@ if TYPE_CHECKING:
 
 
 def over_ssh(ssh: SshOptions) -> Transport:
-    """Return the way to a device elsewhere, not open yet.
-
-    Raises:
-        UsageError: it is one of the lab.
-    """
+    """Return the way to a device elsewhere, not open yet."""
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
@@ -104,19 +99,9 @@ def _make_chain_session(
 
 
 def make_lab_device(
-    driver: Driver,
-    translation: DeviceTechnology,
-    intent: Intent,
-    record_dir: Path | None = None,
+    driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
-    """Make the device between the lab's cables.
-
-    Args:
-        driver: of the device.
-        translation: the technology, as the device implements it.
-        intent: what it must be.
-        record_dir: local directory for a copy of the undo record.
-    """
+    """Make the device between the lab's cables."""
     device = driver.lab_device(translation, intent, record_dir)
     if device is not None:
         return device
@@ -145,13 +130,6 @@ def make_audited_device(
     intent: Intent,
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
-    """Make the device that an audit tests with single frames.
-
-    Args:
-        driver: of the device.
-        technology: as the device should implement it.
-        intent: of the device.
-        build_model: builds a packet-level model, for drivers without a real device.
-    """
+    """Make the device that an audit tests with single frames."""
     device = driver.audited_device(technology, intent, build_model)
     return device or make_lab_device(driver, technology, intent)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
@@ -33,27 +33,10 @@ __all__ = [
     "Driver",
     "ParameterOverride",
     "Reading",
-    "ReferencePart",
     "check_interfaces",
 ]
 
 T = TypeVar("T")
-
-
-class ReferencePart(Protocol):
-    """A part of a technology whose translation is known."""
-
-    @property
-    def name(self) -> str:
-        """Name of the part."""
-
-    @property
-    def reference(self) -> Any:
-        """Its oracle; None: it has none."""
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether the oracle's left is the part's right."""
 
 
 class DeviceTechnology(Oracle, Protocol):
@@ -64,18 +47,12 @@ class DeviceTechnology(Oracle, Protocol):
         """Left and right, with their MTUs."""
 
     @property
-    def parts(self) -> Sequence[ReferencePart]:
+    def parts(self) -> Sequence[Any]:
         """Parts of a technology that is made of several, else empty."""
 
 
-@dataclass(frozen=True)
-class PartOf:
-    """The chain that a driver belongs to, as messages need it.
-
-    Attributes:
-        name: of the part.
-        params: names in the chain's technology of the part's parameters.
-    """
+class PartOf(NamedTuple):
+    """A part of a chain: its name, and the names of its parameters in the chain's technology."""
 
     name: str
     params: Mapping[str, str]
@@ -93,14 +70,7 @@ class PartOf:
 
 
 class Driver(ABC):
-    """One implementation, or several in a row. Instances hold options only.
-
-    Args:
-        given: options of the testbed file and ``--set-dut``.
-
-    Raises:
-        UsageError: naming the option.
-    """
+    """Driver of an implementation, or of several in a row. Instances hold options only."""
 
     name: ClassVar[str]
     noun: ClassVar[str] = "driver"
@@ -135,17 +105,12 @@ class Driver(ABC):
 
     @classmethod
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options that ``--set-dut`` changes.
-
-        Args:
-            given: of the testbed file.
-            flags: of the command line.
-        """
+        """Return the options that ``--set-dut`` changes."""
         return flags
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
-        """Commands of the user's, run here, by what they do to the device (GEN-29)."""
+        """The user's commands, which are run on this machine, by their effect on the device."""
         return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
@@ -159,10 +124,7 @@ class Driver(ABC):
         return [self.options.ssh]
 
     def parts(self, intent: Intent) -> Sequence[Any]:
-        """Return the parts of a chain, from left to right."""
         return ()
-
-    # ------------------------------------------------------------ the device
 
     @abstractmethod
     def survey(self) -> Mapping[str, str]:
@@ -185,7 +147,7 @@ class Driver(ABC):
         return None
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Whether a session is that of an inside endpoint, whatever its peer."""
+        """Return whether a session is that of an inside endpoint, whatever its peer."""
         return False
 
     def table(self, intent: Intent) -> Reading | None:
@@ -199,8 +161,6 @@ class Driver(ABC):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Return what to watch under load, by name."""
         return {}
-
-    # -------------------------------------------------------------- the plan
 
     @abstractmethod
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -248,16 +208,13 @@ class Driver(ABC):
             DutError: the device is not in a state to be used.
         """
         try:
-            return self._plan(intent, facts)
+            self.check_supported(intent, in_chain=self.part is not None)
+            self.refuse(intent, facts)
+            plan = self._with_requirements(self.steps(intent, facts), intent, facts)
         except UsageError as exc:
             if self.part is None:
                 raise
             raise self.part.translate_error(exc) from exc
-
-    def _plan(self, intent: Intent, facts: Facts) -> Plan:
-        self.check_supported(intent, in_chain=self.part is not None)
-        self.refuse(intent, facts)
-        plan = self._with_requirements(self.steps(intent, facts), intent, facts)
         ssh = self.options.ssh
         # the session is in the machine's own namespace: nothing in another one takes its way
         if ssh is not None and not ssh.netns and facts.way is not None:
@@ -265,9 +222,14 @@ class Driver(ABC):
         return plan
 
     def _with_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
-        """Add to a plan what a run requires beyond the technology."""
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
+        if required.sessions and self.sessions(intent) is not None:
+            self._require(
+                plan.flush,
+                "counts sessions, but does not empty the device's table between trials",
+                "its plan needs flush; a user's own lines, dut.options.flush",
+            )
         if required.filters:
             steps = self._require(
                 self.filters(intent, facts, required.filters),
@@ -312,10 +274,6 @@ class Driver(ABC):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         """Refuse a device that no version of this implementation can be, whatever its options.
 
-        Args:
-            intent: what the device must be.
-            in_chain: whether it is a part of a chain.
-
         Raises:
             UsageError: with the configurations that it accepts.
         """
@@ -324,12 +282,7 @@ class Driver(ABC):
 
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
-        """Return the error for a device that this implementation cannot be.
-
-        Args:
-            intent: what the device must be.
-            hint: what to do instead; empty: the configurations that it accepts.
-        """
+        """Return the error for a device that it cannot be; the default hint says what it can be."""
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
             hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
@@ -352,20 +305,15 @@ class Driver(ABC):
             )
 
     def configured_alike(self, one: Intent, other: Intent) -> bool:
-        """Whether two intents have the same commands."""
+        """Return whether two intents have the same commands."""
         if not self.configures or self.of_parts:
             return one == other
-
-        def commands(intent: Intent) -> list[tuple[str, str]]:
-            return [(s.set, s.text) for s in self.plan(intent, self.example(intent)).steps]
-
-        return commands(one) == commands(other)
+        first, second = (self.plan(intent, self.example(intent)).steps for intent in (one, other))
+        return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
 
     def emptying(self, intent: Intent) -> str:
         """Return the commands that empty its connections (ST-10)."""
         return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
-
-    # ------------------------------------------------------------ its frames
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """Return how its frames differ from the reference translation."""
@@ -381,18 +329,10 @@ class Driver(ABC):
         del direction
         return self.profile(intent).further_hops
 
-    # ---------------------------------------------------------------- the lab
-
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
-        """Return a device between the lab's cables that is not like others; None: it is.
-
-        Args:
-            translation: the technology, as the device implements it.
-            intent: what it must be.
-            record_dir: local directory for a copy of the undo record.
-        """
+        """Return the driver's own kind of lab device; None: the usual one."""
         return None
 
     def audited_device(
@@ -401,13 +341,7 @@ class Driver(ABC):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice | None:
-        """Return the device that an audit tests with single frames; None: that of the lab.
-
-        Args:
-            technology: as the device should implement it.
-            intent: of the device.
-            build_model: builds a packet-level model, for drivers without a real device.
-        """
+        """Return the device that an audit tests with single frames; None: that of the lab."""
         return None
 
 
@@ -425,11 +359,7 @@ class WithoutCommands(Driver):
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Check that the ports are not the management interface, and are cabled as they should be.
-
-    Raises:
-        DutError: saying what was seen.
-    """
+    """Check that the ports are not the management interface, and are cabled as they should be."""
     untouchable = facts.untouchable()
     sides: tuple[Port, Port] = ("left", "right")
     for own in sides:

@@ -1,7 +1,9 @@
-"""How an implementation's frames differ from the reference translation, declared, not guessed."""
+"""How the frames of an implementation, or of a chain of them, differ from the reference translation."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +12,7 @@ from v6t.drivers.tester import OracleDecorator
 from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import HeaderPolicy, merge_policies
-from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, PROTOCOL_IPIP, read_hops, view
+from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, PROTOCOL_IPIP, read_hops, view
 from v6t.packets.reference import EXHAUSTED, Expected
 from v6t.packets.walker import build_layout, group_by_headers, locate_headers
 
@@ -52,13 +54,32 @@ class ExpectProfile(HeaderPolicy):
         return replace(self, why="") == ExpectProfile()
 
 
-class ProfiledOracle(OracleDecorator):
-    """The reference translation of a technology as a certain implementation does it. Picklable.
+class FrameOracle(OracleDecorator):
+    """The base of oracles that change the frames of another one, which share headers and length."""
 
-    Args:
-        oracle: the plugin.
-        profile: of the device's driver.
-    """
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        answer = self.oracle.expect(direction, frames)
+        out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
+        for rows in self._groups(frames, out, length):
+            size = length[rows[0]]
+            changed = out[rows, :size]
+            alive = self._change(direction, changed)
+            out[rows, :size] = changed
+            length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
+        return Expected(out, length, reason)
+
+    def _groups(self, frames: U8, out: U8, length: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+        del frames, out
+        for size in sort_unique(length[length > 0]):
+            yield np.flatnonzero(length == size)
+
+    @abstractmethod
+    def _change(self, direction: Direction, frames: U8) -> Mask:
+        """Change frames in place; return which of them have hops left."""
+
+
+class ProfiledOracle(FrameOracle):
+    """The reference translation of a technology as a certain implementation does it. Picklable."""
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
         super().__init__(oracle)
@@ -69,42 +90,38 @@ class ProfiledOracle(OracleDecorator):
         return merge_policies(self.oracle.header_policy, self.profile)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        answer = self.oracle.expect(direction, frames)
-        out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
+        answer = super().expect(direction, frames)
+        out, length, least = answer.frames, answer.length, self.profile.least_octets
+        short = (length > 0) & (length < least)
+        if not short.any():
+            return answer
+        out = np.pad(out, ((0, 0), (0, max(0, least - out.shape[1]))))
+        for size in sort_unique(length[short]):
+            out[np.ix_(length == size, range(int(size), least))] = 0
+        length[short] = least
+        return replace(answer, frames=out)
+
+    def _groups(self, frames: U8, out: U8, length: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
         if not (length > 0).any():
-            return Expected(out, length, reason)
+            return
         entered, left = _read_versions(frames), _read_versions(out)
-        for size in sort_unique(length[length > 0]):
+        for rows in super()._groups(frames, out, length):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
-                rows = np.flatnonzero((length == size) & (left == version) & (entered != version))
-                if len(rows):
-                    changed, alive = self._changed(out[rows, :size], version)
-                    out[rows, :size] = changed
-                    length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
-        return self._padded(Expected(out, length, reason))
+                group = rows[(left[rows] == version) & (entered[rows] != version)]
+                if len(group):
+                    yield group
 
-    def _changed(self, frames: U8, version: int) -> tuple[U8, Mask]:
-        p = self.profile
-        packets = frames[:, locate_headers(frames[0]).networks[0].start :]
-        hops = read_hops(packets, version)
-        alive = hops.astype(int) - p.further_hops > 0
-        hops[alive] -= p.further_hops
-        header = view(packets, IP[version])
-        if version == 4:
-            if p.df == "set":
-                header["flags_frag"] |= DONT_FRAGMENT
-            elif p.df == "clear":
-                header["flags_frag"] &= 0xFFFF ^ DONT_FRAGMENT
+    def _change(self, direction: Direction, frames: U8) -> Mask:
+        p, network = self.profile, locate_headers(frames[0]).networks[0]
+        alive = _decrement_hops(frames, network.version, network.start, p.further_hops)
+        packets = frames[:, network.start :]
+        if network.version == 4:
             if p.exit_keeps_ttl:
-                header["ttl"] += 1
-            write_ipv4_checksum(packets)
-        else:
-            self._tunnelled(packets, header)
-        return frames, alive
-
-    def _tunnelled(self, packets: U8, header: NDArray[np.void]) -> None:
-        p = self.profile
+                view(packets, IPV4)["ttl"] += 1
+            _write_df(packets, 0, p.df)
+            return alive
+        header = view(packets, IPV6)
         rows = np.flatnonzero(header["nh"] == PROTOCOL_IPIP)
         if p.tunnel_hop_limit:
             header["hlim"][rows] = p.tunnel_hop_limit
@@ -113,24 +130,61 @@ class ProfiledOracle(OracleDecorator):
             view(inner, IPV4)["ttl"] += 1
             write_ipv4_checksum(inner)
             packets[rows, 40:] = inner
-
-    def _padded(self, answer: Expected) -> Expected:
-        frames, length = answer.frames, answer.length
-        least = self.profile.least_octets
-        if not least or not (length > 0).any():
-            return answer
-        short = (length > 0) & (length < least)
-        if frames.shape[1] < least:
-            more = np.zeros((len(frames), least - frames.shape[1]), dtype=np.uint8)
-            frames = np.concatenate([frames, more], axis=1)
-        for size in sort_unique(length[short]):
-            frames[np.ix_(length == size, range(int(size), least))] = 0
-        length[short] = least
-        return replace(answer, frames=frames)
+        return alive
 
 
-def _read_versions(frames: U8) -> U8:
-    """Return the IP version of each frame, or 0."""
+class ChainOracle(FrameOracle):
+    """The reference translation of a technology as a certain chain does it. Picklable.
+
+    Header fields may have the values that the technology or one of the parts allows: which part did what
+    cannot be seen outside.
+
+    Args:
+        hops: by direction, those that a packet takes beyond the reference's; fewer are negative.
+        df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
+        policy: what of the parts' own can be seen outside.
+    """
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        hops: Mapping[Direction, int],
+        df: Mapping[Direction, str],
+        policy: HeaderPolicy,
+    ) -> None:
+        super().__init__(oracle)
+        self._hops, self._df, self._policy = dict(hops), dict(df), policy
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        return merge_policies(self.oracle.header_policy, self._policy)
+
+    def _change(self, direction: Direction, frames: U8) -> Mask:
+        version, start = locate_headers(frames[0]).networks[-1]
+        alive = _decrement_hops(frames, version, start, self._hops[direction])
+        if version == 4:
+            _write_df(frames, start, self._df[direction])
+        return alive
+
+
+def _decrement_hops(frames: U8, version: int, start: int, count: int) -> Mask:
+    hops = read_hops(frames, version, start)
+    remaining = hops.astype(int) - count
+    alive = remaining > 0
+    hops[alive] = remaining[alive]
+    return alive
+
+
+def _write_df(frames: U8, start: int, df: str) -> None:
+    header = view(frames, IPV4, start)
+    if df == "set":
+        header["flags_frag"] |= DONT_FRAGMENT
+    elif df == "clear":
+        header["flags_frag"] &= 0xFFFF ^ DONT_FRAGMENT
+    write_ipv4_checksum(frames, start)
+
+
+def _read_versions(frames: U8) -> U8:  # 0: not IP
     versions = np.zeros(len(frames), dtype=np.uint8)
     for rows, headers in group_by_headers(frames):
         networks = build_layout(headers).networks

@@ -107,11 +107,7 @@ def programs_section(names: Iterable[str]) -> str:
 
 
 def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
-    """Parse the facts of a Linux device.
-
-    Raises:
-        DutError: it is none, or says something unintelligible.
-    """
+    """Parse the facts of a Linux device."""
     system = sections.get("system", "")
     if not system.startswith("Linux"):
         raise DutError(

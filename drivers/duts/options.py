@@ -31,7 +31,7 @@ class Hook(StrictModel):
 
 
 class HookOptions(StrictModel):
-    """Commands of the user's, run here, by what they do to the device."""
+    """The user's commands, which are run on this machine, by their effect on the device."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
     """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
@@ -82,7 +82,7 @@ class DutOptions(HookOptions):
 
     @field_validator("hooks")
     @classmethod
-    def _resets(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
+    def _check_hooks(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
         for name in hooks:
             if name not in RESETS:
                 raise InvalidValue(
@@ -93,14 +93,14 @@ class DutOptions(HookOptions):
 
     @field_validator("left", "right")
     @classmethod
-    def _interface(cls, value: str) -> str:
+    def _check_interface(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
             raise InvalidValue(f"'{value}' is not an interface name", code="wrong-form")
         return value
 
     @field_validator("state_dir")
     @classmethod
-    def _directory(cls, value: str) -> str:
+    def _check_directory(cls, value: str) -> str:
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
             raise InvalidValue(
                 f"'{value}' is not an absolute path of letters, digits and ._/-", code="wrong-form"
@@ -109,13 +109,13 @@ class DutOptions(HookOptions):
 
     @field_validator("undo_after_s")
     @classmethod
-    def _after(cls, value: int) -> int:
+    def _check_undo_after(cls, value: int) -> int:
         if value == 1:
             raise InvalidValue("must be 0, or at least 2", code="out-of-range")
         return value
 
     @model_validator(mode="after")
-    def _two(self) -> DutOptions:
+    def _check_sides(self) -> DutOptions:
         if self.left == self.right:
             raise InvalidValue("left and right are the same interface", code="duplicate")
         return self
@@ -150,16 +150,7 @@ class LinuxOptions(DutOptions):
 
 
 def require_ssh(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
-    """Return the login of a device elsewhere.
-
-    Args:
-        ssh: of its options.
-        what: the device, in the message.
-        setting: that gives the login.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the login of a device elsewhere."""
     if ssh is None:
         raise UsageError(
             f"how is {what} reached?",

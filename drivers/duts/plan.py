@@ -19,7 +19,7 @@ Intent = DeviceIntent
 
 
 class Existing(Enum):
-    """What to do if the object of a step exists before the step."""
+    """Treatment of an object that exists before its step."""
 
     RESTORE = "value"
     """Change it; the undo command writes the present value back."""
@@ -35,8 +35,7 @@ class Existing(Enum):
 class Want:
     """The output that a read must have; see :func:`equals`, :func:`has_lines` and the others.
 
-    A want identifies its object by the whole output, by whole lines, by whole words of one line, or by
-    parsing: text found anywhere in the output proves nothing.
+    Text found anywhere in the output proves nothing: a want identifies its object.
 
     Attributes:
         says: the wanted state, for the printed plan.
@@ -133,7 +132,6 @@ class Step:
 
     @property
     def check(self) -> Check | None:
-        """The read-back."""
         if self.want is None:
             return self.proof
         return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.want)
@@ -171,7 +169,7 @@ class Change:
 
     def command(self, action: Action) -> str:
         """Return the shell line of an action."""
-        return {"add": self.add, "change": self.change, "remove": self.remove}[action]
+        return str(getattr(self, action))
 
     def wrong(self, action: Action, output: str) -> str | None:
         """Return what ``look`` shows against an action that was carried out; None: nothing."""
@@ -224,7 +222,6 @@ class Plan:
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
-        """Read-backs of the steps, then the others."""
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
@@ -242,9 +239,8 @@ def line_with(output: str, *phrases: str) -> str | None:
     ``10.0.0.1`` not in ``10.0.0.1/24``, and ``UP`` is in ``<UP,LOWER_UP>``.
     """
     patterns = [_phrase_pattern(phrase) for phrase in phrases]
-    return next(
-        (line for line in output.splitlines() if all(p.search(line) for p in patterns)), None
-    )
+    lines = output.splitlines()
+    return next((line for line in lines if all(p.search(line) for p in patterns)), None)
 
 
 def _phrase_pattern(phrase: str) -> re.Pattern[str]:
@@ -281,23 +277,22 @@ def has_lines(*lines: str) -> Want:
 def has_words(*phrases: str) -> Want:
     """Require one line that holds every phrase as whole words, see :func:`line_with`."""
     wanted = " and ".join(f"'{phrase}'" for phrase in phrases)
-
-    def checker(output: str) -> str | None:
-        if line_with(output, *phrases) is not None:
-            return None
-        return f"no line has {wanted}; the output is {shown(output)}"
-
-    return Want(wanted, checker)
+    return passes(lambda output: line_with(output, *phrases), wanted, f"no line has {wanted}")
 
 
 def has_line_like(pattern: str, says: str) -> Want:
     """Require a whole line of this form, apart from white space around it."""
-    compiled = re.compile(pattern)
+    match = re.compile(pattern).fullmatch
+    return passes(lambda output: any(match(line.strip()) for line in output.splitlines()), says)
+
+
+def passes(test: Callable[[str], object], says: str, problem: str = "") -> Want:
+    """Require an output that passes a test; ``problem`` describes another one."""
 
     def checker(output: str) -> str | None:
-        if any(compiled.fullmatch(line.strip()) for line in output.splitlines()):
-            return None
-        return f"not {says}; the output is {shown(output)}"
+        return (
+            None if test(output) else f"{problem or f'not {says}'}; the output is {shown(output)}"
+        )
 
     return Want(says, checker)
 

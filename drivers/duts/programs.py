@@ -23,17 +23,7 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
 
 
 def version_in(text: str, pattern: str, words: str, command: str) -> str:
-    """Parse a program's version.
-
-    Args:
-        text: of the program.
-        pattern: a regular expression, whose first group is the version.
-        words: the program's name in messages.
-        command: what it was asked.
-
-    Raises:
-        DutError: it says none: it is another program.
-    """
+    """Parse a program's version."""
     found = re.search(pattern, text)
     if found is None:
         raise DutError(

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Lost(str, Enum):
-    """What a counter of lost frames tells of the reason."""
+    """Kind of the reason that a counter of lost frames has."""
 
     QUEUE = "queue"
     """A queue was full, or the counter does not tell: frames came faster than they were taken."""

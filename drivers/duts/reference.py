@@ -77,10 +77,7 @@ class Reference(Unconfigured):
         return {"params": {**given.get("params", {}), **flags}} if flags else {}
 
     def lab_device(
-        self,
-        translation: DeviceTechnology,
-        intent: Intent,
-        record_dir: Path | None = None,
+        self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice:
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 

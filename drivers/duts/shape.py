@@ -101,7 +101,7 @@ def shaped(samples: Sequence[Sample]) -> Telemetry:
 
 
 def polls(samples: Sequence[Sample]) -> bool:
-    """Whether the device polls: its cores are busy without load, too."""
+    """Return whether the device polls: its cores are busy without load, too."""
     return any(reading.polls for sample in samples for reading in sample.readings.values())
 
 

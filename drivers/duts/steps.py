@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.duts.plan import Existing, Step, Want, equals, parsed
+from v6t.drivers.duts.plan import Existing, Step, Want, equals
 
 
 def owned(create: str, delete: str, why: str, *, read: str, want: Want, **more: Any) -> Step:
-    """Create an object of v6t's own, and delete it at the rollback.
+    """Create an object of v6t's own, and delete it at the rollback; it must not exist before.
 
     Args:
         create, delete: shell lines.
-        why: one phrase.
-        read: prints the object, and nothing if it does not exist; then the plan is refused.
+        read: prints the object, and nothing if it does not exist.
         want: what ``read`` must print of it.
-        more: other fields of :class:`Step`.
     """
     return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **more)
 
@@ -24,11 +23,8 @@ def setting(write: str, value: object, why: str, *, read: str, **more: Any) -> S
     """Set one value, and write the present one back at the rollback.
 
     Args:
-        write: a shell line with ``VALUE`` for the value.
-        value: a single word.
-        why: one phrase.
+        write: a shell line with ``VALUE`` for the value, a single word.
         read: prints the value alone.
-        more: other fields of :class:`Step`.
     """
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, want=equals(value), undo=undo, **more)
@@ -42,12 +38,7 @@ def config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
         why,
         text=text,
         read=f"ls {path} 2>/dev/null && cat {path}; true",
-        want=parsed(
-            lambda out: (
-                None if out.strip() == f"{path}\n{text.strip()}" else "the file has other content"
-            ),
-            "what was written",
-        ),
+        want=replace(equals(f"{path}\n{text.strip()}"), says="what was written"),
     )
 
 
@@ -78,9 +69,7 @@ def daemon(
 
     Args:
         start: a shell line that leaves the number of the process in ``pid_file``, now or a moment later.
-        pid_file: its path.
         process: what the kernel calls the process.
-        why: one phrase.
         probe: a shell line that prints something once the program is ready, and nothing before.
         want: what the read-back must print: the name of the process, then the output of ``probe``.
         log: the file with the program's messages, whose end is shown if it has ended.

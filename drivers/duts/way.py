@@ -58,11 +58,7 @@ _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(
 
 
 def survey(jumps: Sequence[str] = ()) -> str:
-    """Return a command that prints how the device reaches those who must not be cut off.
-
-    Args:
-        jumps: addresses of jump hosts.
-    """
+    """Return a command that prints how the device reaches those who must not be cut off."""
     return _LOOK + "".join(f"look jump {address}\n" for address in jumps)
 
 
@@ -90,7 +86,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Way:
-    """What carries this session.
+    """Path of this session: hosts that the device must go on reaching.
 
     Attributes:
         peers: who must not be cut off.
@@ -114,13 +110,7 @@ class Way:
 
 
 def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
-    """Parse the device's answer to :func:`survey`.
-
-    Args:
-        client: the section of :data:`CLIENT`.
-        looked: the section of :func:`survey`.
-        management: interfaces with the address the session came to.
-    """
+    """Parse the device's answer to :func:`survey`."""
     words = client.split()
     if len(words) < 4:
         return Way(unknown="$SSH_CONNECTION on the device does not say where it comes from")
@@ -180,7 +170,6 @@ def _refuse(what: str, peer: Peer) -> None:
 
 
 def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
-    """Yield what the links and routes of the device attract."""
     for name, side in (("left", intent.left), ("right", intent.right)):
         for interface in side.addresses:
             yield f"{name} address {interface}", interface.network
@@ -189,7 +178,6 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes in the commands of a plan."""
     texts = [
         (f"step {number} ({step.why})", f"{step.set}\n{step.text}", step.maps)
         for number, step in enumerate(plan.steps, 1)
@@ -208,7 +196,6 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
 
 
 def _in_lines(text: str) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes in lines of text."""
     for parts in _PREFIX.findall(text):
         token = "/".join(parts)
         net = _network(token)

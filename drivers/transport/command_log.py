@@ -28,15 +28,7 @@ _LOG = logging.getLogger(__name__)
 def run_logged(
     device: str, command: str, text: str, level: int, run: Callable[[], Output]
 ) -> Output:
-    """Run a command and log it, whether it ends or fails.
-
-    Args:
-        device: the device's name.
-        command: the shell line.
-        text: its standard input.
-        level: of the log record.
-        run: runs it.
-    """
+    """Run a command and log it, whether it ends or fails."""
     if not _LOG.isEnabledFor(level):
         return run()
     _LOG.debug("%s: running a command", device)
@@ -63,17 +55,7 @@ def log_command(
     out: str = "",
     err: str = "",
 ) -> None:
-    """Log a command that has ended.
-
-    Args:
-        device: the device's name.
-        command: the shell line, or the line typed.
-        text: its standard input.
-        level: of the log record.
-        result: how it ended.
-        duration_s: how long it took [s].
-        out, err: its answer.
-    """
+    """Log a command that has ended."""
     if not _LOG.isEnabledFor(level):
         return
     lines = [
@@ -96,7 +78,6 @@ def failure(exc: BaseException) -> str:
 
 
 def _command(command: str, text: str) -> str:
-    """Return a command as it can be copied into a shell, its standard input as a here-document."""
     command = _cut(command, COMMAND_LIMIT)
     if text:
         body = _cut(text, COMMAND_LIMIT)

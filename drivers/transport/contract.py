@@ -23,7 +23,7 @@ class TakenOver(ConnectionLost):
 
 
 class Unreachable(DutError):
-    """No connection can be made now; the next attempt may succeed."""
+    """Error of a connection that cannot be made now; the next attempt may succeed."""
 
 
 class DeadlinePassed(DutError):
@@ -45,11 +45,11 @@ def as_text(octets: bytes) -> tuple[str, bool]:
 
 @dataclass(frozen=True)
 class Output:
-    r"""How a command ended.
+    r"""Result of a command.
 
     Attributes:
         status: exit status.
-        out, err: what it printed; octets that are no UTF-8, and characters that steer a
+        out, err: what it printed; octets that are not UTF-8, and characters that steer a
             terminal, appear as ``\xNN``.
         clean: whether there were none in ``out``.
     """
@@ -61,17 +61,8 @@ class Output:
 
     @staticmethod
     def of(name: str, status: int, out: bytes, err: bytes) -> Output:
-        """Decode the output of a command.
-
-        Args:
-            name: of the device.
-            status: exit status.
-            out, err: what it printed.
-
-        Raises:
-            TakenOver: it was not run.
-        """
-        # sudo and login shells may say something of their own besides
+        """Decode the output of a command of a device, or raise TakenOver if it was not run."""
+        # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise TakenOver(
                 f"{name}: the lock on the device is no longer this v6t's: its timer has undone "
@@ -92,19 +83,10 @@ class Held(Protocol):
     """A command that runs until it is released."""
 
     def line(self, deadline_s: float) -> str:
-        """Return the next line of output.
-
-        Raises:
-            ConnectionLost: it ended.
-            DeadlinePassed: nothing came in time.
-        """
+        """Return the next line of output; raise ConnectionLost or DeadlinePassed."""
 
     def send(self, text: str) -> None:
-        """Write to its standard input, without waiting.
-
-        Raises:
-            ConnectionLost: it has ended.
-        """
+        """Write to its standard input without waiting; raise ConnectionLost if it has ended."""
 
     @property
     def ended(self) -> bool:
@@ -125,19 +107,10 @@ class Transport(Protocol):
     """Where its shell is, in messages."""
 
     def open(self) -> None:
-        """Connect.
-
-        Raises:
-            DutError: with what to do about it.
-        """
+        """Connect, or raise DutError with what to do about it."""
 
     def run(self, command: str, text: str = "", deadline_s: float = DEADLINE_S) -> Output:
-        """Run a shell line and wait for its end.
-
-        Args:
-            command: for ``sh``.
-            text: its standard input.
-            deadline_s: how long it may take [s].
+        """Run a shell line with ``text`` as its standard input, and wait for its end.
 
         Raises:
             ConnectionLost: the connection broke; there is no status.
@@ -156,7 +129,7 @@ def for_shell(command: str, become: str = "", condition: str = "", netns: str = 
     """Return a line for any login shell: ``sh`` runs the command and finds system programs.
 
     Args:
-        command: for ``sh``.
+        command: a shell line.
         become: ``sudo -n`` or ``doas -n``, where the login is not root's.
         condition: for ``sh``, too; where it fails the command is not run, and :meth:`Output.of` says so.
         netns: a network namespace in which it is run; files and processes are the machine's.

@@ -1,4 +1,4 @@
-"""Commands for a shell of this machine, or of some of its namespaces."""
+"""Commands for a shell of this machine, or of a device that is a set of its namespaces."""
 
 from __future__ import annotations
 
@@ -6,24 +6,15 @@ import logging
 import signal
 from collections.abc import Sequence
 
+from v6t.base.errors import DutError
+from v6t.drivers.transport import contract
 from v6t.drivers.transport.command_log import log_start, run_logged
-from v6t.drivers.transport.contract import (
-    DEADLINE_S,
-    ConnectionLost,
-    DeadlinePassed,
-    Output,
-    for_shell,
-)
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Output
 from v6t.drivers.transport.process import ProcessHeld, begin, finish
 
 
 class HereTransport:
-    """Commands run as this user on this machine.
-
-    Args:
-        name: of the device, for messages.
-        before: a program that runs the shell, for example in another network namespace.
-    """
+    """Transport that runs commands as this user on this machine."""
 
     where = "on this machine"
     log_level = logging.INFO
@@ -36,10 +27,10 @@ class HereTransport:
         self._prelude = ""
 
     def open(self) -> None:
-        """Nothing to connect to."""
+        """Do nothing: commands need no connection."""
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        limit = deadline_s or DEADLINE_S
+        limit = deadline_s or contract.DEADLINE_S
         return run_logged(
             self.name, command, text, self.log_level, lambda: self._run(command, text, limit)
         )
@@ -63,7 +54,7 @@ class HereTransport:
         return ProcessHeld(self.name, begin(self._words(command)), self._gone)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: commands need no connection."""
 
     def _gone(self) -> bool:
         """Whether the carrier of held commands has ended; a machine's own never does."""
@@ -71,4 +62,23 @@ class HereTransport:
 
     def _words(self, command: str, condition: str = "") -> list[str]:
         whole = f"{self._prelude}\n{command}" if self._prelude else command
-        return [*self._before, "sh", "-c", for_shell(whole, condition=condition)]
+        return [*self._before, "sh", "-c", contract.for_shell(whole, condition=condition)]
+
+
+class NamespaceTransport(HereTransport):
+    """Transport into the network, process and mount namespaces of a process."""
+
+    where = contract.ON_DEVICE
+
+    def __init__(self, pid: int, name: str = "lab device") -> None:
+        super().__init__(name, enter(pid))
+        self.pid = pid
+
+    def open(self) -> None:
+        if self.run("true").status:
+            raise DutError(f"{self.name}: its namespaces cannot be entered", code="lab-failed")
+
+
+def enter(pid: int) -> list[str]:
+    """Return the command that runs another one in the namespaces of a process."""
+    return ["nsenter", "-t", str(pid), "-n", "-m", "-p", "--"]

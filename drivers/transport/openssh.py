@@ -65,14 +65,10 @@ _TIMED_OUT = re.compile(r"timed out", re.IGNORECASE)
 
 
 class SshTransport:
-    """One connection, many commands.
+    """Transport over one connection for many commands.
 
     A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
     also that of a broken connection, and what a command did before that is not to be guessed.
-
-    Args:
-        options: where and how.
-        before: a program that runs ssh, for example in another network namespace.
     """
 
     where = ON_DEVICE
@@ -112,7 +108,7 @@ class SshTransport:
         # the command has a shell of its own: it may exit, be killed, or replace itself
         whole = for_shell(command, self._options.become, self.condition, self._options.netns)
         line = f"{whole}; echo {mark} $? >&2"
-        process = begin(self._through(f"sh -c {shlex.quote(line)}"))
+        process = begin([*self._words(), f"sh -c {shlex.quote(line)}"])
         outputs = finish(process, text, limit)
         if outputs is None:
             raise DeadlinePassed(
@@ -135,7 +131,7 @@ class SshTransport:
     def hold(self, command: str) -> ProcessHeld:
         log_start(self.name, command, logging.INFO)
         line = for_shell(command, self._options.become, netns=self._options.netns)
-        return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
+        return ProcessHeld(self.name, begin([*self._words(), line]), lambda: not self._alive)
 
     @property
     def terminal_command(self) -> list[str]:
@@ -154,10 +150,6 @@ class SshTransport:
     @property
     def _alive(self) -> bool:
         return self._master is not None and self._master.poll() is None
-
-    def _through(self, line: str) -> list[str]:
-        """Return a program that has a line run over there."""
-        return [*self._words(), line]
 
     def _words(self, *options: str) -> list[str]:
         """Return a command line that uses the one connection and never makes another."""
@@ -187,13 +179,12 @@ class SshTransport:
         until = time.monotonic() + self._options.connect_deadline_s
         while not _is_socket(socket):
             if self._master.poll() is not None:
-                raise self._refused(as_text((client.place / "log").read_bytes())[0])
+                raise self._refusal(as_text((client.place / "log").read_bytes())[0])
             if time.monotonic() > until:
-                raise self._late(self.name)
+                raise self._timeout_error(self.name)
             time.sleep(_POLL_S)
 
     def _find_namespace(self) -> None:
-        """Check that the network namespace exists, if there is one."""
         netns = self._options.netns
         done = self.run("true") if netns else None
         if done is not None and done.status:
@@ -203,9 +194,9 @@ class SshTransport:
                 code="lab-failed",
             )
 
-    def _refused(self, stderr: str) -> DutError:
+    def _refusal(self, stderr: str) -> DutError:
         """Return why there is no connection; the first host that refused is named."""
-        where = self._where(stderr)
+        where = self._find_refusing_host(stderr)
         text = _last(stderr.encode())
         if _KEY_REFUSED.search(stderr):
             return DutError(
@@ -221,28 +212,23 @@ class SshTransport:
                 code="login-refused",
             )
         if _TIMED_OUT.search(stderr):
-            return self._late(where)
-        return Unreachable(
-            f"{where}: cannot be reached: {text}",
-            "check address, port and sshd",
-            code="unreachable",
-        )
+            return self._timeout_error(where)
+        problem = f"{where}: cannot be reached: {text}"
+        return Unreachable(problem, "check address, port and sshd", code="unreachable")
 
-    def _late(self, where: str) -> Unreachable:
+    def _timeout_error(self, where: str) -> Unreachable:
         return Unreachable(
             f"{where}: no login within {self._options.connect_deadline_s:g} s",
             "is the device up, and is port 22 open?",
             code="timeout",
         )
 
-    def _where(self, stderr: str) -> str:
+    def _find_refusing_host(self, stderr: str) -> str:
         """Return the device, or the host on the way to it that ssh names."""
+        said = stderr.partition("Connection closed by UNKNOWN")[0]
         for hop in self._options.hops:
             known = rf"(^|[\s@\[]){re.escape(hop.host)}([\s:\]]|$)"
-            mine = re.search(
-                known, stderr.partition("Connection closed by UNKNOWN")[0], re.MULTILINE
-            )
-            if mine and hop.host != self._options.host:
+            if re.search(known, said, re.MULTILINE) and hop.host != self._options.host:
                 return f"{self.name}, through {hop.text}"
         return self.name
 
@@ -286,7 +272,6 @@ def _is_socket(path: os.PathLike[str]) -> bool:
 
 
 def _last(stderr: bytes) -> str:
-    """Return the most informative line of what ssh printed."""
     lines = [line.strip() for line in as_text(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

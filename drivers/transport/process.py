@@ -41,13 +41,7 @@ def begin(program: Sequence[str]) -> Process:
 
 
 def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
-    """Give a program its input and wait for its end; None: it was killed at the deadline.
-
-    Args:
-        process: from :func:`begin`.
-        text: its standard input.
-        limit_s: how long it may take [s].
-    """
+    """Give a program its input and wait for its end; None: it was killed at the deadline."""
     try:
         return _communicate(process, text.encode(), time.monotonic() + limit_s)
     except BaseException:
@@ -129,13 +123,7 @@ def kill(process: Process) -> None:
 
 
 class ProcessHeld:
-    """A local program that runs until it is released.
-
-    Args:
-        name: of the device, for messages.
-        process: the running program.
-        gone: whether what carries it has ended.
-    """
+    """A local program that runs until it is released."""
 
     def __init__(self, name: str, process: Process, gone: Callable[[], bool] = lambda: False):
         self._name = name
@@ -149,20 +137,14 @@ class ProcessHeld:
         while b"\n" not in self._buffer and out is not None:
             left = end - time.monotonic()
             if left <= 0 or not select.select([out], [], [], left)[0]:
-                raise DeadlinePassed(
-                    f"{self._name}: no output within {deadline_s:g} s", code="timeout"
-                )
+                problem = f"{self._name}: no output within {deadline_s:g} s"
+                raise DeadlinePassed(problem, code="timeout")
             more = os.read(out.fileno(), 65536)
             if not more:
-                raise ConnectionLost(
-                    f"{self._name}: a watching command ended unexpectedly", code="connection-lost"
-                )
+                raise self._lost("ended unexpectedly")
             self._buffer += more
             if len(self._buffer) > MAX_OBJECT_OCTETS:
-                raise ConnectionLost(
-                    f"{self._name}: a watching command printed a line without end",
-                    code="too-much-output",
-                )
+                raise self._lost("printed a line without end", "too-much-output")
         line, _, self._buffer = self._buffer.partition(b"\n")
         text = as_text(line)[0]
         _LOG.debug("%s: a held command answers: %s", self._name, redact(text))
@@ -176,9 +158,10 @@ class ProcessHeld:
                 return
         except (OSError, ValueError):
             pass
-        raise ConnectionLost(
-            f"{self._name}: a watching command ended unexpectedly", code="connection-lost"
-        )
+        raise self._lost("ended unexpectedly")
+
+    def _lost(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+        return ConnectionLost(f"{self._name}: a watching command {problem}", code=code)
 
     @property
     def ended(self) -> bool:

@@ -37,16 +37,10 @@ _NAMES = (
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
 _ASKS_SECRET = re.compile(r"passw|passphrase|secret|passcode|community|\bpin\b", re.IGNORECASE)
 
+_ASKED = ("password", "enter password", "passphrase", "enter passphrase", "secret", "community")
 _QUESTIONS = tuple(
     f"{form(word)}{end}"
-    for word in (
-        "password",
-        "enter password",
-        "passphrase",
-        "enter passphrase",
-        "secret",
-        "community",
-    )
+    for word in _ASKED
     for form in (str.lower, str.capitalize, str.upper)
     for end in (":", ": ", "? ")
 )
@@ -87,9 +81,6 @@ def fill_in_environment(text: str) -> tuple[str, list[str]]:
 
     Returns:
         The text to type and the values in it.
-
-    Raises:
-        DutError: a variable is not set.
     """
     values = []
     for name in _ENVIRONMENT.findall(text):
@@ -150,7 +141,6 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield each string of nested options with the name of the setting that holds it."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):

@@ -57,16 +57,6 @@ class SshClient:
     """Command lines and files of one way to a host. The files go with the object."""
 
     def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
-        """Write the configuration; nothing is started.
-
-        Args:
-            options: where and how.
-            before: a program that runs ssh, for example in another network namespace.
-
-        Raises:
-            EnvironmentLacking: there is no ssh.
-            UsageError: a file that the options name is not there.
-        """
         if (lacking := no_client()) is not None:
             raise lacking
         self.options = options
@@ -78,12 +68,7 @@ class SshClient:
         (self.place / "config").write_text(text, encoding="utf-8")
 
     def words(self, *options: str, password: bool = False) -> list[str]:
-        """Return the start of a command line, up to its options.
-
-        Args:
-            options: of ssh, such as ``-M``.
-            password: one may be sent to the device (never to a host on the way).
-        """
+        """Return the start of a command line, up to its options."""
         switches = ("yes", "no") if password else ("no", "yes")
         return [
             *self._before, "ssh", "-F", str(self.place / "config"), "-T",
@@ -103,14 +88,13 @@ class SshClient:
         return [*self._before, "scp", "-q", "-B", "-F", config, "--", f"{place}:{there}", str(here)]
 
     def remove(self) -> None:
-        """Remove the files. May be called twice."""
         self._remove()
 
     def _configuration(self) -> str:
         o = self.options
         own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
         if o.known_hosts:
-            files = " ".join(_quoted(p) for p in _files(o.known_hosts))
+            files = " ".join(_quote(p) for p in _files(o.known_hosts))
             own |= {"UserKnownHostsFile": files, "GlobalKnownHostsFile": "none"}
             own["KnownHostsCommand"] = "none"
         lines = [f"Host {self.host}"]
@@ -122,13 +106,13 @@ class SshClient:
         # hosts on the way are no ssh of ours to give options to: what they may ask for stands here
         lines += ["  PasswordAuthentication no", "  KbdInteractiveAuthentication no"]
         for key in o.identity:
-            lines.append(f"  IdentityFile {_quoted(_existing(key, 'key'))}")
+            lines.append(f"  IdentityFile {_quote(_existing(key, 'key'))}")
         if o.identity:
             lines += ["  IdentitiesOnly yes", "  IdentityAgent none"]
-        lines += [f"Include {_quoted(path)}" for path in self._included()]
+        lines += [f"Include {_quote(path)}" for path in self._find_configurations()]
         return "\n".join(lines) + "\n"
 
-    def _included(self) -> list[Path]:
+    def _find_configurations(self) -> list[Path]:
         if self.options.config == USER_CONFIG:  # what ssh reads by itself, as far as it is there
             usual = (Path(USER_CONFIG).expanduser(), SYSTEM_CONFIG)
             return [path.resolve() for path in usual if path.is_file()]
@@ -175,6 +159,5 @@ def _existing(text: str, what: str) -> Path:
     return path.resolve()
 
 
-def _quoted(path: Path) -> str:
-    """Quote a path for ssh_config, where percent signs are special."""
+def _quote(path: Path) -> str:
     return '"' + str(path).replace("%", "%%") + '"'

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue
@@ -18,8 +17,7 @@ _ADDRESS = r"\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?"
 _HOP = re.compile(rf"(?:({_NAME})@)?({_NAME}|\[[0-9A-Fa-f:.]+\])(?::(\d+))?")
 
 
-@dataclass(frozen=True)
-class Hop:
+class Hop(NamedTuple):
     """A host on the way."""
 
     text: str
@@ -29,7 +27,7 @@ class Hop:
 
 
 class SshOptions(StrictModel):
-    """How to log in. Unset values come from ``~/.ssh/config``."""
+    """Options of a login. Unset values come from ``~/.ssh/config``."""
 
     host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
     """Name, address or alias of ``~/.ssh/config``."""
@@ -98,15 +96,11 @@ class SshOptions(StrictModel):
         return tuple(addresses)
 
     @model_validator(mode="after")
-    def _jumps(self) -> SshOptions:
+    def _check_host(self) -> SshOptions:
         if self.hops and self.lab:
             raise InvalidValue(
                 "jump leads nowhere: the lab's own device is on this machine", code="conflict"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _somewhere(self) -> SshOptions:
         if bool(self.host) == bool(self.lab):
             raise InvalidValue(
                 "host (or lab, for the lab's own device) must say where to log in",

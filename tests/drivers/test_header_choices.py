@@ -11,8 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS

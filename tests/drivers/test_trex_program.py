@@ -11,7 +11,7 @@ import sys
 import pytest
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.transport.namespace import enter
+from v6t.drivers.transport.here import enter
 from v6t.drivers.trex import doctor, host_worker, machine, program, supervise
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.options import TrexOptions

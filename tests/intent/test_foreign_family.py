@@ -72,7 +72,7 @@ def test_built_in_driver_plans_foreign_technology_of_known_family(monkeypatch, n
 def test_foreign_driver_accepts_known_family(monkeypatch):
     from v6t.tests.drivers.duts.intents import ROUTER4, SIIT
 
-    kind = load(monkeypatch, "example_driver", "v6t_nftfilter").NftFilter
-    kind.check_supported(ROUTER4)
+    kind = load(monkeypatch, "example_driver", "v6t_mytayga").MyTayga
+    kind.check_supported(SIIT)
     with pytest.raises(UsageError):
-        kind.check_supported(SIIT)
+        kind.check_supported(ROUTER4)

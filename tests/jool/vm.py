@@ -20,7 +20,7 @@ from v6t.core.runs import bench
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabTransport
-from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
 from v6t.tests.machine import cpio

@@ -18,7 +18,7 @@ from typing import Any
 
 from v6t.drivers.duts.os.openbsd import read_ifconfig
 from v6t.drivers.duts.standing.ssh import LabTransport
-from v6t.drivers.transport.namespace import enter
+from v6t.drivers.transport.here import enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.jool.vm import MACS, SIDES, MachineDut, Stand, bridged, carried_out
 from v6t.tests.machine.machine import BOOT_DEADLINE_S, QEMU, QemuProcess, management_card, tap_cards

@@ -80,28 +80,41 @@ def test_the_tutorials_plugin_judges_real_frames(v6t):
     assert "received" in said
 
 
-def test_the_tutorials_driver_is_a_working_driver(v6t):
-    plan = v6t(
-        *("dut", "plan", "--driver", "nft-filter", "--plugin", "ipv4-router"),
-        *("--set-dut", "rules=3"),
-    )
-    assert "3 rules" in plan
-    assert plan.count(" drop\n") == 3
-    refused = v6t("dut", "plan", "--driver", "nft-filter", "--plugin", "mape-br", status=2)
-    assert "nft-filter" in refused
-    wrong = v6t("run", "--plugin", "ipv4-router", "--dut", "nft-filtre", status=2)
-    assert "'nft-filter'" in wrong
+def test_tutorial_drivers_plan_and_refuse(v6t):
+    plan = v6t("dut", "plan", "--driver", "my-tayga", "--plugin", "siit")
+    assert "map 198.18.0.0/24 2001:2::/120" in plan
+    masquerade = ("--plugin", "nat66", "--set-dut", "masquerade=true")
+    assert "-j MASQUERADE" in v6t("dut", "plan", "--driver", "ip6tables-snat", *masquerade)
+    assert "my-tayga" in v6t("dut", "plan", "--driver", "my-tayga", "--plugin", "nat66", status=2)
+    assert "'my-tayga'" in v6t("run", "--plugin", "siit", "--dut", "my-tyga", status=2)
 
 
 @lab
 @pytest.mark.lab
-@pytest.mark.skipif(shutil.which("nft", path="/usr/sbin:/usr/bin:/sbin:/bin") is None,
-                    reason="needs nftables")  # fmt: skip
-def test_the_tutorials_driver_makes_a_device(v6t):
-    driven = ("--plugin", "ipv4-router", "--set-dut", "rules=300")
-    said = v6t("dut", "verify", "--driver", "nft-filter", *driven)
+@pytest.mark.parametrize(
+    ("driver", "program", "plugin", "more"),
+    [
+        ("my-tayga", "tayga", "siit", ()),
+        ("ip6tables-snat", "ip6tables", "nat66", ()),
+        (
+            *("ip6tables-snat", "ip6tables", "nat66"),
+            ("--set-dut", "masquerade=true", "--set", "pool_first=2001:2:0:f001::1"),
+        ),
+    ],
+)
+def test_tutorial_driver_configures_real_device(v6t, driver, program, plugin, more):
+    if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+        pytest.skip(f"needs {program}")
+    said = v6t("dut", "verify", "--driver", driver, "--plugin", plugin, *more)
     assert "both ways" in said
-    v6t("run", "--dut", "nft-filter", *driven, *QUICK, "-o", "out")
+
+
+@lab
+@pytest.mark.lab
+@pytest.mark.skipif(shutil.which("tayga", path="/usr/sbin:/usr/bin:/sbin:/bin") is None,
+                    reason="needs tayga")  # fmt: skip
+def test_tutorial_tayga_is_measured(v6t):
+    v6t("run", "--dut", "my-tayga", "--plugin", "siit", *QUICK, "-o", "out")
     (record,) = json.loads(Path("out/results.json").read_text())["results"]
     assert record["matched"] == 1.0
 

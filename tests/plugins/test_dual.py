@@ -12,7 +12,7 @@ from v6t.audit.packet_device.maps import PrefixMap
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.drivers.duts.chain.oracle import ChainOracle
+from v6t.drivers.duts.expect_profile import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable

@@ -2,26 +2,28 @@
 
 The dual-DUT setup of RFC 8219 section 4.2, and devices whose implementation is made of two. The
 intent says which parts there are; ``dut.options.parts`` may give each another driver.
+
+Several parts may be on one machine. What leaves a kernel by one interface and comes back by another one is
+its own packet, which it drops; and routes of two parts to the same hosts cannot both be in one table. So a
+second part that is the kernel's needs a network namespace of its own on the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.chain.machines import directory_beside
-from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.chain.parts import Part, further_hops, hops_on_way, last_to_ipv4, policy_of
 from v6t.drivers.duts.driver import Driver, PartOf, WithoutCommands
-from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.session.undo_store import PART_PREFIX
 from v6t.drivers.tester import Oracle
 from v6t.intent.device import DeviceIntent, DeviceRequirements, PartIntent
 from v6t.intent.families import DeviceConfig
@@ -30,6 +32,28 @@ from v6t.packets.header_policy import HeaderPolicy
 
 if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
+
+
+_ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
+"""Values of :attr:`HeaderPolicy.zero_checksum`, the strictest last."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a chain with its driver; ``device`` is that it belongs to, for example ``CE``."""
+
+    name: str
+    device: str
+    stateful: bool
+    intent: DeviceIntent
+    driver: Driver
+    to_ipv4: Direction | None = None
+    """Direction in which it translates IPv6 to IPv4; None: in neither."""
+
+    @property
+    def profile(self) -> ExpectProfile:
+        """How its frames differ from the reference translation."""
+        return self.driver.profile(self.intent)
 
 
 class PartOptions(StrictModel):
@@ -48,7 +72,7 @@ class ChainOptions(DutOptions):
 
 
 class Chain(WithoutCommands):
-    """Combines the drivers of the parts; it has no commands of its own."""
+    """Driver of a chain, which combines the drivers of the parts."""
 
     name = "chain"
     title = "several parts one after the other, each with its own driver"
@@ -58,25 +82,20 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        """Return the parts from left to right.
-
-        Raises:
-            UsageError: the options name a part there is not, or a driver that cannot be it.
-        """
         chosen = self._chosen_parts(intent)
         names = [part.name for part in chosen]
-        for name in self.options.parts:
-            if name not in names:
-                instead = "".join(
-                    f"; {part.name} in place of {' and '.join(part.replaces)}"
-                    for part in intent.alternatives
-                    if part.name not in names
-                )
-                raise UsageError(
-                    f"unknown part '{name}' of the chain",
-                    "parts: " + ", ".join(names) + instead,
-                    code="unknown-name",
-                )
+        unknown = next((name for name in self.options.parts if name not in names), None)
+        if unknown is not None:
+            instead = "".join(
+                f"; {part.name} in place of {' and '.join(part.replaces)}"
+                for part in intent.alternatives
+                if part.name not in names
+            )
+            raise UsageError(
+                f"unknown part '{unknown}' of the chain",
+                f"parts: {', '.join(names)}{instead}",
+                code="unknown-name",
+            )
         parts: list[Part] = []
         for part in chosen:
             driver = self._driver(part, parts, swapped=intent.links.swapped)
@@ -84,16 +103,13 @@ class Chain(WithoutCommands):
                 driver.check_supported(part.intent, in_chain=True)
             except UsageError as exc:  # another driver is the part's remedy, not the whole device's
                 raise UsageError(exc.message, exc.hint, code=exc.code) from exc
-            parts.append(
-                Part(
-                    part.name,
-                    part.device,
-                    part.stateful,
-                    _part_of(intent, part),
-                    driver,
-                    part.to_ipv4,
-                )
+            sessions = intent.requirements.sessions if part.stateful else 0
+            own = replace(
+                part.intent,
+                links=replace(part.intent.links, swapped=intent.links.swapped),
+                requirements=DeviceRequirements(sessions=sessions),
             )
+            parts.append(Part(part.name, part.device, part.stateful, own, driver, part.to_ipv4))
         return tuple(parts)
 
     @classmethod
@@ -111,7 +127,6 @@ class Chain(WithoutCommands):
         return parts
 
     def _driver(self, part: PartIntent, before: Sequence[Part], *, swapped: bool) -> Driver:
-        """Make the driver of one part, with its own directory where it shares a machine."""
         chosen = self.options.parts.get(part.name, PartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
@@ -128,8 +143,7 @@ class Chain(WithoutCommands):
             )
         if not driver_type(name).configures and chosen.options:
             raise UsageError(
-                f"the reference translation of '{part.name}' has no options",
-                code="invalid-intent",
+                f"the reference translation of '{part.name}' has no options", code="invalid-intent"
             )
         own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}
@@ -141,7 +155,6 @@ class Chain(WithoutCommands):
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """Return the plans of all parts, for the printed plan."""
         steps: list[Step] = []
         flush: list[Step] = []
         notes: list[str] = []
@@ -156,7 +169,6 @@ class Chain(WithoutCommands):
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Return the hops of all parts beyond one for each device."""
         hops = further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
@@ -165,7 +177,6 @@ class Chain(WithoutCommands):
         return hops_on_way(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Return the shortest timeout of the stateful parts (DD-05)."""
         timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
         return min((limit for limit in timeouts if limit is not None), default=None)
 
@@ -188,12 +199,85 @@ class Chain(WithoutCommands):
         return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
 
 
-def _part_of(chain: Intent, part: PartIntent) -> DeviceIntent:
-    """Return a part's intent with the chain's direction, and its sessions where it keeps them."""
-    intent = part.intent
-    sessions = chain.requirements.sessions if part.stateful else 0
-    return replace(
-        intent,
-        links=replace(intent.links, swapped=chain.links.swapped),
-        requirements=DeviceRequirements(sessions=sessions),
+def further_hops(parts: tuple[Part, ...]) -> int:
+    """Return the hops inside the chain beyond one for each device."""
+    devices = len({part.device for part in parts})
+    taken = sum(1 + part.profile.further_hops for part in parts)
+    return taken - devices
+
+
+def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
+    """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
+    hops = further_hops(parts)
+    for part in parts:
+        profile = part.profile
+        side = getattr(part.intent.configuration, "ipv6_side", "left")
+        leaves = "reverse" if side == "right" else "forward"
+        hops -= profile.exit_keeps_ttl if leaves == direction else profile.tunnel_keeps_ttl
+    return hops
+
+
+def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) -> HeaderPolicy:
+    """Return what the parts do to UDP checksums and DF that is visible behind the last one."""
+    profiles = [part.profile for part in parts]
+    zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
+    either = [way for way, own in last.items() if own.dont_fragment == "either"]
+    return HeaderPolicy(
+        absent_checksum=any(p.absent_checksum for p in profiles),
+        zero_checksum=zero,
+        dont_fragment="either" if len(either) > 1 else either[0] if either else "exact",
     )
+
+
+def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
+    """Return the profile of a direction's last translator to IPv4, else the reference's."""
+    from_its_end = parts if direction == "reverse" else parts[::-1]
+    translators = (p for p in from_its_end if p.to_ipv4 == direction)
+    return next((p.profile for p in translators), ExpectProfile())
+
+
+def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
+    """Return the state directory of a part on another part's machine; empty: as its options say.
+
+    The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
+    files are each part's own.
+    """
+    if not driver.configures or driver.options.ssh is None:
+        return ""
+    ssh, directory = driver.options.ssh, driver.options.state_dir
+    beside = [p for p in _on_machines(before) if p.driver.options.ssh.machine == ssh.machine]
+    for part in beside:
+        same = part.driver.options.ssh.netns == ssh.netns
+        if same and all(_is_kernel(d) for d in (part.driver, driver)):
+            raise UsageError(
+                f"the parts {part.name} and {name} would both be the kernel of one machine, "
+                f"{ssh.text}: what leaves the one never enters the other",
+                "give one of them a network namespace on it, with the interfaces of its two cables: "
+                f"`ip netns add {name}` there, and dut.options.parts.{name}.options.ssh.netns: {name}",
+                code="chain-conflict",
+            )
+    taken = {part.driver.options.state_dir for part in beside}
+    return f"{directory}/{PART_PREFIX}{name}" if directory in taken else ""
+
+
+def check_places(parts: Sequence[Part]) -> None:
+    """Check that each part can be cabled in the lab."""
+    known: dict[tuple[str, str], str] = {}
+    for part in _on_machines(parts):
+        ssh = part.driver.options.ssh
+        other = known.setdefault((ssh.lab, ssh.netns), part.name)
+        if other != part.name:
+            raise UsageError(
+                f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}",
+                f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab",
+                code="chain-conflict",
+            )
+
+
+def _on_machines(parts: Iterable[Part]) -> list[Part]:
+    return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
+
+
+def _is_kernel(driver: Driver) -> bool:
+    """Whether the part is the machine's own network stack; of the user's shell lines that is unknown."""
+    return driver.kernel and DeviceConfig not in driver.accepts

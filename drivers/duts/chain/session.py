@@ -1,21 +1,25 @@
-"""Sessions with all parts of a chain: committed from left to right, rolled back from right to left."""
+"""Sessions with all parts of a chain, and the parts in the lab.
+
+They are committed from left to right, and rolled back from right to left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from v6t.base.errors import DutError, V6tError
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.chain.parts import Part
+from v6t.drivers.duts.chain.driver import Part
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.session import Session
+from v6t.drivers.lab.namespaces import Lab
+from v6t.drivers.lab.setup import LabDevice
 
 
-@dataclass(frozen=True)
-class PartSession:
+class PartSession(NamedTuple):
     """A part and the session with it."""
 
     part: Part
@@ -23,12 +27,7 @@ class PartSession:
 
 
 class ChainSession(DeviceSession):
-    """The sessions with the parts that have a driver, from left to right.
-
-    Args:
-        kind: the driver's name, for the manifest.
-        parts: with their sessions.
-    """
+    """The sessions with the parts that have a driver, from left to right."""
 
     def __init__(self, kind: str, parts: Sequence[PartSession]) -> None:
         self._kind = kind
@@ -68,7 +67,6 @@ class ChainSession(DeviceSession):
         ]
 
     def commit(self, revert_in: int | None = None) -> None:
-        """Configure all parts, or none."""
         done: list[Session] = []
         try:
             for session in self._sessions:
@@ -134,9 +132,6 @@ class ChainState:
     """The connection tables of a chain; see :class:`v6t.drivers.device.StateDevice`.
 
     Every part is emptied; the stateful ones are counted.
-
-    Args:
-        session: open and committed.
     """
 
     def __init__(self, session: ChainSession) -> None:
@@ -147,17 +142,82 @@ class ChainState:
         self.by_endpoint = any(t.by_endpoint for t in self._tables)
 
     def flush(self) -> None:
-        """Empty all parts."""
         self._session.flush()
 
     def table(self) -> dict[str, float]:
-        """Read the limits of all stateful parts."""
         return {name: limit for t in self._tables for name, limit in t.table().items()}
 
     def sessions(self) -> int | None:
-        """Count the connections of the stateful parts."""
         counts = [n for n in (t.sessions() for t in self._tables) if n is not None]
         return sum(counts) if counts else None
+
+
+class LabPart(NamedTuple):
+    """A part and its device in the lab."""
+
+    part: Part
+    device: LabDevice
+
+
+class LabChain(LabDevice):
+    """The parts of a chain in namespaces of the lab."""
+
+    def __init__(self, kind: str, parts: Sequence[LabPart], *, swapped: bool = False) -> None:
+        self._kind = kind
+        self._parts = list(parts)
+        self._cabled = self._parts[::-1] if swapped else self._parts
+        between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
+        self.mtus_between = between[::-1] if swapped else between
+
+    def namespaces(self) -> list[int | None]:
+        return [pid for each in self._cabled for pid in each.device.namespaces()]
+
+    def start(self, lab: Lab) -> None:
+        for each in self._parts:
+            each.device.prepare()
+        for each, holder in zip(self._cabled, lab.devices, strict=True):
+            each.device.start_in(holder.pid)
+
+    def start_in(self, pid: int) -> None:
+        raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
+
+    @property
+    def session(self) -> ChainSession | None:
+        sessions = [PartSession(each.part, each.device.session) for each in self._parts]
+        driven = [each for each in sessions if isinstance(each.session, Session)]
+        return ChainSession(self._kind, driven) if driven else None
+
+    def check(self) -> None:
+        for each in self._parts:
+            each.device.check()
+
+    def look(self) -> list[str]:
+        return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.look()]
+
+    def report(self) -> dict[str, Any]:
+        return {each.part.name: each.device.report() for each in self._parts}
+
+    def describe(self) -> dict[str, Any]:
+        parts = {
+            each.part.name: {
+                "belongs_to": each.part.device,
+                "stateful": each.part.stateful,
+                **each.device.describe(),
+                "counters": _counters(each.device),
+            }
+            for each in self._parts
+        }
+        return {"kind": self._kind, "parts": parts}
+
+    def close(self) -> None:
+        run_all([each.device.close for each in reversed(self._parts)])
+
+
+def _counters(device: LabDevice) -> dict[str, Any]:
+    try:
+        return device.report()
+    except V6tError:
+        return {}
 
 
 def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
@@ -177,13 +237,10 @@ def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
             interrupt = exc
     if len(errors) > 1:
         hints = "; ".join(filter(None, dict.fromkeys(exc.hint for exc in errors)))
-        raise DutError("; ".join(exc.message for exc in errors), hints, code=errors[0].code) from (
-            interrupt or errors[0]
-        )
-    if errors and interrupt is not None:
-        raise errors[0] from interrupt
+        problem = "; ".join(exc.message for exc in errors)
+        raise DutError(problem, hints, code=errors[0].code) from interrupt or errors[0]
     if errors:
-        raise errors[0]
+        raise errors[0] from interrupt or errors[0].__cause__
     if interrupt is not None:
         raise interrupt
     return lines

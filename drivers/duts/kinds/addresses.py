@@ -9,13 +9,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.device import Network
-from v6t.intent.families import (
-    ClatConfig,
-    DeviceConfig,
-    MapTCeConfig,
-    Nat64Config,
-    SiitConfig,
-)
+from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
@@ -35,8 +29,7 @@ def prefix_parameter(configuration: DeviceConfig) -> str:
 def table_of(intent: Intent) -> SiitConfig:
     """Return what a stateless translator translates; also a CE of MAP-T behind its NAPT.
 
-    Such a CE has one address, which is its MAP IPv6 address over there (RFC 7599 section 6), and the DMR for
-    all others (section 5.1): no more than that is left of the rule where no other CE is talked to.
+    Such a CE has one address, its MAP IPv6 address (RFC 7599 section 6), and the DMR for all others.
     """
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
@@ -58,16 +51,7 @@ def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 
 
 def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the IPv4 and the IPv6 address of the only host of an address table.
-
-    Args:
-        intent: of a CLAT.
-        words: the implementation's name.
-        instead: parameters with a single host.
-
-    Raises:
-        UsageError: it is a network.
-    """
+    """Return the IPv4 and the IPv6 address of the only host of an address table."""
     table = eams(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
         raise UsageError(
@@ -107,17 +91,7 @@ def other_side(side: str) -> str:
 
 
 def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]) -> IPv6Network:
-    """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96.
-
-    Args:
-        intent: what the device shall be.
-        does: what it does with a prefix, with its name.
-        hint: what to give in place of another.
-        params: the same, as parameters.
-
-    Raises:
-        UsageError: there is none, or a shorter one.
-    """
+    """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
     prefix = prefix_of(intent)
     if prefix is None or prefix.prefixlen != 96:
         raise UsageError(
@@ -135,11 +109,7 @@ def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
 
 
 def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
-    """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2).
-
-    Raises:
-        UsageError: the part ends within the octet of zeros.
-    """
+    """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
     if prefix.prefixlen in _SHORTER:
         high = value >> 64 << 64
@@ -163,7 +133,7 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     side = ipv6_side(intent)
     near, far = hosts_behind(intent, side, 6), hosts_behind(intent, other_side(side), 4)
     table = eams(intent)
-    owners = [_owner(table, net) for net in near]
+    owners = [_find_owner(table, net) for net in near]
     four: list[IPv4Network] = []
     six: list[IPv6Network] = []
     for ipv4, ipv6 in table:
@@ -185,7 +155,7 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-def _owner(
+def _find_owner(
     table: Sequence[tuple[IPv4Network, IPv6Network]], net: IPv6Network
 ) -> IPv6Network | None:
     """Return the IPv6 prefix of the mapping that holds a network; None: no mapping does."""
@@ -221,14 +191,14 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
     Raises:
         UsageError: the given one is in use, or all candidates are.
     """
-    unused = next((text for text in candidates if not _meets(text, taken)), "")
+    unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
         raise UsageError(
             f"dut.options.{option}: the test uses all of {', '.join(candidates)}",
             "give another one",
             code="not-enough-addresses",
         )
-    if given and (met := _meets(given, taken)):
+    if given and (met := _find_overlap(given, taken)):
         raise UsageError(
             f"dut.options.{option}: {given} overlaps {met}, which the test uses",
             "choose one that is not used",
@@ -238,23 +208,14 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
     return given or unused
 
 
-def _meets(text: str, taken: Sequence[Any]) -> Any:
+def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
     """Return the first of the networks that overlaps an address or a network, or None."""
     net = ip_network(text)
     return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)
 
 
 def spare(intent: Intent, version: int, skip: int = 0) -> Network:
-    """Return an unused network of this version of IP, of documentation addresses if one is free.
-
-    Args:
-        intent: uses the others.
-        version: of IP.
-        skip: so many that are reserved for something else.
-
-    Raises:
-        UsageError: all are in use.
-    """
+    """Return an unused network of this version of IP, of documentation addresses if one is free."""
     candidates = SPARE6 if version == 6 else SPARE4
     used = networks_in_use(intent)
     free = [
@@ -274,18 +235,12 @@ def spare(intent: Intent, version: int, skip: int = 0) -> Network:
 def two_ways(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Find a version of IP that both sides have, with a host and its interface on the right and on the left.
-
-    Args:
-        intent: names the hosts.
-        ports: interfaces by side.
-    """
+    """Find a version of IP of both sides, with a host and its interface on the right and the left."""
     for version in (4, 6):
-        ways = [
+        right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == version), None)
             for side, hosts in (("right", intent.right.neighbors), ("left", intent.left.neighbors))
-        ]
-        right, left = ways
+        )
         if right is not None and left is not None:
             return version, right, left
     return None

@@ -25,14 +25,23 @@ from v6t.drivers.duts.plan import (
     Want,
     equals,
     has_words,
-    parsed,
-    shown,
+    passes,
 )
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
 
 CRITERIA = ("contains", "equals", "matches", "absent")
+
+
+def check_pattern(pattern: object) -> object:
+    """Refuse a text that is not a regular expression."""
+    try:
+        re.compile(pattern if isinstance(pattern, str) else "")
+    except re.error as exc:
+        problem = f"'{pattern}' is not a regular expression: {exc}"
+        raise InvalidValue(problem, code="wrong-form") from exc
+    return pattern
 
 
 class CheckText(StrictModel):
@@ -50,7 +59,7 @@ class CheckText(StrictModel):
     """The output must not hold this text, however it is spaced."""
 
     @model_validator(mode="after")
-    def _one(self) -> CheckText:
+    def _check_criteria(self) -> CheckText:
         if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
             raise InvalidValue(
                 "give one of contains, equals, matches and absent", code="missing-setting"
@@ -61,49 +70,28 @@ class CheckText(StrictModel):
                     f"{name} must not be empty: every output has that", code="wrong-length"
                 )
         if self.matches is not None:
-            try:
-                re.compile(self.matches)
-            except re.error as exc:
-                raise InvalidValue(
-                    f"'{self.matches}' is not a regular expression: {exc}", code="wrong-form"
-                ) from exc
+            check_pattern(self.matches)
         return self
 
     def of(self, line: str) -> Check:
-        """Return the read-back.
-
-        Args:
-            line: the shell line that is run for it.
-        """
         if self.contains is not None:
             return Check(line, has_words(self.contains))
         if self.equals is not None:
             return Check(line, equals(self.equals))
-        return Check(line, _lacks(self.absent) if self.absent else _matches(str(self.matches)))
+        if self.absent is not None:
+            return Check(line, _lacks(self.absent))
+        pattern = re.compile(str(self.matches), re.MULTILINE)
+        return Check(line, passes(pattern.search, f"a match of {self.matches}"))
 
 
 def _lacks(part: str) -> Want:
-    """Require an output without this part, however it is spaced; silence proves nothing."""
     unwanted = " ".join(part.split())
 
-    def checker(output: str) -> str | None:
+    def lacks(output: str) -> bool:  # silence proves nothing
         text = " ".join(output.split())
-        if not text:
-            return f"without an output nothing is known of '{part}'"
-        return f"'{part}' is there; the output is {shown(output)}" if unwanted in text else None
+        return bool(text) and unwanted not in text
 
-    return parsed(checker, f"no '{part}'")
-
-
-def _matches(pattern: str) -> Want:
-    """Require an output that holds a match of a user's pattern."""
-
-    def checker(output: str) -> str | None:
-        if re.search(pattern, output, re.MULTILINE):
-            return None
-        return f"no match of {pattern}; the output is {shown(output)}"
-
-    return parsed(checker, f"a match of {pattern}")
+    return passes(lacks, f"no '{part}'")
 
 
 class StepText(StrictModel):
@@ -126,7 +114,7 @@ class StepText(StrictModel):
 
 
 class FlushText(StrictModel):
-    """What empties the device's state."""
+    """A line that empties the device's state, with its read-back."""
 
     command: str = Field(min_length=1)
     """The shell line."""
@@ -139,7 +127,7 @@ class FlushText(StrictModel):
     """How long it may take [s]; with `reboots`, until the next login."""
 
     @model_validator(mode="after")
-    def _seen(self) -> FlushText:
+    def _require_check(self) -> FlushText:
         if (self.check is None) != self.reboots:
             raise InvalidValue("give a check, or say reboots: true", code="missing-setting")
         return self
@@ -177,6 +165,10 @@ class ProfileText(StrictModel):
     """A UDP checksum that is computed as 0 may be written as 0, not as 0xFFFF: towards IPv6, or always."""
     least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to so many octets, FCS off."""
+
+    def declare(self) -> ExpectProfile:
+        """Return the profile as declared."""
+        return ExpectProfile(**self.model_dump(), why="declared in the testbed file")
 
 
 class CommandOptions(LinuxOptions):
@@ -232,7 +224,6 @@ class Command(LinuxDriver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Check interfaces only if v6t itself configures them."""
         if self.options.base:
             super().refuse(intent, facts)
 
@@ -242,7 +233,7 @@ class Command(LinuxDriver):
             Step(
                 self._line(intent, f.command),
                 "empty the device's state",
-                proof=self._check(intent, f.check) if f.check else None,
+                proof=self._check(intent, f.check),
                 deadline_s=f.deadline_s,
                 reboots=f.reboots,
             )
@@ -252,17 +243,11 @@ class Command(LinuxDriver):
         return self.finish(facts, [*base, *own], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            **self.options.profile.model_dump(), why="declared in the testbed file"
-        )
+        return self.options.profile.declare()
 
     def sessions(self, intent: Intent) -> Reading | None:
         text = self.options.sessions_command
-        return (
-            Reading(self._line(intent, text), lambda out: numbers("sessions", out))
-            if text
-            else None
-        )
+        return Reading(self._line(intent, text), partial(numbers, "sessions")) if text else None
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         readings = dict(super().telemetry(intent)) if self.options.base else {}
@@ -279,19 +264,16 @@ class Command(LinuxDriver):
             read=self._line(intent, step.before) if step.before else "",
             undo=self._line(intent, step.undo) if step.undo else "",
             existing=Existing(step.was),
-            proof=self._check(intent, step.check) if step.check else None,
+            proof=self._check(intent, step.check),
             deadline_s=step.deadline_s,
         )
 
-    def _check(self, intent: Intent, check: CheckText) -> Check:
-        return check.of(self._line(intent, check.command))
+    def _check(self, intent: Intent, check: CheckText | None) -> Check | None:
+        return check and check.of(self._line(intent, check.command))
 
     def _line(self, intent: Intent, text: str) -> str:
-        places = {
-            "LEFT": self.port(intent, "left"),
-            "RIGHT": self.port(intent, "right"),
-            "STATE": self.options.state_dir,
-        }
+        left, right = self.ports(intent).values()
+        places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
 
 

@@ -21,17 +21,7 @@ from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.kinds.softwires import Customer, customer_of
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
-from v6t.drivers.duts.plan import (
-    Intent,
-    Plan,
-    Step,
-    Want,
-    has_lines,
-    has_words,
-    line_with,
-    parsed,
-    shown,
-)
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, has_words, line_with, passes
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
@@ -62,7 +52,7 @@ class Ip6TunnelOptions(LinuxOptions):
 
 
 class Ip6Tunnel(LinuxDriver):
-    """One tunnel; what comes from the customer is routed into it, whatever else the machine does."""
+    """The kernel's tunnel, into which packets from the customer are routed."""
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
@@ -102,7 +92,6 @@ class Ip6Tunnel(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Describe what the kernel writes into both headers (net/ipv6/ip6_tunnel.c)."""
         uniform = self.options.dscp == "uniform"
         return ExpectProfile(
             outer_dscp="copied" if uniform else "zero",
@@ -113,12 +102,9 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        return {
-            **super().telemetry(intent),
-            f"tunnel {TUNNEL}": telemetry.link_reading(
-                TUNNEL, "its errors are packets that it could not send, and marks it cannot keep"
-            ),
-        }
+        words = "its errors are packets that it could not send, and marks it cannot keep"
+        tunnel = telemetry.link_reading(TUNNEL, words)
+        return {**super().telemetry(intent), f"tunnel {TUNNEL}": tunnel}
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         customer = customer_of(intent)
@@ -129,26 +115,19 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        return self.finish(
-            facts,
-            [
-                *self.base(intent, facts),
-                *self._tunnel(intent, customer),
-                *self._checks(intent, customer),
-            ],
-            notes=notes,
-        )
+        own = [*self._tunnel_steps(intent, customer), *self._checks(intent, customer)]
+        return self.finish(facts, [*self.base(intent, facts), *own], notes=notes)
 
-    def _tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
+    def _tunnel_steps(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
         return [
-            _module(in_lab=self.options.in_lab),
+            _load_module(in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
-            self._made(customer),
+            self._create_tunnel(customer),
             Step(
                 f"ip link set dev {TUNNEL} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
@@ -156,13 +135,12 @@ class Ip6Tunnel(LinuxDriver):
                 want=is_link(TUNNEL, UP, mtu=mtu),
             ),
             sysctl(
-                {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0},
-                "whatever comes out of it, from whomever",
+                {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, "whatever comes out of it, from whomever"
             ),
-            *_routed(inside),
+            *_route_into_tunnel(inside),
         ]
 
-    def _made(self, customer: Customer) -> Step:
+    def _create_tunnel(self, customer: Customer) -> Step:
         ends = f"remote {customer.remote} local {customer.local}"
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
@@ -192,22 +170,15 @@ class Ip6Tunnel(LinuxDriver):
 def _is_tunnel(*phrases: str, dscp: bool) -> Want:
     """Require these words of the tunnel, and that it carries DSCP inwards or does not."""
 
-    def checker(output: str) -> str | None:
+    def is_tunnel(output: str) -> bool:
         line = line_with(output, *phrases)
-        if line is None or (line_with(line, "dscp inherit") is not None) != dscp:
-            return f"{TUNNEL} is another tunnel; the output is {shown(output)}"
-        return None
+        return line is not None and (line_with(line, "dscp inherit") is not None) == dscp
 
-    return parsed(checker, " and ".join(f"'{p}'" for p in phrases))
+    return passes(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
 def drops(edge: CustomerConfig, inside: str) -> list[str]:
-    """Return rules, as nft lists them, that drop what does not belong to a customer.
-
-    Args:
-        edge: address and port set; of ICMP only the address is checked.
-        inside: the customer's interface.
-    """
+    """Return rules, as nft lists them, that drop what does not belong to a customer."""
     ways = ((f'iifname "{inside}" oifname "{TUNNEL}"', "s"), (f'iifname "{TUNNEL}"', "d"))
     net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
@@ -223,15 +194,14 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
     return rules
 
 
-def _module(*, in_lab: bool) -> Step:
+def _load_module(*, in_lab: bool) -> Step:
     """Load the module; it stays if somebody else has a tunnel by the rollback."""
     others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
     unload = f"{others} >/dev/null || modprobe -r {MODULE}"
     return load_module(MODULE, "the kernel's module", unload, in_lab=in_lab)
 
 
-def _routed(inside: str) -> Sequence[Step]:
-    """Route what comes from the customer into the tunnel; the machine's own routes stay."""
+def _route_into_tunnel(inside: str) -> Sequence[Step]:
     rule = f"iif {inside} lookup {TABLE}"
     return [
         owned(

@@ -11,31 +11,12 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import jool_statistics
-from v6t.drivers.duts.kinds.jool_instance import (
-    MAPT,
-    NAT64,
-    PROGRAMS,
-    JoolOptions,
-    instance_steps,
-    is_ours,
-    load_jool,
-    mapt_steps,
-    pool4_steps,
-    program_of,
-    renew_instance,
-    statistics_command,
-    version_key,
-)
+from v6t.drivers.duts.kinds import jool_instance, jool_statistics
+from v6t.drivers.duts.kinds.jool_instance import MAPT, NAT64, PROGRAMS, JoolOptions, program_of
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
-from v6t.intent.families import (
-    MapTCeConfig,
-    MapTRelayConfig,
-    Nat64Config,
-    SiitConfig,
-)
+from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""
@@ -43,6 +24,11 @@ CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
 """What a release candidate calls itself, and what it was published as."""
 UDP_MIN_S = 120
 """The shortest timeout of UDP sessions that Jool takes [s] (RFC 4787, section 4.3)."""
+NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
+MORE_NOTES = {
+    NAT64: ("source ports are not preserved (f-args 11)",),
+    MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
+}
 JSTAT = (
     "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
     "which it has no rule, and which are no loss; totals"
@@ -50,7 +36,7 @@ JSTAT = (
 
 
 class Jool(LinuxDriver):
-    """One instance, called v6t."""
+    """Jool with an instance called v6t."""
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
@@ -74,7 +60,7 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``4.1.9`` or ``4.1.9.0``, by module and by program; they agree; a candidate as it was published."""
+        """Parse the versions of module and program, which must agree."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
@@ -95,18 +81,27 @@ class Jool(LinuxDriver):
         super().refuse(intent, facts)
         program = program_of(intent)
         # a device without a version has no Jool at all
-        if program == MAPT and facts.version and version_key(facts.version) < MAPT_SINCE:
+        if (
+            program == MAPT
+            and facts.version
+            and jool_instance.version_key(facts.version) < MAPT_SINCE
+        ):
             other = "VPP" if isinstance(intent.configuration, MapTRelayConfig) else "nat46"
             raise UsageError(
                 f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
                 f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
                 code="unsupported-by-version",
             )
-        self._refuse_limits(intent, program)
+        if program == NAT64:
+            self._refuse_timeout(intent)
         if program not in facts.programs:
             raise lacking(program, PROGRAMS[program])
         for name, text in facts.sections.items():
-            others = [line for line in text.splitlines() if line.strip() and not is_ours(line)]
+            others = [
+                line
+                for line in text.splitlines()
+                if line.strip() and not jool_instance.is_ours(line)
+            ]
             if name.startswith("instances_") and others:
                 raise DutError(
                     f"another translator is at work on the device: {shown(text)}",
@@ -114,66 +109,59 @@ class Jool(LinuxDriver):
                     code="device-busy",
                 )
 
-    def _refuse_limits(self, intent: Intent, program: str) -> None:
-        """Refuse what ``global.c`` and ``address_xlat.c`` refuse in all versions.
-
-        Raises:
-            UsageError: a UDP timeout below that of RFC 4787, or an address that Jool drops.
-        """
-        if program == NAT64:
-            told_s = intent.configuration_as(Nat64Config).udp_timeout_s
-            if 0 < (told_s or self.options.timeout_s) < UDP_MIN_S:
-                name, least = "udp_timeout_s" if told_s else "timeout_s", UDP_MIN_S
-                given_s = told_s or self.options.timeout_s
-                raise UsageError(
-                    f"the UDP timeout of Jool must be at least {least} s, not {given_s}",
-                    f"set {name} to {least} or more",
-                    params={name: least} if told_s else {},
-                    dut_params={} if told_s else {name: least},
-                    code="unsupported-by-device",
-                )
+    def _refuse_timeout(self, intent: Intent) -> None:  # as global.c does in all versions
+        told_s = intent.configuration_as(Nat64Config).udp_timeout_s
+        given_s = told_s or self.options.timeout_s
+        if 0 < given_s < UDP_MIN_S:
+            name = "udp_timeout_s" if told_s else "timeout_s"
+            instead = {name: UDP_MIN_S}
+            raise UsageError(
+                f"the UDP timeout of Jool must be at least {UDP_MIN_S} s, not {given_s}",
+                f"set {name} to {UDP_MIN_S} or more",
+                params=instead if told_s else {},
+                dut_params={} if told_s else instead,
+                code="unsupported-by-device",
+            )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         program = program_of(intent)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
-            own = mapt_steps(intent, self.options)
+            own = jool_instance.mapt_steps(intent, self.options)
         elif program == NAT64:
-            own = [*instance_steps(intent, self.options), *pool4_steps(intent, facts.version)]
+            own = [
+                *jool_instance.instance_steps(intent, self.options),
+                *jool_instance.pool4_steps(intent, facts.version),
+            ]
             flush = (self._flush(intent, facts.version),)
         else:
-            own = instance_steps(intent, self.options)
+            own = jool_instance.instance_steps(intent, self.options)
         return self.finish(
             facts,
-            [*self.base(intent, facts), load_jool(program, in_lab=self.options.in_lab), *own],
+            [
+                *self.base(intent, facts),
+                jool_instance.load_jool(program, in_lab=self.options.in_lab),
+                *own,
+            ],
             flush=flush,
-            notes=_notes(program),
+            notes=NOTES + MORE_NOTES.get(program, ()),
         )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Describe UDP checksums: one frame in 65,536 violates RFC 7915, section 4.5."""
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
         return ExpectProfile(zero_checksum="ipv6", why=why)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """``JSTAT_SESSIONS``: counted by the module, not by listing them."""
         if program_of(intent) != NAT64:
             return None
-        return Reading(statistics_command(NAT64), jool_statistics.sessions)
+        return Reading(jool_instance.statistics_command(NAT64), jool_statistics.sessions)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read Jool's counters, including those that are 0: what begins to grow has been read before."""
         program = program_of(intent)
-        command = statistics_command(program)
-        found = {
-            **super().telemetry(intent),
-            "jool": Reading(
-                command,
-                partial(jool_statistics.outcomes, nat64=program == NAT64),
-                JSTAT,
-                jool_statistics.LOSSES,
-            ),
-        }
+        command = jool_instance.statistics_command(program)
+        outcomes = partial(jool_statistics.outcomes, nat64=program == NAT64)
+        counters = Reading(command, outcomes, JSTAT, jool_statistics.LOSSES)
+        found = {**super().telemetry(intent), "jool": counters}
         if program == NAT64:
             held = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
             found["table"] = Reading(command, jool_statistics.table, held)
@@ -181,19 +169,10 @@ class Jool(LinuxDriver):
 
     def _flush(self, intent: Intent, version: str) -> Step:
         if self.options.flush == "instance":
-            return renew_instance(intent, self.options, version)
+            return jool_instance.renew_instance(intent, self.options, version)
         return Step(
             "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &",
             "no state of an earlier trial is left",
             reboots=True,
             deadline_s=self.options.reboot_deadline_s,
         )
-
-
-def _notes(program: str) -> tuple[str, ...]:
-    notes = ["IPv4 packets whose UDP checksum is 0 are dropped"]
-    if program == NAT64:
-        notes.append("source ports are not preserved (f-args 11)")
-    if program == MAPT:
-        notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID")
-    return tuple(notes)

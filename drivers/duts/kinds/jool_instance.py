@@ -12,14 +12,19 @@ from v6t.drivers.duts.kinds import addresses, jool_statistics, softwires
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import load_module
-from v6t.drivers.duts.plan import Check, Intent, Step, Want, equals, has_lines, parsed, shown
-from v6t.drivers.duts.steps import config_file, owned
-from v6t.intent.families import (
-    MapRuleConfig,
-    MapTCeConfig,
-    MapTRelayConfig,
-    Nat64Config,
+from v6t.drivers.duts.plan import (
+    Check,
+    Intent,
+    Step,
+    Want,
+    equals,
+    has_lines,
+    parsed,
+    passes,
+    shown,
 )
+from v6t.drivers.duts.steps import config_file, owned
+from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
 PROGRAMS = {
@@ -54,29 +59,23 @@ def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     settings: dict[str, Any] = {"lowest-ipv6-mtu": lowest_mtu(intent, options)}
     if prefix is not None:
         settings["pool6"] = str(prefix)
-    content: dict[str, Any] = {"instance": "v6t", "framework": options.framework}
-    checks = [f"lowest-ipv6-mtu,{lowest_mtu(intent, options)}"]
-    checks += [f"pool6,{prefix}"] if prefix is not None else []
     if program == NAT64:
         lives_s = intent.configuration_as(Nat64Config).udp_timeout_s or options.timeout_s
         if lives_s:
             settings["udp-timeout"] = _clock(lives_s)
-            checks.append(f"udp-timeout,{_clock(lives_s)}")
-    content["global"] = settings
-    if program == SIIT:
-        content["eamt"] = [
-            {"ipv6 prefix": str(six), "ipv4 prefix": str(four)}
-            for four, six in addresses.eams(intent)
-        ]
-    file, show = (
-        f"{options.state_dir}/jool.json",
-        f"{program} -i v6t global display --csv --no-headers",
-    )
+    content = {"instance": "v6t", "framework": options.framework, "global": settings}
+    checks = [f"{name},{value}" for name, value in settings.items()]
     says = ", ".join(checks)
+    file = f"{options.state_dir}/jool.json"
+    show = f"{program} -i v6t global display --csv --no-headers"
     if program == SIIT:
+        table = addresses.eams(intent)
+        content["eamt"] = [
+            {"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table
+        ]
         show += f"; {program} -i v6t eamt display --csv --no-headers"
-        table = [f"{six},{four}" for four, six in addresses.eams(intent)]
-        checks, says = [*checks, *table], f"{len(table)} mappings, {says}"
+        checks += [f"{six},{four}" for four, six in table]
+        says = f"{len(table)} mappings, {says}"
     return [
         config_file(file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"),
         owned(
@@ -107,14 +106,7 @@ def mapt_steps(intent: Intent, options: JoolOptions) -> list[Step]:
             f"{program} instance remove v6t",
             "the translator",
             read=f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
-            want=parsed(
-                lambda out: (
-                    None
-                    if any(map(is_ours, out.splitlines()))
-                    else f"there is no instance v6t; the output is {shown(out)}"
-                ),
-                "an instance v6t",
-            ),
+            want=passes(lambda out: any(map(is_ours, out.splitlines())), "an instance v6t"),
         )
     ]
     if edge is None:
@@ -160,7 +152,6 @@ def _rule(rule: MapRuleConfig) -> str:
 
 
 def _row(words: str) -> str:
-    """Return words as a row of ``--csv``."""
     return ",".join(words.split())
 
 
@@ -203,13 +194,10 @@ def pool4_steps(intent: Intent, version: str) -> list[Step]:
 def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:
     """Require a row of pool4 for packets without a mark, with this protocol, address and ports."""
     wanted = ["0", name.upper(), address, str(pool.low), str(pool.high)]
-
-    def checker(output: str) -> str | None:
-        if any(row.split(",")[:5] == wanted for row in output.splitlines()):
-            return None
-        return f"{address} is not in pool4; the output is {shown(output)}"
-
-    return parsed(checker, f"{address} {pool.low}-{pool.high}")
+    return passes(
+        lambda output: wanted in [row.split(",")[:5] for row in output.splitlines()],
+        f"{address} {pool.low}-{pool.high}",
+    )
 
 
 def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:

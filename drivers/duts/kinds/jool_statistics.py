@@ -65,7 +65,7 @@ _REASONS = {
 
 
 def statistics(text: str) -> Mapping[str, float]:
-    """``stats display --csv --no-headers``: value by name."""
+    """Parse ``stats display --csv --no-headers``: value by name."""
     counters: dict[str, float] = {}
     for line in text.splitlines():
         name, comma, value = line.strip().partition(",")
@@ -78,10 +78,6 @@ def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
 
     A counter that only a later Jool has is taken for one of drops, which most are.
-
-    Args:
-        text: of the program.
-        nat64: it is the stateful one.
     """
     return {
         _outcome(name, nat64=nat64): value

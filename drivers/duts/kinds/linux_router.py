@@ -12,7 +12,7 @@ from v6t.intent.families import RouterConfig
 
 
 class LinuxRouter(LinuxDriver):
-    """Routes; nothing else."""
+    """The kernel's forwarding without anything else."""
 
     name = "linux-router"
     title = "Linux kernel forwarding, IPv4 and IPv6"

@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, parsed, shown
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
@@ -42,13 +42,7 @@ class Nat46Options(LinuxOptions):
 
 @dataclass(frozen=True)
 class Mapped:
-    """One side of a rule.
-
-    Attributes:
-        four, six: prefixes.
-        style: how addresses of both belong together, in nat46's word.
-        ea_len, psid_offset: of its style MAP.
-    """
+    """One side of a rule: two prefixes, and how addresses of both belong together, in nat46's word."""
 
     four: IPv4Network
     six: IPv6Network
@@ -63,15 +57,7 @@ class Mapped:
 
     @classmethod
     def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
-        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix.
-
-        Args:
-            four, six: its prefixes.
-            instead: parameters with which nothing does.
-
-        Raises:
-            UsageError: something does.
-        """
+        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
             raise UsageError(
@@ -92,7 +78,7 @@ class Mapped:
 
 
 class Nat46(LinuxDriver):
-    """Stateless, in the kernel; packets are routed into its device and come out of it."""
+    """The kernel module nat46; packets are routed into its device and come out of it."""
 
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
@@ -120,7 +106,6 @@ class Nat46(LinuxDriver):
         }
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a kernel without the module, and port sets, which it would ignore."""
         super().refuse(intent, facts)
         edge = intent.configuration
         if isinstance(edge, MapTCeConfig) and self.part is None:
@@ -147,15 +132,12 @@ class Nat46(LinuxDriver):
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read its device's packets: those it could not translate are missing among the sent ones."""
-        counted = telemetry.link_reading(
-            DEVICE,
-            f"`{NOT_SENT}`: what it received and did not send, for it could not translate it",
-        )
+        words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
+        counted = telemetry.link_reading(DEVICE, words)
         own = {NOT_SENT: Lost.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
-            f"device {DEVICE}": replace(counted, parse=passed_on, losses=own),
+            f"device {DEVICE}": replace(counted, parse=count_unsent, losses=own),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -164,7 +146,7 @@ class Nat46(LinuxDriver):
             "nat46 fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.ipv6_side(intent)).mtu,
         )
-        local, remote = _sides(intent)
+        local, remote = _find_mappings(intent)
         if not local or not remote:
             raise UsageError(
                 "nat46 needs mappings of hosts on both sides",
@@ -173,7 +155,7 @@ class Nat46(LinuxDriver):
                 code="unsupported-by-device",
             )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-        ways = {str(net): f"dev {DEVICE}" for net in _into(intent)}
+        ways = {str(net): f"dev {DEVICE}" for net in _find_routes(intent)}
         values = {
             f"net.ipv6.conf.{DEVICE}.disable_ipv6": 0, f"net.ipv4.conf.{DEVICE}.rp_filter": 0,
         }  # fmt: skip
@@ -218,7 +200,7 @@ class Nat46(LinuxDriver):
         return load_module("nat46", why, unless_used, in_lab=lab, load=load)
 
 
-def passed_on(text: str) -> Mapping[str, float]:
+def count_unsent(text: str) -> Mapping[str, float]:
     """Parse the counters of its device, and subtract packets out of it from those into it (nat46-netdev.c).
 
     What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
@@ -251,24 +233,20 @@ def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
     wanted = f"{pair} "[:_READ_BACK]
 
-    def checker(output: str) -> str | None:
+    def is_listed(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
-        rules = [f"{row[2]} " for row in rows if len(row) == 3 and row[1] == DEVICE]
-        if any(rule.startswith(wanted) for rule in rules):
-            return None
-        return f"'{wanted.strip()}' is no rule of {DEVICE}; the output is {shown(output)}"
+        return any(row[1:2] == [DEVICE] and f"{row[-1]} ".startswith(wanted) for row in rows)
 
-    return parsed(checker, f"'{wanted.strip()}'")
+    return passes(is_listed, f"'{wanted.strip()}'", f"'{wanted.strip()}' is not a rule of {DEVICE}")
 
 
-def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
+def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     """Return the mappings of the hosts on the IPv4 side, and on the IPv6 side."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr
-        if (
-            rule.psid is not None
-        ):  # it derives PSIDs from EA bits only; one CE is a mapping of one host
+        # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
+        if rule.psid is not None:
             return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
         if edge.ipv4.num_addresses > 1:
             raise UsageError(
@@ -294,8 +272,7 @@ def _sides(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
     return local, remote
 
 
-def _into(intent: Intent) -> list[Any]:
-    """Return the networks that are routed into the device, of both versions of IP."""
+def _find_routes(intent: Intent) -> list[Any]:
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         return [*_HALVES, edge.end_user_prefix]

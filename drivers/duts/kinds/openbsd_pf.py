@@ -49,7 +49,7 @@ class OpenBsdOptions(DutOptions):
 
 
 class OpenBsdPf(Driver):
-    """No bash, no sudo, no ip: ksh, doas, ifconfig."""
+    """OpenBSD with PF, configured by ksh, doas and ifconfig."""
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
@@ -118,17 +118,14 @@ class OpenBsdPf(Driver):
         return Facts(f"OpenBSD {version}", version, interfaces=interfaces)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse rules that could not be restored, other prefix lengths, and VLANs."""
         if not facts.root:
-            raise DutError(
-                "commands do not run as root", "set ssh.become to 'doas -n'", code="not-root"
-            )
+            problem = "commands do not run as root"
+            raise DutError(problem, "set ssh.become to 'doas -n'", code="not-root")
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
         for side in ("left", "right"):
-            openbsd.refuse_other_lengths(
-                getattr(intent, side), getattr(self.options, side), of("links", "")
-            )
+            port = getattr(self.options, side)
+            openbsd.refuse_other_lengths(getattr(intent, side), port, of("links", ""))
         loaded = pf.parse_rules(of("rules", ""), of("tables", ""))
         if loaded != pf.parse_rules(of("file", ""), of("file", "")):
             raise DutError(
@@ -150,22 +147,21 @@ class OpenBsdPf(Driver):
             if self.options.neighbours == "resolved":
                 side_intent = replace(side_intent, neighbors={})
             steps += openbsd.configure_side(side_intent, getattr(self.options, side))
-        flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
-        if isinstance(intent.configuration, NatConfig):
-            notes.append(OPEN)
-            steps += self._rules(intent)
-            flush = (self._flush(intent),)
-            if isinstance(intent.configuration, Nat64Config):
-                notes.append(REUSED)
-            if self.options.flush == "purge":
-                notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
+            return Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
+        notes.append(OPEN)
+        if isinstance(intent.configuration, Nat64Config):
+            notes.append(REUSED)
+        if self.options.flush == "purge":
+            notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
+        steps += self._rules(intent)
+        flush = (self._flush(intent),)
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """``pf_translate_af`` of sys/net/pf.c; RFC 7915 section 5.1 has DF clear up to 1260 octets."""
+        """Declare DF, which ``pf_translate_af`` sets where RFC 7915, section 5.1, has it clear."""
         if not isinstance(intent.configuration, Nat64Config):
             return ExpectProfile()
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
@@ -178,11 +174,11 @@ class OpenBsdPf(Driver):
         if not isinstance(intent.configuration, NatConfig):
             return None
 
-        def connections(text: str) -> Mapping[str, float]:
-            found = pf.count_translated(text)
-            return {} if found is None else {"sessions": found}
+        def count(text: str) -> Mapping[str, float]:
+            states = pf.count_translated(text)
+            return {} if states is None else {"sessions": states}
 
-        return Reading("pfctl -vsr", connections)
+        return Reading("pfctl -vsr", count)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
@@ -202,12 +198,8 @@ class OpenBsdPf(Driver):
         }
 
     def table(self, intent: Intent) -> Reading | None:
-        """``states`` of ``pfctl -sm``."""
-        return (
-            Reading("pfctl -sm", pf.parse_limits)
-            if isinstance(intent.configuration, NatConfig)
-            else None
-        )
+        has_states = isinstance(intent.configuration, NatConfig)
+        return Reading("pfctl -sm", pf.parse_limits) if has_states else None
 
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
@@ -273,9 +265,8 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
         "set skip on lo",
         "pass",
     ]
-    public = (
-        pool.addresses[0] if len(pool.addresses) == 1 else "{ " + ", ".join(pool.addresses) + " }"
-    )
+    several = "{ " + ", ".join(pool.addresses) + " }"
+    public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
         f"{match} {action} {public} port {pool.low}:{pool.high}"
         for match, action in pf.translating_rules(intent, options)

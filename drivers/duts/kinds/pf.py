@@ -50,7 +50,7 @@ _INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name
 
 
 def parse_info(text: str) -> Mapping[str, float]:
-    """``pfctl -si``: states, and reasons for loss."""
+    """Parse ``pfctl -si``: states, and reasons for loss."""
     counters: dict[str, float] = {}
     for line in text.splitlines():
         match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
@@ -71,7 +71,7 @@ def count_translated(text: str) -> float | None:
 
 
 def parse_limits(text: str) -> Mapping[str, float]:
-    """``pfctl -sm``: what the table of states holds."""
+    """Parse ``pfctl -sm``: the limit of states."""
     match = re.search(r"^states\s+hard limit\s+(\d+)", text, re.MULTILINE)
     return {"states": float(match.group(1))} if match else {}
 

@@ -51,7 +51,7 @@ class SnabbOptions(LinuxOptions):
 
 
 class SnabbLwAftr(LinuxDriver):
-    """Takes the interfaces away from the kernel."""
+    """Snabb's lwAFTR, which takes the interfaces away from the kernel."""
 
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
@@ -88,14 +88,13 @@ class SnabbLwAftr(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind the tag of another."""
+        """Parse ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag."""
         asked = f"{self.options.program} --version"
         tag = version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
         built = re.search(r"\((\d+-g[0-9a-f]+[-\w]*)\)", text)
         return f"{tag}-{built[1]}" if built else tag
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse interfaces that must not be touched, by name or by PCI address."""
         if not facts.root:
             raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
         if _by_pci(self.options):
@@ -117,18 +116,14 @@ class SnabbLwAftr(LinuxDriver):
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read drops: its cores poll, so that idle time shows nothing."""
-        return {
+        readings = {
             "cpu": telemetry.cores(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
-            **(
-                {}
-                if _by_pci(self.options)
-                else {
-                    "sockets": Reading("ss -0 -m -n", sockets, SOCKETS, {"dropped": Lost.INGRESS})
-                }
-            ),
         }
+        if not _by_pci(self.options):
+            losses = {"dropped": Lost.INGRESS}
+            readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
+        return readings
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         place = self.options.state_dir
@@ -172,11 +167,7 @@ def _by_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings.
-
-    Raises:
-        DutError: it is that of an interface that is not to be touched, or that somebody has set up.
-    """
+    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings."""
     untouchable = facts.untouchable()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")
@@ -205,7 +196,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 def _return_devices(options: SnabbOptions) -> Step:
     """Return the devices to the kernel's drivers, which Snabb does not."""
-    names = [n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right)]
+    names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     listed = " ".join(names)
     show = (
         f"for a in {listed}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
@@ -251,19 +242,15 @@ def _remove_directory() -> Step:
 def configuration(intent: Intent, options: SnabbOptions) -> str:
     """Return the text for ``--conf``: one instance, one queue, the binding table."""
     links = intent.links
-    six = _address(intent.left, 6)
-    four = _address(intent.right, 4)
     lines = [
         "softwire-config {",
         # named here and not by --v4 and --v6: 2024.08 forgets the second one of the kernel's interfaces
         f"  instance {{ device {options.left}; external-device {options.right};",
         "    queue {",
         "      id 0;",
-    ]
-    lines += [
-        f"      external-interface {{ ip {four}; mac {links.right.dut_mac}; "
+        f"      external-interface {{ ip {_address(intent.right, 4)}; mac {links.right.dut_mac}; "
         f"next-hop {{ mac {links.right.tester_mac}; }} }}",
-        f"      internal-interface {{ ip {six}; mac {links.left.dut_mac}; "
+        f"      internal-interface {{ ip {_address(intent.left, 6)}; mac {links.left.dut_mac}; "
         f"next-hop {{ mac {links.left.tester_mac}; }} }}",
         "    }",
         "  }",
@@ -288,13 +275,13 @@ def state(text: str) -> Mapping[str, float]:
 
 
 def sockets(text: str) -> Mapping[str, float]:
-    """``ss -0 -m``: drops of all packet sockets, ``skmem:(r0,rb212992,...,d12)``."""
+    """Parse the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
     drops = re.findall(r"skmem:\([^)]*\bd(\d+)\)", text)
     return {"dropped": float(sum(map(int, drops)))} if drops else {}
 
 
 def _address(side: LinkIntent, version: int) -> Address:
-    for interface in side.addresses:
-        if interface.version == version:
-            return interface.ip
-    raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")
+    own = next((a.ip for a in side.addresses if a.version == version), None)
+    if own is None:
+        raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")
+    return own

@@ -25,7 +25,7 @@ DEFAULT_LOWEST_MTU = 1280
 
 @dataclass(frozen=True)
 class Softwire:
-    """One row (RFC 7596 section 6.1)."""
+    """A row of a binding table (RFC 7596, section 6.1)."""
 
     ipv4: IPv4Address
     psid: int
@@ -64,7 +64,7 @@ def _read_softwires(path: Path, br: IPv6Address) -> Iterator[Softwire]:
 
 @dataclass(frozen=True)
 class Customer:
-    """What the device gives its customer.
+    """A customer's tunnel, address and ports.
 
     Attributes:
         local, remote: ends of the tunnel.
@@ -84,11 +84,7 @@ class Customer:
 
 
 def customer_of(intent: Intent) -> Customer:
-    """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4.
-
-    Raises:
-        UsageError: the device has no tunnel, or several.
-    """
+    """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4."""
     configuration = intent.configuration
     if isinstance(configuration, B4Config):
         ends = (configuration.b4, configuration.aftr)
@@ -107,15 +103,7 @@ def customer_of(intent: Intent) -> Customer:
 
 
 def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
-    """Refuse interface identifiers of the drafts before RFC 7597.
-
-    Args:
-        rules: that the device is to have.
-        name: of the implementation, which knows the format of RFC 7597 only.
-
-    Raises:
-        UsageError: a rule has the other format.
-    """
+    """Refuse interface identifiers of the drafts before RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
             raise UsageError(
@@ -128,15 +116,7 @@ def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
 
 
 def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
-    """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2).
-
-    Args:
-        rules: that the device is to have.
-        name: of the implementation, which derives PSIDs from EA bits only.
-
-    Raises:
-        UsageError: a rule has a PSID of its own.
-    """
+    """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
             raise UsageError(
@@ -151,14 +131,6 @@ def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
     """Refuse a ``lowest_ipv6_mtu`` that an implementation cannot be told.
 
     The default is let through: a test then sends no IPv4 packet without DF that would be longer.
-
-    Args:
-        value: that the technology asks for [octets].
-        why: the implementation cannot.
-        own: the value that it has [octets].
-
-    Raises:
-        UsageError: naming the value.
     """
     if value not in (own, DEFAULT_LOWEST_MTU):
         raise UsageError(

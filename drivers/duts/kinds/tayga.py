@@ -65,7 +65,7 @@ class TaygaOptions(TunOptions):
 
 
 class Tayga(TunTranslator):
-    """Stateless; one process, and in newer versions several threads of it."""
+    """TAYGA behind a TUN device; newer versions have several threads."""
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
@@ -93,7 +93,7 @@ class Tayga(TunTranslator):
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
 
     def read_version(self, text: str) -> str:
-        """``TAYGA version 0.9.6``; else the package's, which has a line of its own."""
+        """Parse ``TAYGA version 0.9.6``, else the last line, which has the package's version."""
         printed = re.search(r"TAYGA version v?(\d\S*)", text)
         if printed:
             return printed.group(1)
@@ -111,7 +111,6 @@ class Tayga(TunTranslator):
             )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse addresses that this version refuses, and workers before 0.9.6-10."""
         super().refuse(intent, facts)
         if self.options.workers >= 0 and not has_workers(facts.version):
             raise UsageError(
@@ -148,7 +147,6 @@ class Tayga(TunTranslator):
         )
 
     def config_text(self, intent: Intent, *lines: str) -> str:
-        """Return a configuration file with these lines."""
         own4, own6 = self.own_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
@@ -156,7 +154,6 @@ class Tayga(TunTranslator):
         return "\n".join([*own, *lines, *([f"workers {workers}"] if workers >= 0 else []), ""])
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Write the checksums that TAYGA should have written."""
         if not self.options.mend_checksums:
             return ()
         return load_table(
@@ -207,11 +204,7 @@ def version_numbers(version: str) -> Version:
 
 
 def refuse_reserved(intent: Intent, version: str) -> None:
-    """Refuse a prefix, mappings and hosts that this version drops, or does not start with.
-
-    Raises:
-        UsageError: with the first of them.
-    """
+    """Refuse a prefix, mappings and hosts that this version drops, or does not start with."""
     numbers = version_numbers(version)
     prefix = addresses.prefix_of(intent)
     if prefix is not None and _is_refused6(prefix, numbers):

@@ -32,7 +32,7 @@ class TaygaNftablesOptions(TaygaOptions, nat.ConntrackOptions):
 
 
 class TaygaNftables(Conntracked, Tayga):
-    """TAYGA has no ports; nftables allocates them."""
+    """TAYGA with nftables, which allocates the ports."""
 
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
@@ -47,11 +47,7 @@ class TaygaNftables(Conntracked, Tayga):
 
     @property
     def pool(self) -> IPv4Network:
-        """The IPv4 addresses of clients between TAYGA and the NAT44.
-
-        Raises:
-            UsageError: the option is not a network, or has no room for TAYGA and one client.
-        """
+        """The IPv4 addresses of clients between TAYGA and the NAT44."""
         text = self.options.dynamic_pool
         try:
             network = IPv4Network(text)
@@ -72,7 +68,6 @@ class TaygaNftables(Conntracked, Tayga):
         return network
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a dynamic pool that the test uses, that TAYGA refuses, or that is too small."""
         super().refuse(intent, facts)
         pool = self.pool
         candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
@@ -90,7 +85,6 @@ class TaygaNftables(Conntracked, Tayga):
             )
 
     def ipv6_side(self, intent: Intent) -> str:
-        """Return the clients' side."""
         del intent
         return "left"
 

@@ -33,7 +33,7 @@ class TunOptions(LinuxOptions):
 
 
 class TunTranslator(LinuxDriver):
-    """Stateless; packets go through the kernel, the process and the kernel again.
+    """A stateless translator in user space behind a TUN device.
 
     In the commands, ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` are the option ``program`` and files
     in ``state_dir``.
@@ -71,13 +71,13 @@ class TunTranslator(LinuxDriver):
         return ()
 
     def shell(self, template: str) -> str:
-        """Return a command for this device."""
+        """Fill program and files into a command."""
         files = {name: f"{self.options.state_dir}/{self.process}.{end}"
                  for name, end in (("config", "conf"), ("pid", "pid"), ("log", "log"))}  # fmt: skip
         return template.format(program=self.options.program, **files)
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:
-        """Return what a reader of the plan should know."""
+        """Return the notes of the plan."""
         del facts
         return self.notes
 

@@ -47,7 +47,7 @@ class TundraOptions(TunOptions):
 
 
 class Tundra(TunTranslator):
-    """One TUN device, several threads."""
+    """Tundra-NAT64 behind a TUN device."""
 
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
@@ -75,12 +75,11 @@ class Tundra(TunTranslator):
         self.version_command = f"{self.options.program} --version 2>&1 | head -1"
 
     def read_version(self, text: str) -> str:
-        """``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
+        """Parse ``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
         asked = f"{self.options.program} --version"
         return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return a prefix in place of mappings; one host in place of a network."""
         return SUITED.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
@@ -89,7 +88,6 @@ class Tundra(TunTranslator):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse mappings, and prefixes other than a /96."""
         super().refuse(intent, facts)
         table = addresses.eams(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
@@ -108,11 +106,6 @@ class Tundra(TunTranslator):
         self._single_host(intent)
 
     def _prefix(self, intent: Intent) -> IPv6Network:
-        """Return the /96 that it translates.
-
-        Raises:
-            UsageError: there is none, or a shorter one.
-        """
         params = {addresses.prefix_parameter(intent.configuration): NSP}
         hint = f"give a /96, for example {NSP}"
         return addresses.whole_prefix(intent, "Tundra translates", hint, params)

@@ -15,6 +15,7 @@ from v6t.drivers.duts.plan import (
     has_words,
     line_with,
     parsed,
+    passes,
     shown,
 )
 from v6t.drivers.duts.steps import owned, setting
@@ -26,18 +27,10 @@ PROTO = 86
 """The routing protocol that v6t's routes name."""
 
 
-# ------------------------------------------------------------------ kernel
-
-
 def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
-    """Load a kernel module that is not loaded yet.
+    """Load a kernel module that is not loaded yet; ``unload`` removes it unless it is in use.
 
-    Args:
-        name: of the module.
-        why: one phrase.
-        unload: shell line that unloads it unless it is in use.
-        in_lab: the kernel is shared with other labs: none sees whether another one uses it, and it stays.
-        load: shell line that loads it; empty: ``modprobe``.
+    In a lab it stays: the kernel is shared, and no lab sees whether another one uses it.
     """
     return Step(
         load or f"modprobe {name}",
@@ -61,8 +54,6 @@ def sysctl(
     """Change kernel settings; the present ones are written back.
 
     Args:
-        values: by key.
-        why: one phrase.
         also: a shell line that prints further settings, which the change affects.
         existing: NONE for settings of an interface that the plan creates.
     """
@@ -135,9 +126,6 @@ def enlarge_neighbor_table(neighbors: int) -> Step:
     return sysctl(values, f"room for {neighbors} neighbors")
 
 
-# ------------------------------------------------------------------ links
-
-
 def is_gone(name: str) -> str:
     """Return the shell line that succeeds if there is no such interface any more."""
     return f"! ip link show dev {name} >/dev/null 2>&1"
@@ -199,15 +187,7 @@ def set_up(name: str, why: str = "") -> Step:
 
 
 def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
-    """Add an interface of the plan's own for a VLAN.
-
-    Args:
-        name: the interface that carries the tagged frames.
-        port: the name of the new one.
-        vlan: its number.
-        mtu: of the new interface [octets].
-        why: one phrase.
-    """
+    """Add an interface of the plan's own for a VLAN."""
     return [
         owned(
             f"ip link add link {name} name {port} type vlan id {vlan}",
@@ -219,9 +199,6 @@ def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
         set_mtu(port, mtu),
         set_up(port),
     ]
-
-
-# ------------------------------------------------------------------ addresses
 
 
 def add_address(interface: Interface, port: str) -> Step:
@@ -282,9 +259,6 @@ def keep_addresses(name: str) -> Step:
     )
 
 
-# ------------------------------------------------------------------ neighbors and routes
-
-
 def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
     """Add permanent entries, so that the device resolves no address during trials."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
@@ -293,20 +267,17 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
         f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
     )
 
-    def checker(output: str) -> str | None:
-        rows = (line.split() for line in output.splitlines())
-        present = {w[0]: w[2] for w in rows if len(w) > 3 and w[1] == "lladdr"}
-        for a, m in entries.items():
-            if present.get(str(a), "").lower() != m.lower():
-                return f"{a} is not a permanent neighbor with {m} on {port}"
-        return None
+    wanted = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
+
+    def has_entries(output: str) -> bool:
+        return wanted <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
 
     return Step(
         "ip -batch -",
         f"static neighbor entries for the tester's hosts on {port}",
         text="\n".join(lines) + "\n",
         read=f"ip neigh show dev {port} nud permanent || true",
-        want=parsed(checker, f"{len(entries)} permanent"),
+        want=passes(has_entries, f"{len(entries)} permanent"),
         undo=again,
         # the first entry that does not exist would end `ip -force -batch`
         undo_text="".join(
@@ -317,12 +288,7 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
 
 
 def add_routes(entries: Mapping[str, str], why: str) -> Step:
-    """Add routes that do not exist yet.
-
-    Args:
-        entries: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix.
-        why: one phrase.
-    """
+    """Add routes that do not exist yet: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix."""
     lines = [f"route add {net} {to} proto {PROTO}" for net, to in entries.items()]
     sample = list(entries)[:SHOWN_ROUTES]
 
@@ -355,13 +321,7 @@ def _printed_network(net: str) -> str:
 
 
 def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
-    """Give an interface the addresses, neighbors and routes of one side.
-
-    Args:
-        side: of the intent.
-        port: the interface.
-        neighbors: the driver's option: ``static``, ``gateway`` or ``resolved``.
-    """
+    """Give an interface the addresses, neighbors and routes of one side."""
     steps = [add_address(interface, port) for interface in side.addresses]
     entries = {} if neighbors == "resolved" else dict(side.neighbors)
     routes = {str(net): f"via {via} dev {port}" for net, via in side.routes.items()}
@@ -382,11 +342,9 @@ def _choose_gateways(
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):
-        hosts = [host for host in entries if host.version == version]
-        if not hosts:
-            continue
-        first = hosts[0]
-        gateways[first] = entries[first]
-        singles: list[Any] = [ip_network(h) for h in hosts[1:]]
-        routes.update({str(net): first for net in collapse_addresses(singles)})
+        first, *others = [host for host in entries if host.version == version] or [None]
+        if first is not None:
+            gateways[first] = entries[first]
+            singles: list[Any] = [ip_network(host) for host in others]
+            routes.update({str(net): first for net in collapse_addresses(singles)})
     return gateways, routes

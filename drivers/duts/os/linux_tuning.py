@@ -7,22 +7,19 @@ import re
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import is_gone
-from v6t.drivers.duts.plan import Step, has_members, parsed, shown
+from v6t.drivers.duts.plan import Step, has_members, passes
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.steps import setting
 
 _OFFLOADS = {
-    "gro": "generic-receive-offload",
-    "lro": "large-receive-offload",
-    "gso": "generic-segmentation-offload",
-    "tso": "tcp-segmentation-offload",
-}
+    "gro": "generic-receive-offload", "lro": "large-receive-offload",
+    "gso": "generic-segmentation-offload", "tso": "tcp-segmentation-offload",
+}  # fmt: skip
 _HASH_WORDS = {
     "s": "IP SA", "d": "IP DA", "f": "L4 bytes 0 & 1", "n": "L4 bytes 2 & 3",
     "m": "L2DA", "v": "VLAN tag", "t": "L3 proto",
 }  # fmt: skip
 _CPU = "/sys/devices/system/cpu"
-_HEX_MASK = re.compile(r"[0-9a-f]+(,[0-9a-f]+)*")
 
 
 def survey(options: LinuxOptions) -> dict[str, str]:
@@ -40,23 +37,18 @@ def survey(options: LinuxOptions) -> dict[str, str]:
     for side in ("left", "right"):
         name = getattr(options, side)
         commands[f"nic_{side}"] = f"ethtool -i {name}; cat /sys/class/net/{name}/device/numa_node"
-        commands[f"offloads_{side}"] = (
-            f"ethtool -k {name} | grep -e ^generic- -e ^large- -e ^tcp- -e ^rx-checksumming "
-            "-e ^tx-checksumming"
-        )
+        shown = ("generic-", "large-", "tcp-", "rx-checksumming", "tx-checksumming")
+        patterns = " ".join(f"-e ^{word}" for word in shown)
+        commands[f"offloads_{side}"] = f"ethtool -k {name} | grep {patterns}"
         commands[f"queues_{side}"] = f"ethtool -l {name}"
-        commands[f"rss_{side}"] = (
-            f"ethtool -n {name} rx-flow-hash udp4; ethtool -n {name} rx-flow-hash udp6"
+        commands[f"rss_{side}"] = "; ".join(
+            f"ethtool -n {name} rx-flow-hash {kind}" for kind in ("udp4", "udp6")
         )
     return commands
 
 
 def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
-    """Return the steps that the options ask for.
-
-    Raises:
-        DutError: the device lacks ethtool.
-    """
+    """Return the steps that the options ask for."""
     names = (options.left, options.right)
     steps: list[Step] = []
     if (options.rss or options.queues) and "ethtool" not in facts.programs:
@@ -80,16 +72,12 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
 def _disable_offloads(name: str) -> Step:
     patterns = "".join(f'/^{long}:/{{n="{short}"}} ' for short, long in _OFFLOADS.items())
 
-    def checker(output: str) -> str | None:
-        on = [line for line in output.splitlines() if line.endswith(" on")]
-        return f"still on: {', '.join(on)}" if on else None
-
     return Step(
         f"ethtool -K {name} gro off lro off gso off tso off 2>/dev/null || true",
         f"offloads of {name} merge and split the frames that are measured",
         read=f"ethtool -k {name} | awk -F': ' '{patterns}"
         'n{split($2,v," "); if ($2 !~ /fixed/) print n, v[1]; n=""}\'',
-        want=parsed(checker, "no offload on"),
+        want=passes(lambda output: not re.search(r" on$", output, re.MULTILINE), "no offload on"),
         undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
         is_gone=is_gone(name),
     )
@@ -106,23 +94,17 @@ def _set_queues(name: str, count: int) -> Step:
 
 
 def _set_hash(name: str, kind: str, fields: str) -> Step:
-    """``ethtool -N`` reports success when it fails: only ``-n`` shows the result."""
+    """Set the fields; ``ethtool -N`` reports success when it fails, only ``-n`` shows the result."""
     letters = "".join(
         f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in _HASH_WORDS.items()
     )
 
-    def checker(output: str) -> str | None:
-        found = set(output.strip())
-        if found == set(fields) & set(_HASH_WORDS):
-            return None
-        over = ", ".join(text for letter, text in _HASH_WORDS.items() if letter in found)
-        return f"{name} hashes {kind} over {over or 'nothing'}"
-
+    wanted = set(fields) & set(_HASH_WORDS)
     return Step(
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
         f"{kind} flows spread over the receive queues of {name} by these fields",
         read=f"ethtool -n {name} rx-flow-hash {kind} | awk '{letters}'",
-        want=parsed(checker, f"hash over {fields}"),
+        want=passes(lambda output: set(output.strip()) == wanted, f"hash over {fields}"),
         undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
         is_gone=is_gone(name),
     )
@@ -131,23 +113,15 @@ def _set_hash(name: str, kind: str, fields: str) -> Step:
 def _set_packet_steering(name: str, mask: str) -> Step:
     queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
 
-    def value(text: str) -> int:
-        return int(text.replace(",", ""), 16)
-
-    def checker(output: str) -> str | None:
-        masks = output.split()
-        agree = (
-            masks
-            and all(map(_HEX_MASK.fullmatch, masks))
-            and set(map(value, masks)) == {value(mask)}
-        )
-        return None if agree else f"masks are {shown(output)}"
+    def has_mask(output: str) -> bool:  # with any number of leading zeros
+        masks = {each.replace(",", "").lstrip("0") for each in output.split()}
+        return masks == {mask.replace(",", "").lstrip("0")}
 
     return Step(
         f"for q in {queues}; do echo {mask} >$q || exit 1; done",
         f"receive packet steering of {name}",
         read=f"cat {queues}",
-        want=parsed(checker, mask),
+        want=passes(has_mask, mask),
         undo=f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done",
         is_gone=is_gone(name),
     )

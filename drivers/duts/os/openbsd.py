@@ -8,15 +8,21 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface, ip_network
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Interface
-from v6t.drivers.duts.plan import Existing, Step, equals, has_lines, has_words, parsed, shown
+from v6t.drivers.duts.plan import (
+    Existing,
+    Step,
+    equals,
+    has_lines,
+    has_words,
+    parsed,
+    passes,
+    shown,
+)
 from v6t.drivers.duts.steps import owned
 from v6t.intent.device import Address, LinkIntent, Network
 
 InterfaceAddress = IPv4Interface | IPv6Interface
 """An address of an interface, with its prefix length."""
-
-
-# ------------------------------------------------------------------ outputs
 
 
 def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
@@ -40,18 +46,14 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
 
 def lengths(text: str, port: str) -> list[InterfaceAddress]:
     """Parse the addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
-    found: list[InterfaceAddress] = []
-    for block in re.split(r"\n(?=\S)", text.strip()):
-        if block.startswith(f"{port}: "):
-            for four, mask in re.findall(
-                r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", block, re.MULTILINE
-            ):
-                found.append(ip_interface(f"{four}/{int(mask, 16).bit_count()}"))
-            for six, length in re.findall(
-                r"^\s+inet6 (\S+) .*\bprefixlen (\d+)", block, re.MULTILINE
-            ):
-                found.append(ip_interface(f"{six.partition('%')[0]}/{length}"))
-    return found
+    blocks = re.split(r"\n(?=\S)", text.strip())
+    own = next((block for block in blocks if block.startswith(f"{port}: ")), "")
+    four = re.findall(r"^\s+inet (\S+) .*\bnetmask 0x(\w+)", own, re.MULTILINE)
+    six = re.findall(r"^\s+inet6 ([^\s%]+)\S* .*\bprefixlen (\d+)", own, re.MULTILINE)
+    return [
+        *(ip_interface(f"{address}/{int(mask, 16).bit_count()}") for address, mask in four),
+        *(ip_interface(f"{address}/{length}") for address, length in six),
+    ]
 
 
 def printed(own: InterfaceAddress) -> str:
@@ -63,25 +65,15 @@ def printed(own: InterfaceAddress) -> str:
 
 def way_back(client: str, text: str) -> str:
     """Return ``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
-    route = _fields(text)
-    to, port = _destination(route), route.get("interface", "")
+    route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
+    to, mask = (route.get(name, "").partition("%")[0] for name in ("destination", "mask"))
+    port = route.get("interface", "")
     if not to or not port:
         return ""
+    if mask and to != "default":  # a single host's route has no mask
+        base = 10 if "." in mask else 16
+        to += f"/{sum(int(part, base).bit_count() for part in re.split('[.:]', mask) if part)}"
     return f"client {client.partition('%')[0]} matched {to} dev {port}"
-
-
-def _fields(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
-
-
-def _destination(route: Mapping[str, str]) -> str:
-    """Return where a route leads, with its prefix length unless it is a single host's."""
-    to, mask = (route.get(name, "") for name in ("destination", "mask"))
-    if to == "default" or not mask:
-        return to.partition("%")[0]
-    bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
-               for p in re.split(r"[.:]", mask) if p)  # fmt: skip
-    return f"{to.partition('%')[0]}/{bits}"
 
 
 def listed(net: str) -> str:
@@ -108,9 +100,6 @@ def cpu(text: str) -> Mapping[str, float]:
     values = [float(t) for t in ticks.group(1).split(",")]
     name = "cpu0." if cores.group(1) == "1" else "mean_"
     return {f"{name}idle": values[-1], f"{name}softirq": values[-2], f"{name}total": sum(values)}
-
-
-# ------------------------------------------------------------------ steps
 
 
 def enable_forwarding() -> Step:
@@ -154,10 +143,7 @@ def enable_ipv6(port: str) -> Step:
         f"ifconfig {port} inet6 eui64",
         f"IPv6 on {port}: the first address would bring a link-local one that stays",
         read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
-        want=parsed(
-            lambda out: None if out.split()[:1] == ["inet6"] else "there is no link-local address",
-            "'inet6 fe80:'",
-        ),
+        want=passes(lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"),
         undo=f"ifconfig {port} -inet6",
         existing=Existing.KEEP,
     )
@@ -186,16 +172,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
 
 
 def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
-    """Refuse an address that the interface has with another length: it would get the test's, and be lost.
-
-    Args:
-        side: of the intent.
-        port: the interface.
-        links: the output of ``ifconfig -A``.
-
-    Raises:
-        DutError: naming the address.
-    """
+    """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
     for own in lengths(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             raise DutError(
@@ -220,18 +197,15 @@ def add_neighbor(address: Address, mac: str, port: str) -> Step:
 def add_route(net: Network, via: Address, port: str) -> Step:
     """Add a route to this network itself, not one that leads there with others."""
     family = "-inet" if net.version == 4 else "-inet6"
-    line = re.escape(listed(str(net)))
+    first = listed(str(net))
 
-    def checker(output: str) -> str | None:
-        rows = (row.split() for row in output.splitlines())
-        if any(row[:2] == [listed(str(net)), str(via)] for row in rows):
-            return None
-        return f"there is no route to {net} by {via}; the output is {shown(output)}"
+    def is_routed(output: str) -> bool:
+        return [first, str(via)] in [row.split()[:2] for row in output.splitlines()]
 
     return owned(
         f"route -qn add {family} {net} {via}",
         f"route -qn delete {family} {net} {via}",
         f"to the test hosts behind {port}",
-        read=f"route -n show {family} | grep '^{line} ' || true",
-        want=parsed(checker, f"{net} by {via}"),
+        read=f"route -n show {family} | grep '^{re.escape(first)} ' || true",
+        want=passes(is_routed, f"{net} by {via}"),
     )

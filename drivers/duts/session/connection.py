@@ -9,28 +9,14 @@ from collections.abc import Mapping
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shown
-from v6t.drivers.duts.session.batch import Section, batch_script, parse_sections
-from v6t.drivers.duts.session.lock import (
-    BEAT_PERIOD_S,
-    PART,
-    SILENCE_S,
-    Lock,
-    lock_condition,
-)
+from v6t.drivers.duts.session.lock import BEAT_PERIOD_S, PART, SILENCE_S, Lock, lock_condition
+from v6t.drivers.duts.session.shell import Section, batch_script, parse_sections
 from v6t.drivers.duts.session.undo_record import tracked_command
 from v6t.drivers.transport.contract import ConnectionLost, Output, Transport
 
 
 class Connection:
-    """A connection that runs commands while it holds the lock of the device.
-
-    Args:
-        transport: the way to the device.
-        directory: of v6t's state on the device.
-        limit_s: silence after which the rollback timer acts [s]; 0: there is no timer.
-        part: name of a part of a chain; empty: the whole device.
-        state_transport: the way to the machine with v6t's state, which has a shell; None: the device itself.
-    """
+    """A connection that runs commands while it holds the lock of the device."""
 
     def __init__(
         self,
@@ -51,15 +37,10 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """Name of the device in messages."""
         return self.transport.name
 
     def open(self, *, lock: bool = True) -> None:
-        """Connect and take the lock; commands are run only while it is held.
-
-        Args:
-            lock: False: only read, even if another process holds the lock.
-        """
+        """Connect and take the lock; commands are run only while it is held."""
         self.state_transport.condition = ""
         self.transport.open()
         if not lock:
@@ -73,7 +54,6 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Free the lock and disconnect. May be called twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -50,12 +50,6 @@ def lock_condition(directory: str, owner: str) -> str:
 class Lock:
     """The lock while it is held.
 
-    Args:
-        transport: an open connection.
-        directory: of v6t's state on the device.
-        owner: who takes it, one line.
-        beat_period_s: time between beats [s].
-
     Raises:
         DutError: another v6t has it, or the directory cannot be made or is not the user's alone.
     """
@@ -99,40 +93,26 @@ class Lock:
 
 def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
     kind, _, text = answer.partition(" ")
-    if kind == "foreign":
-        return DutError(
-            f"{transport.name}: {directory} is not for v6t alone: {text}",
-            "v6t would run its content as root; name another one with dut.options.state_dir",
-            code="device-busy",
-        )
     pid, _, holder = text.partition(" ")
     run, _, part = holder.partition(PART)
-    if part and run == owner.partition(PART)[0]:
-        return DutError(
-            f"{transport.name}: the part {part} of the same run is on this machine already, by another "
-            "name",
-            "write both ways to it alike, or set state_dir of one part to another directory",
+    if kind == "foreign":
+        problem = f"{directory} is not for v6t alone: {text}"
+        hint = "v6t would run its content as root; name another one with dut.options.state_dir"
+    elif part and run == owner.partition(PART)[0]:
+        problem = f"the part {part} of the same run is on this machine already, by another name"
+        hint = "write both ways to it alike, or set state_dir of one part to another directory"
+    else:
+        frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
+        return DeviceBusy(
+            f"{transport.name} is in use by {holder or 'another v6t'}",
+            f"wait for {'seconds' if holder == TIMER else frees}",
             code="device-busy",
         )
-    wait = (
-        "seconds"
-        if holder == TIMER
-        else f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
-    )
-    return DeviceBusy(
-        f"{transport.name} is in use by {holder or 'another v6t'}",
-        f"wait for {wait}",
-        code="device-busy",
-    )
+    return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
 class Heartbeat:
-    """A thread that sends a line to the lock's process every few seconds and reads the answer.
-
-    Args:
-        process: of the lock.
-        period_s: between two lines [s].
-    """
+    """A thread that sends a line to the lock's process every few seconds and reads the answer."""
 
     def __init__(self, process: Held, period_s: float) -> None:
         self._process = process
@@ -187,7 +167,6 @@ class Heartbeat:
                 self._answered.notify_all()
 
 
-def _boot_time_s() -> float:
-    """Return the time since boot [s], including suspension."""
+def _boot_time_s() -> float:  # suspension counts
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)

@@ -11,19 +11,14 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shown
-from v6t.drivers.duts.session.batch import HEADING, Section
-from v6t.drivers.duts.session.undo_record import (
-    PROGRESS,
-    UNDO_DEADLINE_S,
-    Undo,
-    here_document,
-    tracked_command,
-)
+from v6t.drivers.duts.session import undo_record
+from v6t.drivers.duts.session.shell import HEADING, Section
+from v6t.drivers.duts.session.undo_record import Undo, here_document
 from v6t.drivers.transport.contract import Output
 
 
 class StepState(str, Enum):
-    """How the present state of a device compares with a step of a plan."""
+    """Present state of a device, compared with a step of a plan."""
 
     PRESENT = "present"
     CHANGE = "to change"
@@ -33,14 +28,7 @@ class StepState(str, Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One step compared with the device.
-
-    Attributes:
-        number: of the step; 0: of a check that belongs to no step.
-        why: of the step, or what the check demands.
-        state: of the device.
-        found, wanted: what differs, as found and as planned; empty: nothing.
-    """
+    """One step, or a check that belongs to no step (number 0), compared with the device."""
 
     number: int
     why: str
@@ -62,14 +50,10 @@ def state_commands(plan: Plan) -> dict[str, str]:
 def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
     """Return how each step is undone, given the state before the plan.
 
-    Args:
-        plan: of the device.
-        states: answers to :func:`state_commands`.
-        device: its name.
-
     Raises:
         DutError: a state cannot be read, or belongs to somebody else.
     """
+    entries = []
     for number, step in enumerate(plan.steps, 1):
         section = states.get(str(number), Section("", 0))
         if section.status:
@@ -85,10 +69,8 @@ def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tupl
                 "nothing was changed; remove it yourself if it is not needed",
                 code="foreign-configuration",
             )
-    return tuple(
-        undo_entry(n, step, states[str(n)].text if str(n) in states else "")
-        for n, step in enumerate(plan.steps, 1)
-    )
+        entries.append(undo_entry(number, step, section.text))
+    return tuple(entries)
 
 
 def undo_entry(number: int, step: Step, old: str) -> Undo:
@@ -108,17 +90,17 @@ def undo_entry(number: int, step: Step, old: str) -> Undo:
 
 def undo_deadline_s(steps: Iterable[Step]) -> float:
     """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
-    return UNDO_DEADLINE_S + sum(
+    return undo_record.UNDO_DEADLINE_S + sum(
         s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
     )
 
 
 def step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
-    progress = shlex.quote(f"{directory}/{PROGRESS}")
+    progress = shlex.quote(f"{directory}/{undo_record.PROGRESS}")
     lines = [
         f"(umask 077; echo {number} >>{progress}) || exit 125",
-        tracked_command(directory, step.set),
+        undo_record.tracked_command(directory, step.set),
     ]
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
@@ -158,50 +140,37 @@ def comparison_commands(plan: Plan) -> dict[str, str]:
 
 def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
     """Return the numbers of the steps of a plan that entries of an undo record cover."""
-    steps = dict(enumerate(plan.steps, 1))
+    steps = {(number, s.why, s.before) for number, s in enumerate(plan.steps, 1)}
     return frozenset(
-        u.number
-        for u in entries
-        if u.command
-        and u.number in steps
-        and (u.why, u.before) == (steps[u.number].why, steps[u.number].before)
+        u.number for u in entries if u.command and (u.number, u.why, u.before) in steps
     )
 
 
 def compare_plan(
     plan: Plan, answers: Mapping[str, Section], own_steps: frozenset[int]
 ) -> list[Difference]:
-    """Compare a plan with the present state of a device.
-
-    Args:
-        plan: of the device.
-        answers: to :func:`comparison_commands`.
-        own_steps: numbers of the steps that an undo record of v6t's covers.
-    """
+    """Compare a plan with the present state of a device."""
     differences = []
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
         if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
-            foreign = Difference(number, step.why, StepState.FOREIGN, shown(present), "nothing")
-            differences.append(foreign)
+            state = (StepState.FOREIGN, shown(present), "nothing")
         elif step.want is not None:
-            differences.append(_compare(number, step.why, step.want, present))
+            state = _compare(step.want, present)
         elif step.proof is not None:
-            answer = answers[f"proof-{number}"].text
-            differences.append(_compare(number, step.why, step.proof.want, answer))
+            state = _compare(step.proof.want, answers[f"proof-{number}"].text)
         else:
-            differences.append(Difference(number, step.why, StepState.UNREADABLE))
-    for number, check in enumerate(plan.checks):
-        answer = answers[f"further-{number}"].text
-        differences.append(_compare(0, check.says, check.want, answer))
-    return differences
+            state = (StepState.UNREADABLE, "", "")
+        differences.append(Difference(number, step.why, *state))
+    return differences + [
+        Difference(0, check.says, *_compare(check.want, answers[f"further-{number}"].text))
+        for number, check in enumerate(plan.checks)
+    ]
 
 
-def _compare(number: int, why: str, want: Want, output: str) -> Difference:
+def _compare(want: Want, output: str) -> tuple[StepState, str, str]:
     difference = want.difference(output)
-    if difference is None:
-        return Difference(number, why, StepState.PRESENT)
-    return Difference(number, why, StepState.CHANGE, *difference)
+    return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
 
 
 def comparison_lines(differences: Iterable[Difference], *, every: bool) -> list[str]:
@@ -243,19 +212,15 @@ def plan_lines(plan: Plan) -> list[str]:
             lines += _check_lines([step.check] if step.check else [])
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
-    if plan.live_change is not None:
-        how = f" ({plan.live_change.how})" if plan.live_change.how else ""
-        lines += ["", f"# under traffic: {plan.live_change.what} beside it{how}"]
+    if change := plan.live_change:
+        how = f" ({change.how})" if change.how else ""
+        lines += ["", f"# under traffic: {change.what} beside it{how}"]
         for action in ACTIONS:
-            lines += [f"#    {action}", plan.live_change.command(action)]
-        lines += _comment("check", plan.live_change.look)
-    if plan.route_update is not None:
-        lines += ["", f"# under traffic, in turn: {plan.route_update.what} is moved"]
-        lines += [
-            plan.route_update.add,
-            plan.route_update.change,
-            *_comment("check", plan.route_update.look),
-        ]
+            lines += [f"#    {action}", change.command(action)]
+        lines += _comment("check", change.look)
+    if update := plan.route_update:
+        lines += ["", f"# under traffic, in turn: {update.what} is moved"]
+        lines += [update.add, update.change, *_comment("check", update.look)]
     return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
 
 

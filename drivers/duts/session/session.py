@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,16 +13,10 @@ from v6t.base.log_levels import NOTICE
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Step
+from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.session import telemetry
 from v6t.drivers.duts.session.plan_steps import command_lines
-from v6t.drivers.duts.session.telemetry import (
-    WATCH_INTERVAL_S,
-    Sample,
-    TelemetryWatcher,
-    parse_sample,
-    read_samples,
-    sample_script,
-    watch_script,
-)
+from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher
 from v6t.drivers.duts.session.transaction import Transaction
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
 
@@ -41,11 +36,6 @@ class Session(Transaction, DeviceSession):
     _route_updates = 0
 
     def flush(self) -> None:
-        """Empty the connection table, and check that it is empty.
-
-        Raises:
-            DutError: it could not be emptied.
-        """
         with self.advise_rollback():
             for step in self.require_plan().flush:
                 if step.reboots:
@@ -83,11 +73,7 @@ class Session(Transaction, DeviceSession):
 
     @property
     def question(self) -> Check:
-        """The plan's management query, else the read-back with the shortest answer.
-
-        Raises:
-            UsageError: no answer fits into one frame.
-        """
+        """The plan's management query, else the read-back with the shortest answer."""
         query = self.require_plan().asked or self.shortest_check
         if query is None:
             raise UsageError(
@@ -98,11 +84,7 @@ class Session(Transaction, DeviceSession):
         return query
 
     def query(self) -> str:
-        """Run the management query and check the answer (RFC 2544, section 11.2).
-
-        Raises:
-            DutError: the answer is wrong or missing.
-        """
+        """Run the management query and check the answer (RFC 2544, section 11.2)."""
         check = self.question
         problem = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if problem is not None:
@@ -135,30 +117,25 @@ class Session(Transaction, DeviceSession):
         return {**description, "device": self.name}
 
     def status(self) -> dict[str, Any]:
-        record, timer = self.read_record(), self._timer.read()
-        status: dict[str, Any] = {
-            "device": self.name,
-            "lock": timer.lock_holder,
-            "timer": timer.fired if record is not None else "",
-            "rollback_in_s": timer.remaining_s,
-            "configured": None,
-            "driver": None,
-            "technology": None,
-            "undo": "",
-        }
+        record, timer = self.read_record(), self._store.read_timer()
+        configured = None
         if record is not None:
             progress = self._store.read_progress()
-            status |= {
-                "configured": {
-                    "owner": record.owner, "started": record.started, "steps": len(record.undo),
-                    "begun": progress.begun, "verified": progress.verified,
-                    "finished": progress.is_finished(record),
-                },
-                "driver": record.driver,
-                "technology": record.technology,
-                "undo": record.undo_command,
+            configured = {
+                "owner": record.owner, "started": record.started, "steps": len(record.undo),
+                "begun": progress.begun, "verified": progress.verified,
+                "finished": progress.is_finished(record),
             }  # fmt: skip
-        return status
+        return {
+            "device": self.name,
+            "lock": timer.lock_holder,
+            "timer": timer.fired if record else "",
+            "rollback_in_s": timer.remaining_s,
+            "configured": configured,
+            "driver": record and record.driver,
+            "technology": record and record.technology,
+            "undo": record.undo_command if record else "",
+        }
 
     def read_counters(self) -> dict[str, dict[str, float]]:
         if self.status()["driver"] != self.driver.name:
@@ -167,7 +144,6 @@ class Session(Transaction, DeviceSession):
         return self.read_telemetry()
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
-        """Read every figure of the driver's telemetry once."""
         readings = self.driver.telemetry(self.intent)
         return {n: dict(r.parse(self.transport.run(r.command).out)) for n, r in readings.items()}
 
@@ -179,16 +155,20 @@ class Session(Transaction, DeviceSession):
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
         """Start to watch the device, once a second."""
-        telemetry = self.driver.telemetry(self.intent)
-        chosen = {n: r for n, r in telemetry.items() if not readings or n in readings}
-        process = self.transport.hold(watch_script(chosen, WATCH_INTERVAL_S))
-        return TelemetryWatcher(read_samples(process, chosen), process.release)
+        chosen = self.choose_readings(readings)
+        process = self.transport.hold(telemetry.watch_script(chosen, telemetry.WATCH_INTERVAL_S))
+        return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
+
+    def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
+        """Return the driver's readings of these names; empty: all."""
+        readings = self.driver.telemetry(self.intent)
+        return {n: r for n, r in readings.items() if not names or n in names}
 
     def read(self) -> Sample:
         """Take one sample of the readings that need no time."""
-        telemetry = self.driver.telemetry(self.intent)
-        quick = {name: reading for name, reading in telemetry.items() if not reading.lasts_s}
-        return parse_sample(self.transport.run(sample_script(quick)).out, quick)
+        quick = {n: r for n, r in self.driver.telemetry(self.intent).items() if not r.lasts_s}
+        output = self.transport.run(telemetry.sample_script(quick)).out
+        return telemetry.parse_sample(output, quick)
 
     @property
     def _live_change(self) -> Change:
@@ -221,7 +201,6 @@ class Session(Transaction, DeviceSession):
         )
 
     def _reboot(self, step: Step) -> None:
-        """Reboot the device, log in again, and commit the plan again."""
         boot = self.read_boot()
         try:
             self.transport.run(step.set, step.text, REBOOT_COMMAND_DEADLINE_S)
@@ -261,11 +240,7 @@ def make_device_session(
 
 
 class SessionState:
-    """The connection table of the device of a session; see :class:`v6t.drivers.device.StateDevice`.
-
-    Args:
-        session: open and committed.
-    """
+    """The connection table of the device of a session; see :class:`v6t.drivers.device.StateDevice`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -273,16 +248,13 @@ class SessionState:
         self.by_endpoint: bool = session.driver.by_endpoint(session.intent)
 
     def flush(self) -> None:
-        """Empty the table."""
         self._session.flush()
 
     def sessions(self) -> int | None:
-        """Read the device's own count."""
         count = self._read(self._session.driver.sessions(self._session.intent)).get("sessions")
         return None if count is None else int(count)
 
     def table(self) -> dict[str, float]:
-        """Read what limits the table."""
         return self._read(self._session.driver.table(self._session.intent))
 
     def _read(self, reading: Any) -> dict[str, float]:

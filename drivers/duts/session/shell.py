@@ -1,15 +1,23 @@
-"""The shell programs of a session: files of POSIX sh, to which values and steps are added."""
+"""Shell lines of a session: programs in files of POSIX sh, and batches of commands in one round trip."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+HEADING = "@@v6t"
+"""Begins the line before the output of each command of a batch."""
 _FOLDER = Path(__file__).parent / "sh"
 _FUNCTION = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
 _DIRECTIVE = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
+_SECTION = re.compile(
+    rf"^{HEADING} (?P<name>[^\n]*)(?P<text>.*?)(?:^{HEADING}= (?P<status>\d*)[^\n]*$|(?=^{HEADING} )|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @cache
@@ -24,14 +32,7 @@ def assign(**values: str | int) -> str:
 
 
 def call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
-    """Return shell lines that define a function with all that it needs, and call it.
-
-    Args:
-        program: the file of the function.
-        function: its name.
-        arguments: of the call.
-        variables: that it reads.
-    """
+    """Return shell lines that define a function of a file with all that it needs, and call it."""
     functions = {match[1]: match[0] for match in _FUNCTION.finditer(read_program(program))}
     needed = [function]
     for name in needed:
@@ -41,3 +42,29 @@ def call(program: str, function: str, *arguments: object, **variables: str | int
     lines = [assign(**variables)] if variables else []
     lines += [functions[name].rstrip("\n") for name in needed]
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])
+
+
+class Section(NamedTuple):
+    """The output of one command; ``status`` is None if its end did not arrive."""
+
+    text: str
+    status: int | None
+
+
+def batch_script(commands: Mapping[str, str]) -> str:
+    """Return shell lines that run all commands, by names of one word, without their standard error."""
+    return "\n".join(
+        f"echo; echo '{HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
+        f'echo; echo "{HEADING}= $s"'
+        for name, command in commands.items()
+    )
+
+
+def parse_sections(output: str) -> dict[str, Section]:
+    """Return the section of each command that began."""
+    return {
+        match["name"].strip(): Section(
+            match["text"].strip("\n"), int(match["status"]) if match["status"] else None
+        )
+        for match in _SECTION.finditer(output)
+    }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.session.batch import HEADING, batch_script, parse_sections
+from v6t.drivers.duts.session.shell import HEADING, batch_script, parse_sections
 from v6t.drivers.transport.contract import Held
 
 SAMPLE_END = f"{HEADING} tick"
@@ -70,12 +70,7 @@ def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sam
 
 
 class TelemetryWatcher:
-    """Collects samples in a thread until :meth:`stop`, or until the connection breaks.
-
-    Args:
-        samples: as they are taken.
-        end: ends them.
-    """
+    """Collects samples in a thread until :meth:`stop`, or until the connection breaks."""
 
     def __init__(self, samples: Iterator[Sample], end: Callable[[], object]) -> None:
         self._iterator = samples

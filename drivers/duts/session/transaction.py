@@ -18,18 +18,11 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
 from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.batch import Section
 from v6t.drivers.duts.session.connection import Connection
 from v6t.drivers.duts.session.lock import DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
-from v6t.drivers.duts.session.timer import RollbackTimer
-from v6t.drivers.duts.session.undo_record import (
-    SCRIPT,
-    Record,
-    StillChanged,
-    Undo,
-    describe_undo,
-)
+from v6t.drivers.duts.session.shell import Section
+from v6t.drivers.duts.session.undo_record import SCRIPT, Record, StillChanged, Undo, describe_undo
 from v6t.drivers.duts.session.undo_store import DamagedRecord, UndoStore
 from v6t.drivers.transport.contract import (
     ConnectionLost,
@@ -52,20 +45,13 @@ FRAME_OCTETS = 1400
 
 def build_rollback_command(record_dir: Path | None) -> str:
     """Return the command that rolls back the device of a run with this directory."""
-    return (
-        "v6t dut rollback"
-        if record_dir is None
-        else f"v6t dut rollback {shlex.quote(str(record_dir))}"
-    )
+    return "v6t dut rollback" + ("" if record_dir is None else f" {shlex.quote(str(record_dir))}")
 
 
 class Transaction(Connection):
     """A connection that makes a device what an intent describes, and undoes that.
 
     Args:
-        driver: of the device.
-        transport: the way to it.
-        intent: what it must be.
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
         part: name of a part of a chain; empty: the whole device.
@@ -93,20 +79,17 @@ class Transaction(Connection):
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
         self._record: Record | None = None
-        self._timer = RollbackTimer(self.state_transport, self.directory)
         self._timer_runs = False
         self._store = UndoStore(
             self.state_transport, self.directory, record_dir, self.rollback_command
         )
 
     def survey(self) -> Facts:
-        """Read the facts of the device."""
         sections = self.read_batch(self.driver.survey(), any_octets="")
         self.facts = self.driver.facts({name: s.text for name, s in sections.items()})
         return self.facts
 
     def make_plan(self) -> Plan:
-        """Survey the device and plan for it."""
         self.plan = self.driver.plan(self.intent, self.survey())
         return self.plan
 
@@ -119,27 +102,14 @@ class Transaction(Connection):
         return self._store.read()
 
     def compare(self) -> list[Difference]:
-        """Compare the plan with the present state of the device."""
-        plan = self.require_plan()
-        record = self.read_record()
-        own_steps: frozenset[int] = frozenset()
-        if record is not None and (record.driver, record.technology) == (
-            self.driver.name,
-            self.intent.technology,
-        ):
-            own_steps = plan_steps.find_own_steps(plan, record.undo)
+        plan, record = self.require_plan(), self.read_record()
+        identity = (self.driver.name, self.intent.technology)
+        is_own = record is not None and (record.driver, record.technology) == identity
+        own_steps = plan_steps.find_own_steps(plan, record.undo if record and is_own else ())
         answers = self.read_batch(plan_steps.comparison_commands(plan))
         return plan_steps.compare_plan(plan, answers, own_steps)
 
     def commit(self, revert_in: int | None = None) -> Plan:
-        """Apply the plan; roll back if that fails.
-
-        Args:
-            revert_in: silence after which the rollback timer acts [s]; None: as the options say.
-
-        Raises:
-            DutError: the message says what is left on the device, if anything, and how to undo it.
-        """
         if revert_in is not None:
             self.limit_s = revert_in
         previous = self.read_record()
@@ -202,11 +172,6 @@ class Transaction(Connection):
         return ""
 
     def verify(self) -> list[str]:
-        """Read everything back; return one line for each check.
-
-        Raises:
-            DutError: a check failed.
-        """
         with self.advise_rollback():
             plan = self.require_plan()
             checks = {str(n): check for n, check in enumerate(plan.all_checks)}
@@ -227,28 +192,14 @@ class Transaction(Connection):
         return [f"{c.command}: {' '.join(c.says.split())}" for c in checks.values()]
 
     def confirm(self) -> None:
-        """Stop the rollback timer: the configuration stays when the session ends.
-
-        Raises:
-            DutError: the timer could not be stopped.
-        """
-        self._timer.stop()
+        self._store.stop_timer()
         self._timer_runs = False
 
     def schedule_rollback(self, limit_s: int) -> None:
-        """Roll back after a time from now, in place of silence, unless :meth:`confirm` prevents it."""
-        self._timer.start(limit_s, deadline=True)
+        self._store.start_timer(limit_s, deadline=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo the plan, over a new connection if need be; return one line for each thing done.
-
-        Args:
-            forget: drop the undo record even if the device is not as it was.
-            by_script: run ``undo.sh`` if the record is damaged.
-
-        Raises:
-            DutError: something is left; the message says what and how to undo it.
-        """
+        """Undo the plan, over a new connection if need be; see :class:`DeviceSession`."""
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
             done = attempt()
@@ -265,7 +216,7 @@ class Transaction(Connection):
 
     @property
     def undo_hint(self) -> str:
-        """How to undo everything."""
+        """Commands that undo everything, for a message."""
         by_hand = f"by hand {self.state_transport.where}: sh {self.directory}/{SCRIPT}"
         return f"`{self.rollback_command}`, or {by_hand}"
 
@@ -280,11 +231,11 @@ class Transaction(Connection):
 
     def _start_timer(self) -> None:
         if self.limit_s:
-            self._timer.start(self.limit_s)
+            self._store.start_timer(self.limit_s)
             self._timer_runs = True
 
     def _remove_record(self) -> None:
-        self._timer.stop()
+        self._store.stop_timer()
         self._store.remove()
 
     def _rollback(self, *, forget: bool, by_script: bool) -> list[str]:
@@ -345,7 +296,7 @@ class Transaction(Connection):
                 f"`{self.rollback_command}` would undo them",
                 code="changed-by-another-owner",
             )
-        fired = self._timer.read().fired
+        fired = self._store.read_timer().fired
         undone_before = self._store.read_undone() if fired else frozenset()
         if fired:
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
@@ -362,7 +313,13 @@ class Transaction(Connection):
                 "again",
                 code="device-not-restored",
             )
-        different = self._find_differences(record)
+        commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
+        states = self.read_states(commands)
+        different = {
+            entry: f"{shown(entry.old)} before, {shown(states[str(entry.number)].text)} now"
+            for entry in record.undo
+            if str(entry.number) in states and entry.differs(states[str(entry.number)].text)
+        }
         if different and not forget:
             self.confirm()
             self._store.repeat_steps(u.number for u in different)
@@ -376,24 +333,9 @@ class Transaction(Connection):
         self._remove_record()
         _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
         return [
-            *(
-                f"{u.why}: "
-                + ("undone by the rollback timer" if u.number in undone_before else "undone")
-                if u.command
-                else f"{u.why}: nothing to undo"
-                for u in reversed(record.undo)
-                if u not in different
-            ),
+            *(_describe_entry(u, undone_before) for u in record.undo[::-1] if u not in different),
             *(f"{u.why}: left as it is: {text}" for u, text in different.items()),
         ]
-
-    def _find_differences(self, record: Record) -> dict[Undo, str]:
-        commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
-        states = {n: section.text for n, section in self.read_states(commands).items()}
-        return {
-            entry: f"{shown(entry.old)} before, {shown(state)} now"
-            for entry, state in record.compare_states(states).items()
-        }
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
         done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
@@ -408,7 +350,6 @@ class Transaction(Connection):
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 
     def _rollback_after(self, cause: BaseException) -> None:
-        """Roll back after a failure; an error says what is left."""
         try:
             self.rollback()
         except V6tError as exc:
@@ -418,3 +359,10 @@ class Transaction(Connection):
             ) from cause
         if isinstance(cause, V6tError):
             cause.add_hint("the device is as it was before")
+
+
+def _describe_entry(entry: Undo, undone_by_timer: frozenset[int]) -> str:
+    if not entry.command:
+        return f"{entry.why}: nothing to undo"
+    by_timer = " by the rollback timer" if entry.number in undone_by_timer else ""
+    return f"{entry.why}: undone{by_timer}"

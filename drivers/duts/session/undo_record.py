@@ -12,7 +12,7 @@ import json
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.session import shell
@@ -32,7 +32,7 @@ class StillChanged(DutError):
 
 @dataclass(frozen=True)
 class Undo:
-    """How one step is undone.
+    """Inverse of one step.
 
     Attributes:
         number: of the step, from 1.
@@ -61,7 +61,7 @@ class Undo:
         )
 
     def differs(self, state: str) -> bool:
-        """Whether the state is not that before the step.
+        """Return whether the state is not that before the step.
 
         A line more may belong to somebody else; a line less, or any line where none was, is ours.
         A kernel setting that no longer exists vanished with its interface.
@@ -103,16 +103,11 @@ class Record:
     notes_verified: bool = False
 
     def to_json(self) -> str:
-        """Return the text of ``record.json``."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @staticmethod
     def parse_json(text: str) -> Record:
-        """Parse the text of ``record.json``.
-
-        Raises:
-            DutError: it is damaged, or of another version.
-        """
+        """Parse the text of ``record.json``."""
         try:
             data: dict[str, Any] = json.loads(text)
             if data.pop("schema") != SCHEMA:
@@ -135,76 +130,53 @@ class Record:
         """Return the steps that ``undo.sh`` could not undo, from its output."""
         return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
 
-    def compare_states(self, states: dict[str, str]) -> dict[Undo, str]:
-        """Return the steps whose state is not that before the step, with their states.
 
-        Args:
-            states: output of each :attr:`Undo.state_command`, by number.
-        """
-        return {u: states[str(u.number)] for u in self.undo
-                if str(u.number) in states and u.differs(states[str(u.number)])}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a commit has come.
-
-    Attributes:
-        begun: number of steps begun.
-        verified: whether everything has read back rightly after the last step.
-    """
+class Progress(NamedTuple):
+    """Progress of a commit: steps begun, and whether everything has been verified since."""
 
     begun: int
     verified: bool
 
     def is_finished(self, record: Record) -> bool:
-        """Whether the commit of a record has come to its end."""
+        """Return whether the commit of a record has come to its end."""
         return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
 def undo_script(record: Record) -> str:
     """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
-    title = (
-        f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
-        f"{record.started}; harmless to run twice"
-    )
     lines = [
         "#!/bin/sh",
-        _comment(title),
+        _comment(
+            f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
+            f"{record.started}; harmless to run twice"
+        ),
         shell.assign(directory=record.directory, netns=record.netns, patience_s=STEP_PATIENCE_S),
         shell.read_program("process"),
         shell.read_program("undo"),
         "begin_undo",
     ]
     if record.program:
-        lines += _function("undo_all", here_document(record.program, record.to_json()))
-        lines.append("undo_all || failed=1")
+        undo_all = here_document(record.program, record.to_json())
+        lines += ["undo_all() {", undo_all, "}", "undo_all || failed=1"]
     for entry in reversed(record.undo):
         if not entry.command or record.program:
             continue
         lines += ["", _comment(entry.why)]
-        lines += _function(f"undo_{entry.number}", here_document(entry.command, entry.text))
-        if entry.gone:
-            lines += _function(f"is_gone_{entry.number}", entry.gone)
-        if entry.before:
-            lines += _function(f"state_{entry.number}", entry.before)
+        functions = {
+            "undo": here_document(entry.command, entry.text),
+            "is_gone": entry.gone,
+            "state": entry.before,
+        }
+        for name, body in functions.items():
+            lines += [f"{name}_{entry.number}() {{", body, "}"] if body else []
         lines.append(f"undo_step {entry.number} {shlex.quote(entry.old.strip(chr(10)))}")
     return "\n".join([*lines, "", "finish_undo", ""])
 
 
 def tracked_command(directory: str, command: str) -> str:
-    """Return shell lines that run a command whose end ``undo.sh`` waits for.
-
-    Args:
-        directory: of v6t's state on the device.
-        command: shell lines.
-    """
+    """Return shell lines that run a command whose end ``undo.sh`` waits for."""
     note = shell.call("process", "write_process", f"{directory}/{DOING}")
     return f"{note}\n( {command}\n) || exit $?"
-
-
-def _function(name: str, lines: str) -> list[str]:
-    return [f"{name}() {{", lines, "}"]
 
 
 def _comment(text: str) -> str:
@@ -213,18 +185,16 @@ def _comment(text: str) -> str:
 
 def here_document(command: str, text: str) -> str:
     """Return a command with its standard input, as it is written in a shell."""
+    if "\n" in command and not text:
+        return command
+    if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
+        command = f"{{ {command}\n}}"
     if not text:
-        if "\n" in command:
-            return command
-        if any(c in command for c in ";|&"):  # else the last command of a pipeline reads nothing
-            command = f"{{ {command}\n}}"
         return f"{command} </dev/null"
     end = "END"
     while f"\n{end}\n" in f"\n{text}\n":
         end += "_"
     body = text if text.endswith("\n") else text + "\n"
-    if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
-        command = f"{{ {command}\n}}"
     return f"{command} <<'{end}'\n{body}{end}"
 
 

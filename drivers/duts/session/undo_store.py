@@ -1,15 +1,23 @@
-"""The places of the undo record: a directory of the device, and a copy in the run directory."""
+"""What v6t keeps on a device: the undo record, with a copy in the run directory, and the rollback timer.
+
+A configuration can cut off the session that makes it. The timer, a process of the device, counts the
+seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in`` it
+counts every second from the end of the commit. To confirm a plan ends the timer.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from v6t.base.errors import DutError
 from v6t.base.files import write_atomically
-from v6t.drivers.duts.session.shell import call
+from v6t.drivers.duts.session.lock import TIMER
+from v6t.drivers.duts.session.shell import assign, call, read_program
 from v6t.drivers.duts.session.undo_record import (
     RECORD,
     SCRIPT,
@@ -29,15 +37,22 @@ class DamagedRecord(StillChanged):
     """The device was changed, and its undo record is empty, damaged or lost."""
 
 
-class UndoStore:
-    """The undo record of one device.
+class TimerStatus(NamedTuple):
+    """State of lock and rollback timer on the device.
 
-    Args:
-        transport: an open connection.
-        directory: of v6t's state on the device.
-        record_dir: local directory for a copy.
-        rollback_command: the command that rolls back.
+    Attributes:
+        lock_holder: who holds the lock, empty: nobody.
+        remaining_s: until the timer acts [s]; None: no timer runs.
+        fired: what the timer has done; empty: nothing.
     """
+
+    lock_holder: str
+    remaining_s: int | None
+    fired: str
+
+
+class UndoStore:
+    """The undo record and the rollback timer of one device."""
 
     def __init__(
         self,
@@ -57,12 +72,7 @@ class UndoStore:
         Raises:
             DamagedRecord: it cannot be read; the hint says how to undo everything.
         """
-        done = self._call("read_record")
-        if done.status:
-            raise DutError(
-                f"{self._transport.name}: cannot read the undo record: {done.words}",
-                code="unexpected-answer",
-            )
+        done = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = done.out.partition("\n")
         if kind == "record":
             try:
@@ -86,19 +96,10 @@ class UndoStore:
 
     def note_verified(self) -> None:
         """Note that the commit has ended, and everything has read back rightly."""
-        done = self._call("note_verified")
-        if done.status:
-            raise DutError(
-                f"{self._transport.name}: cannot note the end of the commit: {done.words}",
-                code="undo-record-failed",
-            )
+        self._require("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
-        """Refuse to configure a machine as one device while it is configured as parts of a chain.
-
-        Raises:
-            StillChanged: parts are configured; the hint says how to roll them back.
-        """
+        """Refuse to configure a machine as one device while it is configured as parts of a chain."""
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
@@ -111,11 +112,7 @@ class UndoStore:
             )
 
     def write(self, record: Record) -> None:
-        """Store the record at both places and read it back; the script is stored first.
-
-        Raises:
-            DutError: it cannot be written.
-        """
+        """Store the record at both places and read it back; the script is stored first."""
         files = {SCRIPT: undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
@@ -127,14 +124,12 @@ class UndoStore:
             if done.status or done.out != text:
                 problem = done.words if done.status else "it reads back differently"
                 raise DutError(
-                    f"{self._transport.name}: cannot write the undo record to {self._directory}: "
-                    f"{problem}",
+                    f"{self._transport.name}: cannot write the undo record to {self._directory}: {problem}",
                     "nothing was changed on the device",
                     code="undo-record-failed",
                 )
 
     def run_script(self, deadline_s: float) -> Output:
-        """Run ``undo.sh``."""
         path = shlex.quote(f"{self._directory}/{SCRIPT}")
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
@@ -143,11 +138,7 @@ class UndoStore:
         self._call("repeat_steps", *sorted(numbers))
 
     def remove(self) -> None:
-        """Remove the record from both places, after the timer was stopped.
-
-        Raises:
-            DutError: a file of v6t's is left on the device.
-        """
+        """Remove the record from both places, after the timer was stopped."""
         done = self._call("remove_record")
         if done.status or done.out.strip():
             raise DutError(
@@ -161,10 +152,50 @@ class UndoStore:
             with contextlib.suppress(OSError):  # files of somebody else are in it
                 self._record_dir.rmdir()
 
+    def start_timer(self, limit_s: int, *, deadline: bool = False) -> None:
+        """Start the timer, in place of one that runs; the undo record must be on the device.
+
+        Args:
+            limit_s: undo everything after this time of silence [s].
+            deadline: count all the time from now on, not only silence.
+        """
+        token = secrets.token_hex(8)
+        done = self._call(
+            "start_timer",
+            token,
+            text=timer_script(self._directory, token, limit_s, deadline=deadline),
+        )
+        if done.status:
+            raise DutError(
+                f"{self._transport.name}: cannot start the rollback timer: {done.words}",
+                "nothing was changed; dut.options.undo_after_s: 0 works without a timer",
+                code="rollback-timer-failed",
+            )
+
+    def stop_timer(self) -> None:
+        """Stop the timer: the configuration stays when the session ends."""
+        self._require("remove_timer", "stop the rollback timer", "rollback-timer-failed")
+
+    def read_timer(self) -> TimerStatus:
+        out = self._call("read_timer").out
+        facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
+        remaining = facts.get("remaining")
+        return TimerStatus(
+            lock_holder=facts.get("lock", "").partition(" ")[2],
+            remaining_s=None if remaining is None else int(remaining or 0),
+            fired=facts.get("fired", ""),
+        )
+
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
         return self._transport.run(
             call("state", function, *arguments, directory=self._directory), text
         )
+
+    def _require(self, function: str, purpose: str, code: str) -> Output:
+        done = self._call(function)
+        if done.status:
+            raise DutError(f"{self._transport.name}: cannot {purpose}: {done.words}", code=code)
+        return done
 
     def _damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
         script = f"{self._directory}/{SCRIPT}"
@@ -177,3 +208,12 @@ class UndoStore:
             f"{script} and run it with sh"
         )
         return DamagedRecord(f"{self._transport.name}: {problem}", hint, code="undo-record-failed")
+
+
+def timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
+    """Return the program of the timer."""
+    counts = "time" if deadline else "silence"
+    variables = assign(
+        directory=directory, token=token, limit_s=limit_s, holder=TIMER, counts=counts
+    )
+    return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -16,7 +16,7 @@ from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
-from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.here import NamespaceTransport
 
 
 class LabDut(LabDevice):
@@ -27,17 +27,10 @@ class LabDut(LabDevice):
         intent: what it shall be.
         keep: local directory for a copy of the undo record.
         part: which of a chain it is.
-
-    Raises:
-        UsageError: its options are for a device elsewhere.
     """
 
     def __init__(
-        self,
-        driver: Driver,
-        intent: Intent,
-        keep: Path | None = None,
-        part: str = "",
+        self, driver: Driver, intent: Intent, keep: Path | None = None, part: str = ""
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
@@ -120,7 +113,6 @@ class LabDut(LabDevice):
         session.verify()
 
     def flush(self) -> None:
-        """Empty its state."""
         if self.session is not None:
             self.session.flush()
 
@@ -154,7 +146,6 @@ class LabDut(LabDevice):
         return self._server.transport(self.driver.options.ssh.netns)
 
     def _await_free(self) -> None:
-        """Wait until the interfaces of an earlier lab have vanished with its tester."""
         transport = NamespaceTransport(self._pid)
         for _ in range(50):
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:

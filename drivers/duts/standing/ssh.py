@@ -20,7 +20,7 @@ from pathlib import Path
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.duts.standing import host
 from v6t.drivers.lab import netns
-from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.drivers.transport.here import NamespaceTransport, enter
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -48,14 +48,7 @@ SetEnv SHLVL=9
 
 
 class LabSsh:
-    """Namespaces with an sshd in them, by name.
-
-    Args:
-        name: of the device; two v6t with one name share a device, one after the other.
-
-    Raises:
-        EnvironmentLacking: no sshd, or no root.
-    """
+    """Namespaces with an sshd in them, by name."""
 
     def __init__(self, name: str) -> None:
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
@@ -83,7 +76,7 @@ class LabSsh:
         else:
             self._keys()
             _, self._pid = host.start(persistent=True)
-            (self.place / "pid").write_text(f"{self._pid} {began(self._pid)}\n")
+            (self.place / "pid").write_text(f"{self._pid} {read_start_time(self._pid)}\n")
         if self._connect_now() is None:
             self._serve()
         return self._pid
@@ -119,7 +112,7 @@ class LabSsh:
             words, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
         pid = _child(waiting.pid, "sleep")
-        kept.write_text(f"{pid} {began(pid)}\n")
+        kept.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
     def transport(self, netns: str = "") -> SshTransport:
@@ -127,7 +120,6 @@ class LabSsh:
         return LabTransport(self._pid, self.options(netns))
 
     def options(self, netns: str = "") -> SshOptions:
-        """Return how to log in."""
         return SshOptions(
             lab=self.name,
             netns=netns,
@@ -144,7 +136,7 @@ class LabSsh:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             for _ in range(50):
-                if not began(pid):
+                if not read_start_time(pid):
                     break
                 time.sleep(0.02)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -218,9 +210,6 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
     """Open a TCP connection within another process's network namespace.
 
     A socket belongs for ever to the namespace it was made in; only a thread enters it.
-
-    Raises:
-        OSError: no namespace, nobody listens.
     """
     results: list[socket.socket | OSError] = []
 
@@ -240,8 +229,8 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
     return results[0]
 
 
-def began(pid: int) -> str:
-    """Return when a process began [clock ticks since boot], which tells it from a later one."""
+def read_start_time(pid: int) -> str:
+    """Return when a process read_start_time [clock ticks since boot], which tells it from a later one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -249,21 +238,16 @@ def began(pid: int) -> str:
 
 
 def _alive(kept: Path) -> int:
-    """Return the process whose id and start a file holds; 0: it has ended."""
     try:
         pid, _, started = kept.read_text().strip().partition(" ")
     except OSError:
         return 0
-    alive = pid.isdigit() and started and began(int(pid)) == started
+    alive = pid.isdigit() and started and read_start_time(int(pid)) == started
     return int(pid) if alive else 0
 
 
 def _child(parent: int, name: str) -> int:
-    """Return a process's child of a name, once it bears that name.
-
-    Raises:
-        EnvironmentLacking: it has not appeared.
-    """
+    """Return a process's child of a name, once it bears that name."""
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until:
         for place in Path("/proc").glob("[0-9]*"):

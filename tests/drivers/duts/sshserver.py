@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from v6t.drivers.duts.standing import ssh
-from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.here import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 LISTENING = "/run/v6t-lab"
@@ -21,7 +21,7 @@ _OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 def unique(name: str) -> str:
     """A lab device's name that no other test process uses; devices of dead ones are removed."""
     _sweep()
-    return f"test-{name}-p{os.getpid()}-{ssh.began(os.getpid())}"
+    return f"test-{name}-p{os.getpid()}-{ssh.read_start_time(os.getpid())}"
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def _sweep() -> None:
     """A test process that was killed left its devices: they outlive whoever made them."""
     for place in ssh.BASE.glob("v6t-lab-test-*"):
         found = _OURS.fullmatch(place.name)
-        if found and ssh.began(int(found[2])) != found[3] and lacking() is None:
+        if found and ssh.read_start_time(int(found[2])) != found[3] and lacking() is None:
             ssh.LabSsh(found[1]).stop()
 
 

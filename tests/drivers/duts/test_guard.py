@@ -212,7 +212,7 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
 
 def test_the_timer_counts_no_clock(device):
     """``date`` may say what it likes, and so may a clock that is stepped."""
-    from v6t.drivers.duts.session.timer import timer_script
+    from v6t.drivers.duts.session.undo_store import timer_script
 
     text = timer_script("/run/v6t", "token", 60)
     assert "date" not in text
@@ -241,7 +241,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
     from v6t.drivers.duts.standing.ssh import LabSsh
     from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.namespace import NamespaceTransport
+    from v6t.drivers.transport.here import NamespaceTransport
 
     can, how = available()
     if not can:
@@ -274,7 +274,7 @@ def test_a_v6t_that_is_killed_while_a_modifier_is_at_work(tmp_path):
     """A route that was moved under the traffic is taken back like every step."""
     from v6t.drivers.duts.standing.ssh import LabSsh
     from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.namespace import NamespaceTransport
+    from v6t.drivers.transport.here import NamespaceTransport
 
     can, how = available()
     if not can:

@@ -129,7 +129,7 @@ def test_what_nat46_does_not_send_is_counted():
     found = judged(readings, name, link_text(100, 97), link_text(1100, 697), lost=400)
     assert found.limited_by == "rules"
     assert f"{name} not sent: 400 more" in found.evidence
-    assert nat46.passed_on(link_text(5, 7))["not sent"] == 0.0, "fragments"
+    assert nat46.count_unsent(link_text(5, 7))["not sent"] == 0.0, "fragments"
     (line,) = judged(readings, name, link_text(9, 9), link_text(99, 99), lost=0).evidence
     assert "missed 0 frames" in line
 

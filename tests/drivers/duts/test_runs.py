@@ -14,7 +14,7 @@ import pytest
 from v6t.benchmarks.registry import results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver

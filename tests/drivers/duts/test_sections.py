@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from v6t.drivers.duts.session.batch import HEADING, Section, batch_script, parse_sections
+from v6t.drivers.duts.session.shell import HEADING, Section, batch_script, parse_sections
 
 
 def ran(commands, limit=None):

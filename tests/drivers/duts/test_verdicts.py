@@ -507,11 +507,11 @@ def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
 
 def test_counted_cycles_are_told_per_packet():
     text = "4000000,,cycles:u,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n"
-    figures = telemetry.counted(text)
+    figures = telemetry.parse_perf(text)
     assert figures == {"cycles_per_s": 2e7}
     kinds = "1000000,,cpu_core/cycles/,1,100.00,,\n3000000,,cpu_atom/cycles/u,1,100.00,,\n"
     noise = "7,,cycles-ct,1,100.00,,\n9,,bus-cycles,1,100.00,,\n"
-    assert telemetry.counted(kinds + noise) == figures
+    assert telemetry.parse_perf(kinds + noise) == figures
     samples = [
         kernel({"perf": figures, "link left": {"rx.packets": n * 5e4}}, float(n)) for n in range(3)
     ]

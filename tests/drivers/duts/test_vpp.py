@@ -15,8 +15,9 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.bottleneck import verdict_of
-from v6t.drivers.duts.kinds.vpp import map as map_relay
 from v6t.drivers.duts.kinds.vpp import process
+from v6t.drivers.duts.kinds.vpp.map import MapT
+from v6t.drivers.duts.kinds.vpp.tunnel_relays import MapE
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample
@@ -338,7 +339,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
-    monkeypatch.setattr(map_relay.MapE, "refuse", lambda relay, version: None)
+    monkeypatch.setattr(MapE, "refuse", lambda relay, version: None)
     with expect_error("check-failed", mentions="v6t0"), standing("vpp", intent, **OWN):
         pass
 
@@ -349,7 +350,7 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         vpp_proven("mapt-br", wrong)
     with expect_error("unsupported-by-device"):
         vpp_proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
-    monkeypatch.setattr(map_relay.MapT, "refuse", lambda relay, version: None)
+    monkeypatch.setattr(MapT, "refuse", lambda relay, version: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
         finding, _, _ = vpp_proven("mapt-br", params)
         assert finding is not None

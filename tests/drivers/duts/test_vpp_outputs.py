@@ -117,7 +117,7 @@ def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(te
 def test_the_papers_domain():
     (domain,) = vpp_outputs.domains(said("show-map-domain"))
     assert domain == vpp_outputs.Domain(
-        0, "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
+        "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
     assert check.checker(said("show-map-domain")) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
@@ -31,12 +30,8 @@ class Bind9(Dns64Server):
         "named": "bind9", "rndc": "bind9-utils", "rndc-confgen": "bind9-utils",
     }  # fmt: skip
     version_command = "named -v"
+    version_pattern = r"BIND (\d[\w.~+-]*)"
     process = "named"
-
-    def read_version(self, text: str) -> str:
-        """``BIND 9.18.49-1~deb12u3-Debian (Extended Support Version) <id:>``."""
-        found = re.search(r"BIND (\d[\w.~+-]*)", text)
-        return found[1] if found else "unknown"
 
     def before_start(self, place: str) -> Sequence[Step]:
         file = f"{place}/rndc.key"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from pydantic import Field
@@ -33,12 +32,12 @@ class KnotResolver(Dns64Server):
     versions = ("5.6.0",)
     programs: Mapping[str, str] = {"kresd": "knot-resolver"}
     version_command = "kresd -V"
+    version_pattern = r"version (\d[\w.]*)"
     process = "kresd"
     prefix_lengths = (96,)
     options_model = KnotOptions
 
     def survey(self) -> Mapping[str, str]:
-        """Read the space for a cache in the state directory [KiB]: free, or in use by its own cache."""
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
         own = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
@@ -47,7 +46,6 @@ class KnotResolver(Dns64Server):
         return {**super().survey(), "room": room}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a cache that does not fit the state directory: kresd would end as it starts."""
         super().refuse(intent, facts)
         wanted, room = self.options.cache_mib, facts.number("room")
         if room is not None and room < wanted << 10:
@@ -57,11 +55,6 @@ class KnotResolver(Dns64Server):
                 "set the driver's option cache_mib, or state_dir to a place with more room",
                 code="resource-missing",
             )
-
-    def read_version(self, text: str) -> str:
-        """``Knot Resolver, version 5.6.0``."""
-        found = re.search(r"version (\d[\w.]*)", text)
-        return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
         """Configure a resolver for one zone, which empties its cache when a file exists."""
@@ -92,7 +85,7 @@ end)
         return super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process)
 
     def flush_cache(self, file: str, place: str) -> Step:
-        """Ask by a file, which kresd looks for twenty times a second and removes."""
+        """Request it by a file, which kresd looks for twenty times a second and removes."""
         wait = f"n=0; while [ -e {place}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
         removed = Check(f"{wait}; ls {place}/empty 2>/dev/null || true", equals(""))
         return Step(f"touch {place}/empty", "flush the DNS cache", proof=removed)

@@ -28,12 +28,12 @@ class PdnsRecursor(Dns64Server):
         "pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor",
     }  # fmt: skip
     version_command = "pdns_recursor --version 2>&1"
+    version_pattern = r"PowerDNS Recursor (\d[\w.]*)"
     process = "pdns_recursor"
     file = "recursor-v6t.conf"
     prefix_lengths = (96,)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse versions without DNS64, and versions with configuration files in YAML."""
         super().refuse(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
         if numbers and not FIRST <= numbers < YAML_ONLY:
@@ -43,11 +43,6 @@ class PdnsRecursor(Dns64Server):
                 "another version, or choose another DNS64 server",
                 code="unsupported-by-version",
             )
-
-    def read_version(self, text: str) -> str:
-        """``... PowerDNS Recursor 4.8.8 (C) 2001-2022 PowerDNS.COM BV``."""
-        found = re.search(r"PowerDNS Recursor (\d[\w.]*)", text)
-        return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
         return f"""config-dir={place}

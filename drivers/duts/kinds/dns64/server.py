@@ -27,7 +27,7 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """One process; the device's own name service stays as it is."""
+    """A DNS64 server of v6t's own; the device's name service is not changed."""
 
     accepts = (Dns64Config,)
     options_model = ServerOptions
@@ -51,7 +51,6 @@ class Dns64Server(LinuxDriver):
         """Return the action that empties its cache."""
 
     def stop(self, pid: str) -> str:
-        """Return the shell line that stops it."""
         return stop_process(pid, self.process)
 
     def before_start(self, place: str) -> Sequence[Step]:
@@ -60,7 +59,6 @@ class Dns64Server(LinuxDriver):
         return ()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse prefix lengths that the server does not support."""
         super().refuse(intent, facts)
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
@@ -73,7 +71,6 @@ class Dns64Server(LinuxDriver):
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Return the readings; queries may find no room in the server's socket."""
         return {
             **super().telemetry(intent),
             "udp": Reading(
@@ -125,6 +122,5 @@ class Dns64Server(LinuxDriver):
 
 
 def _pairs(output: str) -> Mapping[str, float]:
-    """Parse lines of a name and a number."""
     words = (line.split() for line in output.splitlines())
     return {w[0]: float(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}

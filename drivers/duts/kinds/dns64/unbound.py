@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
@@ -19,12 +18,8 @@ class Unbound(Dns64Server):
     versions = ("1.17.1",)
     programs: Mapping[str, str] = {"unbound": "unbound", "unbound-control": "unbound"}
     version_command = "unbound -V"
+    version_pattern = r"Version (\d[\w.]*)"
     process = "unbound"
-
-    def read_version(self, text: str) -> str:
-        """``Version 1.17.1``."""
-        found = re.search(r"Version (\d[\w.]*)", text)
-        return found[1] if found else "unknown"
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
         """Configure a resolver for one zone, which it would answer itself by default (RFC 6761)."""

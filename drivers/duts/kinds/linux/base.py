@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts import way
@@ -35,6 +37,8 @@ class LinuxDriver(Driver):
     helpers: tuple[str, ...] = ()
     """Programs that only some plans need, which look for them."""
     version_command = "uname -r"
+    version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
+    """A regular expression, whose first group is the version in the output of ``version_command``."""
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Return the timeout of UDP connections: the technology's, else the option's, else the kernel's."""
@@ -62,7 +66,8 @@ class LinuxDriver(Driver):
 
     def read_version(self, text: str) -> str:
         """Parse the output of ``version_command``."""
-        return text.strip()
+        match = re.search(self.version_pattern, text)
+        return match[1] if match else "unknown"
 
     def example(self, intent: Intent) -> Facts:
         interfaces = {
@@ -77,7 +82,6 @@ class LinuxDriver(Driver):
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a login without root, and interfaces that must not be touched."""
         if not facts.root:
             raise DutError(
                 "commands on the device do not run as root",
@@ -95,7 +99,6 @@ class LinuxDriver(Driver):
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
     def ports(self, intent: Intent) -> dict[str, str]:
-        """Return both interfaces by side."""
         return {side: self.port(intent, side) for side in SIDES}
 
     def background_ports(self, intent: Intent) -> dict[str, str]:
@@ -187,7 +190,6 @@ class LinuxDriver(Driver):
         checks: Iterable[Check] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
-        """Make the plan."""
         return Plan(
             self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), tuple(notes)
         )

@@ -25,9 +25,6 @@ def steps(
         version: of IP.
         net: without hosts.
         ways: two next hops with their interfaces, by the names of what announces them.
-
-    Raises:
-        DutError: the device has no BIRD.
     """
     if not {DAEMON, ASKED} <= facts.programs:
         raise lacking(DAEMON, "bird2", ", with which BGP is spoken")
@@ -46,7 +43,7 @@ def steps(
     }
     all_steps = [set_up("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
-        all_steps += _running(state_dir, role, number, family, text)
+        all_steps += _start_bird(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
     session = f"{ASKED} -s {state_dir}/bgp-speaker.ctl show protocols neighbour"
     all_steps.append(
@@ -91,7 +88,7 @@ def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
     )
 
 
-def _running(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
+def _start_bird(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     return [

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import (
-    collapse_addresses,
-    ip_address,
-    ip_network,
-    summarize_address_range,
-)
+from ipaddress import collapse_addresses, ip_address, ip_network, summarize_address_range
 from typing import Any
 
 from v6t.drivers.duts.facts import Facts
@@ -43,9 +38,6 @@ def steps(
         count: conditions of each direction; the one in the middle lets the test traffic pass.
         translated: of a device that translates, by side, the networks that packets from there are
             addressed to; None: they are addressed to the hosts of the other side.
-
-    Raises:
-        DutError: the device lacks nftables.
     """
     if PROGRAM not in facts.programs:
         raise lacking(PROGRAM, "nftables", ", which filters are made with")
@@ -66,7 +58,7 @@ def steps(
     text = "\n".join(lines) + "\n"
 
     def checker(output: str) -> str | None:
-        if _normal(output) != _normal(text):
+        if _normalize(output) != _normalize(text):
             return f"not the {count} filters of each direction; the output is {shown(output)}"
         return None
 
@@ -83,14 +75,9 @@ def steps(
 
 
 def _chain(
-    intent: Intent,
-    first: int,
-    here: LinkIntent,
-    there: LinkIntent,
-    count: int,
-    to: list[Any],
+    intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
 ) -> Iterator[str]:
-    """``block A to B`` of addresses that no test packet has, ``forward A to B`` among them.
+    """Yield rules that drop addresses without test packets, and those that accept the test.
 
     A background of the other version of IP has a ``forward`` of its own beside the first.
     """
@@ -99,7 +86,7 @@ def _chain(
     for number in range(1, count + 1):
         if number == before + 1:
             for version in (first, 10 - first):
-                sources, destinations = _networks(here, version), _networks(there, version)
+                sources, destinations = (_find_networks(s, version) for s in (here, there))
                 if version == first:
                     destinations = list(collapse_addresses([*destinations, *to]))
                 if sources and destinations:
@@ -117,7 +104,7 @@ def _set(nets: list[Any]) -> str:
     return f"{{ {', '.join(map(str, nets))} }}"
 
 
-def _networks(side: LinkIntent, version: int) -> list[Any]:
+def _find_networks(side: LinkIntent, version: int) -> list[Any]:
     """Return the networks of the hosts behind one side, and of its background."""
     background = side.background.addresses if side.background else ()
     own = [interface.network for interface in (*side.addresses, *background)]
@@ -128,7 +115,7 @@ def _networks(side: LinkIntent, version: int) -> list[Any]:
 _ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(

@@ -13,11 +13,7 @@ FORWARDING = ".1.3.6.1.2.1.4.1.0"
 
 
 def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
-    """Return the steps that start the agent, and the query.
-
-    Raises:
-        DutError: the device has no agent.
-    """
+    """Return the steps that start the agent, and the query."""
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
         if program not in facts.programs:
             raise lacking(program, package, ", with which SNMP is spoken")

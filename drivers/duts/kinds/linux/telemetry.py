@@ -33,7 +33,7 @@ def readings(*ports: str) -> dict[str, Reading]:
         ),
         "perf": Reading(
             PERF,
-            counted,
+            parse_perf,
             "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
             "over the packets of the links: per packet",
             lasts_s=PERF_S,
@@ -45,11 +45,7 @@ def readings(*ports: str) -> dict[str, Reading]:
 
 
 def cores(*, polls: bool = False) -> Reading:
-    """Read the time of each core.
-
-    Args:
-        polls: what runs on them looks for frames without end.
-    """
+    """Read the time of each core."""
     return Reading("cat /proc/stat", cpu, CORES, polls=polls)
 
 
@@ -82,7 +78,7 @@ def process(pid_file: str) -> Reading:
 
 
 def schedstat(text: str) -> Mapping[str, float]:
-    """``283.run_ns``, ``283.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
+    """Parse ``283.run_ns``, ``283.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         words = line.split()
@@ -93,8 +89,8 @@ def schedstat(text: str) -> Mapping[str, float]:
     return found
 
 
-def counted(text: str) -> Mapping[str, float]:
-    """``perf stat -x,``: events a second; events that the processor does not count are left out.
+def parse_perf(text: str) -> Mapping[str, float]:
+    """Parse ``perf stat -x,``: events a second, without those that the processor does not count.
 
     A processor with cores of two kinds has each event once for each (``cpu_core/cycles/``): their sum.
     """

@@ -42,6 +42,7 @@ class NetfilterNat(Conntracked):
     """NAT by rules for the connections of the clients' networks."""
 
     helpers = (filters.PROGRAM,)
+    version_pattern = r"\bv(\d\S*)"
     version: ClassVar[int] = 4
     """Of IP."""
     limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
@@ -62,13 +63,7 @@ class NetfilterNat(Conntracked):
         more = {} if self.forward is None else {"forward": self.forward[0]}
         return {**super().survey(), **more}
 
-    def read_version(self, text: str) -> str:
-        """``nftables v1.0.6 (Lester Gooch #5)``, ``iptables v1.8.9 (nf_tables)``."""
-        words = text.split()
-        return words[1].lstrip("v") if len(words) > 1 else text.strip()
-
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse a device whose firewall drops what is forwarded."""
         super().refuse(intent, facts)
         listed = facts.sections.get("forward", "")
         if self.forward is not None and line_with(listed, self.forward[1]) is not None:

@@ -17,7 +17,7 @@ SAVED = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
-    """SNAT rules, told from others' by their comment."""
+    """NAT44 by SNAT rules of iptables with a comment of v6t's."""
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
@@ -39,7 +39,6 @@ class Iptables(NetfilterNat):
         ]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words

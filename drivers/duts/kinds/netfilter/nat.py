@@ -15,7 +15,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, shown
+from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shown
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
@@ -33,8 +33,8 @@ PROTOCOLS = (*PORTED, "icmp")
 
 
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
-"""RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5 tell NATs to wait 300, 60, 240 and
-7,440 s at least: a tenth more, so that what comes a little late finds its connection still there."""
+"""A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
+(300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
 _OPENING = ("syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close")
 _OPEN = ("established", "unacknowledged", "max_retrans")
 RFC_TIMERS: Mapping[str, int] = {
@@ -60,7 +60,7 @@ class ConntrackOptions(LinuxOptions):
     ``conntrack -E``. The device's tables in the results count its records."""
 
     @model_validator(mode="after")
-    def _one_timeout(self) -> ConntrackOptions:
+    def _check_timeouts(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
             raise InvalidValue(
                 "rfc_timers stands in place of timeout_s: give one of them", code="conflict"
@@ -80,13 +80,7 @@ class ConntrackOptions(LinuxOptions):
 
 @dataclass(frozen=True)
 class Pool:
-    """Where connections leave from.
-
-    Attributes:
-        inside: networks of the clients.
-        addresses: public addresses, of the same version of IP.
-        low, high: public ports.
-    """
+    """Networks of clients, and the public addresses and ports that their connections leave from."""
 
     inside: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -95,27 +89,18 @@ class Pool:
 
     @property
     def span(self) -> str:
-        """The addresses as nft and iptables write them."""
+        """Addresses in nft's form, which for IPv4 is that of iptables, too."""
         ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
         return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
     @property
     def target(self) -> str:
-        """Addresses and ports as nft and iptables write them."""
+        """Addresses and ports in nft's form, which for IPv4 is that of iptables, too."""
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
 
 
 def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
-    """Return clients, public addresses and ports of an intent.
-
-    Args:
-        intent: of a NAT.
-        version: of IP, on the public side.
-        can: limits that the device can be told, by the names of the settings.
-
-    Raises:
-        UsageError: the addresses are not consecutive, or there is a limit that the device has not.
-    """
+    """Return clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
@@ -161,15 +146,7 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
 
 
 def sessions_wanted(given: int, intent: Intent) -> int:
-    """Return the connections that the device must hold; 0 if there is no number.
-
-    Args:
-        given: the driver's option; 0: not given.
-        intent: says how many the test opens.
-
-    Raises:
-        UsageError: the option leaves no room for the test.
-    """
+    """Return the connections that the device must hold; 0 if there is no number."""
     needed = intent.requirements.sessions
     if 0 < given < needed:
         raise UsageError(
@@ -183,25 +160,22 @@ def sessions_wanted(given: int, intent: Intent) -> int:
 
 
 def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Set timeouts longer than any test, and make room for all connections.
-
-    Raises:
-        DutError: the table is too small, and this device cannot enlarge it.
-    """
+    """Set timeouts longer than any test, and make room for all connections."""
     timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
-    why = "connections live longer than any test: expiry would look like loss"
-    if options.rfc_timers:
-        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
     if timeout_s:
         why = f"idle connections live for {timeout_s} s"
+    elif options.rfc_timers:
+        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
+    else:
+        why = "connections live longer than any test: expiry would look like loss"
     steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    return steps + _room(facts, sessions_wanted(options.sessions, intent))
+    return steps + _enlarge_table(facts, sessions_wanted(options.sessions, intent))
 
 
-def _room(facts: Facts, wanted: int) -> list[Step]:
+def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
     """Enlarge the table and its buckets, unless both have room for these connections."""
     if not wanted:
         return []
@@ -212,39 +186,28 @@ def _room(facts: Facts, wanted: int) -> list[Step]:
     if not (grows or crowded):
         return []
     if facts.sections.get("conntrack_fixed", "").strip():
-        names = ["nf_conntrack_max"] * grows + ["nf_conntrack_buckets"] * crowded
-        lacks = (
-            f"table of {room or 0:,}"
-            if grows
-            else f"{buckets:,} buckets of its table, {PER_BUCKET} in each"
-        )
+        names = ["max"] * grows + ["buckets"] * crowded
+        settings = " ".join(f"{_SYSCTL}{name}={size}" for name in names)
+        lacks = f"{buckets or 0:,} buckets of its table, {PER_BUCKET} in each"
+        lacks = f"table of {room or 0:,}" if grows else lacks
         raise DutError(
             f"{wanted:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
             "enlarge",
-            f"on the host: sysctl -w {' '.join(f'net.netfilter.{name}={size}' for name in names)}; or fewer "
-            "connections: --set-procedure connections.count=...",
+            f"on the host: sysctl -w {settings}; or fewer connections: --set-procedure connections.count=...",
             code="resource-missing",
         )
-    maximum = sysctl({"net.netfilter.nf_conntrack_max": size}, f"room for {wanted} connections")
-    more_buckets = [_hashsize(size)] if buckets is None or buckets < size else []
-    return [maximum] * grows + more_buckets
-
-
-def _hashsize(size: int) -> Step:
     file = "/sys/module/nf_conntrack/parameters/hashsize"
-
-    def checker(output: str) -> str | None:
-        hashsize = output.strip()
-        enough = hashsize.isdigit() and int(hashsize) >= size
-        return None if enough else f"{shown(output)} buckets, {size} wanted"
-
-    return Step(
+    more_buckets = Step(
         f"echo {size} >{file}",
         "as many buckets as connections",
         read=f"cat {file}",
-        want=parsed(checker, f"{size} or more"),
+        want=passes(
+            lambda output: output.strip().isdigit() and int(output) >= size, f"{size} or more"
+        ),
         undo=f"echo {{old}} >{file}",
     )
+    maximum = sysctl({f"{_SYSCTL}max": size}, f"room for {wanted} connections")
+    return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
 _NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
@@ -264,14 +227,9 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
             return f"connections are left, or are not listed: {shown(others[0] if others else '')}"
         return None
 
-    return (
-        Step(
-            f"{commands}; true",
-            "no connection of an earlier trial is left",
-            proof=Check(left, parsed(checker, "no connection")),
-            deadline_s=300.0,
-        ),
-    )
+    proof = Check(left, parsed(checker, "no connection"))
+    why = "no connection of an earlier trial is left"
+    return (Step(f"{commands}; true", why, proof=proof, deadline_s=300.0),)
 
 
 def logging(options: ConntrackOptions) -> list[Step]:
@@ -280,15 +238,13 @@ def logging(options: ConntrackOptions) -> list[Step]:
         return []
     place, file = options.state_dir, options.log
     pid = f"{place}/connections.pid"
+    start = (
+        f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
+        f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3"
+    )
+    stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err"
     return [
-        daemon(
-            f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
-            f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3",
-            pid,
-            "conntrack",
-            "every connection that begins has its record",
-            stop=f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err",
-        )
+        daemon(start, pid, "conntrack", "every connection that begins has its record", stop=stop)
     ]
 
 
@@ -297,32 +253,24 @@ def reading() -> Reading:
     return telemetry.number(COUNT)
 
 
-TABLE = ("nf_conntrack_max", "nf_conntrack_buckets")
-TIMEOUTS = (
-    "nf_conntrack_udp_timeout",
-    "nf_conntrack_udp_timeout_stream",
-    *(
-        f"nf_conntrack_tcp_timeout_{state}"
-        for state in ("syn_sent", "syn_recv", "established", "time_wait", "close")
-    ),
+TCP_TIMERS = ("syn_sent", "syn_recv", "established", "time_wait", "close")
+LIMITS = (
+    *("max", "buckets", "udp_timeout", "udp_timeout_stream"),
+    *(f"tcp_timeout_{state}" for state in TCP_TIMERS),
 )
 
 
 def table(log: str = "") -> Reading:
     """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
-    names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
+    names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
     return Reading(f"sysctl {names}{counted}", conntrack_table)
 
 
 def conntrack_table(text: str) -> Mapping[str, float]:
     """Parse values of ``sysctl``, without ``net.netfilter.``."""
-    values: dict[str, float] = {}
-    for line in text.splitlines():
-        name, equals, value = (part.strip() for part in line.partition("="))
-        if equals and value.isdigit():
-            values[name.removeprefix("net.netfilter.")] = int(value)
-    return values
+    values = re.findall(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$", text, re.MULTILINE)
+    return {name: int(value) for name, value in values}
 
 
 def statistics() -> Reading:
@@ -341,24 +289,17 @@ def occupancy() -> Reading:
     """Read how full the kernel's table is: ``used``, ``limit``."""
     return Reading(
         f"cat {COUNT} {COUNT.replace('_count', '_max')}",
-        _used_of,
+        lambda text: dict(
+            zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
+        ),
         "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
     )
-
-
-def _used_of(text: str) -> Mapping[str, float]:
-    numbers = [float(word) for word in text.split() if word.isdigit()]
-    return dict(zip(("used", "limit"), numbers, strict=False))
-
-
-_REFUSED = ("insert_failed", "drop", "early_drop", "chaintoolong")
 
 
 def conntrack_statistics(text: str) -> Mapping[str, float]:
     """Sum the counters of ``conntrack -S`` over all cores."""
     counters: dict[str, float] = {}
-    for word in text.split():
-        name, equals, value = word.partition("=")
-        if equals and name in _REFUSED and value.isdigit():
-            counters[name] = counters.get(name, 0.0) + float(value)
+    pattern = r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
+    for name, value in re.findall(pattern, text):
+        counters[name] = counters.get(name, 0.0) + float(value)
     return counters

@@ -20,7 +20,7 @@ _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
 class Nftables(NetfilterNat):
-    """SNAT in a table of v6t's own."""
+    """NAT44 in a table of nftables of v6t's own."""
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
@@ -35,7 +35,6 @@ class Nftables(NetfilterNat):
         return translate_sources(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        """Change a rule for clients that do not exist to another range of ports."""
         pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
         net = str(spare(intent, self.version))
         chain = f"{_family(net)} v6t post"
@@ -72,11 +71,6 @@ def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[
     """Translate the sources of what leaves through an interface.
 
     IPv4 is a whole NAT: TCP and ICMP are translated as well as UDP, which is measured.
-
-    Args:
-        place: directory for the file with the rules.
-        pools: clients, public addresses and ports, of one version of IP.
-        port: the interface.
     """
     family = _family(pools[0].addresses[0])
     rules = [
@@ -111,17 +105,7 @@ def load_table(
     *,
     list_options: str = "",
 ) -> list[Step]:
-    """Load a table with one chain: checked first, then in one transaction, as is its removal.
-
-    Args:
-        file: where the rules are written.
-        table: family and name.
-        chain: its name.
-        hook: type, hook and priority of the chain.
-        rules: in nft's own words.
-        why: one phrase.
-        list_options: with which nft lists the rules as they were written.
-    """
+    """Load a table with one chain: checked first, then in one transaction, as is its removal."""
     lines = [
         f"add table {table}",
         f"delete table {table}",
@@ -145,10 +129,6 @@ def has_rules(hook: str, *rules: str) -> Want:
     """Require a table whose only chain, at this hook, holds exactly these rules in this order.
 
     A rule that is changed under traffic is not among them.
-
-    Args:
-        hook: type and hook of the chain, such as ``nat hook postrouting``.
-        rules: as nft reads them, without the numbers of counters.
     """
     wanted = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 

@@ -15,7 +15,7 @@ COMMENT = "-m comment --comment v6t"
 
 
 class Ip6tablesNpt(LinuxDriver):
-    """One rule for each direction, told from others' by their comment."""
+    """NPTv6 by a rule for each direction with a comment of v6t's."""
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"

@@ -50,12 +50,7 @@ class Refused(DutError):
 
 
 class Dialogue:
-    """The transport to a command line: one login, at its first prompt except while lines are typed.
-
-    Args:
-        login: the way to the device.
-        manners: how the command line behaves.
-    """
+    """The transport to a command line: one login, at its first prompt except while lines are typed."""
 
     where = ON_DEVICE
 
@@ -112,9 +107,6 @@ class Dialogue:
 
         Returns:
             All answers; with status 1 and the reason if a line was refused or leads elsewhere.
-
-        Raises:
-            ConnectionLost: the effect of the last line is unknown.
         """
         del text, deadline_s
         if not self.alive:
@@ -125,8 +117,8 @@ class Dialogue:
             try:
                 for line in command.splitlines():
                     answers.append(self._type(line))
-                if answers and not same_mode(self._last, self._home):
-                    prompts = f"{shown(self._last)} and not {shown(self._home)}"
+                if answers and not same_mode(self._last_line, self._home):
+                    prompts = f"{shown(self._last_line)} and not {shown(self._home)}"
                     raise DutError(
                         f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
                         "missing that leads back",
@@ -173,7 +165,7 @@ class Dialogue:
 
     def _settle(self) -> None:
         """Take what stands there for the prompt that all lines lead back to."""
-        self._home = self._last.strip()
+        self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:STEM] if name else ""
 
@@ -191,7 +183,7 @@ class Dialogue:
         what = "after an empty line"
         while self._read(what, SETTLE_S):
             pass
-        if not same_mode(self._last, self._home):
+        if not same_mode(self._last_line, self._home):
             return  # an empty line may answer a question
         self._text = ""
         try:
@@ -199,11 +191,10 @@ class Dialogue:
             self._await(what)
         except DeadlinePassed:
             self.close()
-        if not same_mode(self._last, self._home):
+        if not same_mode(self._last_line, self._home):
             self.close()
 
     def _type(self, line: str, *, opening: bool = False) -> str:
-        """Type a line, log it, and return its answer."""
         began = time.monotonic()
         result, answer = "answered", ""
         try:
@@ -237,7 +228,7 @@ class Dialogue:
         end = time.monotonic() + deadline_s
         questions = passwords = 0
         while True:
-            last = self._last
+            last = self._last_line
             answer = self._find_answer(last, what, opening=opening) if last else None
             left_s = end - time.monotonic()
             if self._read(what, left_s if answer is None else min(left_s, SETTLE_S)):
@@ -285,7 +276,6 @@ class Dialogue:
         return "" if self._manners.is_prompt(last, self._stem) else None
 
     def _read(self, what: str, limit_s: float) -> bool:
-        """Read for up to a time; return whether anything arrived."""
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
@@ -309,8 +299,7 @@ class Dialogue:
         return ConnectionLost(text, EFFECT_UNKNOWN, code=code)
 
     @property
-    def _last(self) -> str:
-        """The line without an end."""
+    def _last_line(self) -> str:
         return render_line(self._text[self._text.rfind("\n") + 1 :])
 
     @property
@@ -344,7 +333,7 @@ class Dialogue:
                     self._type(line)
         except DutError:
             self.close()
-        if not same_mode(self._last, self._home):
+        if not same_mode(self._last_line, self._home):
             self.close()
 
 

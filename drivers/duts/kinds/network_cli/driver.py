@@ -35,7 +35,7 @@ SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
 class NetworkCli(Driver):
-    """Commands are lines typed at the device."""
+    """A device with a command line, at which the user's lines are typed."""
 
     name = "network-cli"
     title = "any device with a command line: your own lines, typed over SSH"
@@ -60,7 +60,7 @@ class NetworkCli(Driver):
 
     @cached_property
     def manners(self) -> Manners:
-        """How the command line behaves: as the options say, then the platform, then most devices."""
+        """Behavior of the command line: by the options, then the platform, then the defaults."""
         own: Manners = self.options.cli
         platform = self.options.platform
         if not platform:
@@ -78,7 +78,6 @@ class NetworkCli(Driver):
         return float(self.options.timeout_s) or None
 
     def survey(self) -> Mapping[str, str]:
-        """Return the lines that print the version, and who is at work on the device."""
         busy = self.options.busy
         commands = {"version": self.options.version_command, "busy": busy.command if busy else ""}
         return {name: line for name, line in commands.items() if line}
@@ -106,7 +105,6 @@ class NetworkCli(Driver):
         return Facts("a device with a command line", self.options.version, boot="")
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse missing lines, and a device that somebody else is configuring."""
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
                 raise UsageError(
@@ -161,9 +159,7 @@ class NetworkCli(Driver):
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), (note,))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            **self.options.profile.model_dump(), why="declared in the testbed file"
-        )
+        return self.options.profile.declare()
 
     def sessions(self, intent: Intent) -> Reading | None:
         own = self.options.sessions
@@ -195,11 +191,7 @@ class NetworkCli(Driver):
 
 
 def _checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
-    """Return read-backs, each as often as the values that it names.
-
-    Raises:
-        UsageError: none is left.
-    """
+    """Return read-backs, each as often as the values that it names."""
     made = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
+from v6t.drivers.duts.kinds.command import check_pattern
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 
 PROMPT = (
@@ -30,11 +31,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def one_line(text: str) -> str:
-    """Return a line that may be typed.
-
-    Raises:
-        ValueError: it holds a line break, or another key that does something.
-    """
+    """Return a line that may be typed."""
     if _CONTROL.search(text):
         raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
     return text
@@ -48,16 +45,6 @@ def split_lines(value: object) -> object:
     return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
 
 
-def check_pattern(pattern: object) -> object:
-    """Refuse a text that is not a regular expression."""
-    try:
-        re.compile(pattern if isinstance(pattern, str) else "")
-    except re.error as exc:
-        problem = f"'{pattern}' is not a regular expression: {exc}"
-        raise InvalidValue(problem, code="wrong-form") from exc
-    return pattern
-
-
 Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
 Lines = Annotated[tuple[Line, ...], BeforeValidator(split_lines)]
 """A list of lines, or a block of text."""
@@ -65,7 +52,7 @@ Pattern = Annotated[str, BeforeValidator(check_pattern)]
 
 
 class Manners(StrictModel):
-    """How the device's command line behaves."""
+    """Behavior of the device's command line."""
 
     prompt: Pattern = ""
     """What a prompt looks like, as a regular expression on the last line; empty: like most."""

@@ -38,13 +38,13 @@ class WatchText(PatternText):
     or no port. Each match counts."""
 
     @model_validator(mode="after")
-    def _figures(self) -> WatchText:
+    def _check_pattern(self) -> WatchText:
         reading_of(self.pattern)
         return self
 
 
 class BusyText(StrictModel):
-    """Somebody else at work on the device."""
+    """A line that prints whether somebody else is at work on the device."""
 
     command: Line = Field(min_length=1)
     """A line that says so."""
@@ -53,7 +53,7 @@ class BusyText(StrictModel):
 
 
 class CompareText(StrictModel):
-    """What must be the same after as before."""
+    """The configuration that must be the same after a rollback."""
 
     command: Line = Field(min_length=1)
     """The line that prints the configuration."""
@@ -73,7 +73,7 @@ class ConfirmText(StrictModel):
 
 
 class FlushLines(StrictModel):
-    """What empties the device's state."""
+    """Lines that empty the device's state, with their read-back."""
 
     lines: Lines = Field(min_length=1)
     """The lines."""
@@ -118,7 +118,7 @@ class NetworkCliOptions(DutOptions):
 
     @field_validator("ssh")
     @classmethod
-    def _as_it_logs_in(cls, ssh: SshOptions | None) -> SshOptions | None:
+    def _check_login(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
             raise InvalidValue(
                 "become is for a shell; cli.enable is typed after the login", code="conflict"

@@ -47,11 +47,7 @@ class Places:
         self._values: dict[str, tuple[str, Sequence[str]]] = {}
 
     def add(self, group: str, columns: Mapping[str, Iterable[object]]) -> None:
-        """Add names whose values belong together, one line for each.
-
-        Raises:
-            UsageError: a value would end a line.
-        """
+        """Add names whose values belong together, one line for each."""
         for name, values in columns.items():
             try:
                 self._values[name] = group, [one_line(str(value)) for value in values]
@@ -61,21 +57,12 @@ class Places:
                 ) from exc
 
     def lines(self, texts: Iterable[str]) -> list[str]:
-        """Return lines with the values in their places."""
         return [row[0] for text in texts for row in self.rows([text])]
 
     def rows(
         self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
-        """Repeat texts together for the values that they name; none if there are no values.
-
-        Args:
-            texts: of one row.
-            quote: applied to values.
-
-        Raises:
-            UsageError: a name is unknown, or two belong to different groups; naming the first text.
-        """
+        """Repeat texts together for the values that they name; none if there are no values."""
         try:
             yield from self._rows(texts, quote)
         except UsageError as exc:
@@ -121,12 +108,7 @@ class Places:
 
 
 def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
-    """Return the values that a test puts into lines.
-
-    Args:
-        intent: what the device must be.
-        interfaces: its own names of them, by side.
-    """
+    """Return the values that a test puts into lines."""
     places = Places()
     places.add("", {"technology": [intent.technology]})
     for side in ("left", "right"):

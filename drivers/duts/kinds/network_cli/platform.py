@@ -15,15 +15,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 
 
 def manners_of(platform: str) -> dict[str, Any]:
-    """Return the settings of a platform for :class:`Manners`.
-
-    Args:
-        platform: its name, or a file.
-
-    Raises:
-        UsageError: there is no such platform, or its file is not a definition.
-        EnvironmentLacking: scrapli is not installed.
-    """
+    """Return the settings of a platform for :class:`Manners`."""
     path = Path(platform).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         folder = _find_definitions()

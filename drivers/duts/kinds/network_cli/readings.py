@@ -21,11 +21,7 @@ _DROPS = re.compile(r"(drops?|refused)(?:_(\w+))?")
 
 
 def reading_of(pattern: str) -> str:
-    """Return the reading of :mod:`v6t.drivers.duts.shape` that the groups of a pattern make.
-
-    Raises:
-        ValueError: they make none, or two.
-    """
+    """Return the reading of :mod:`v6t.drivers.duts.shape` that the groups of a pattern make."""
     groups = re.compile(pattern).groupindex
     names = {_READINGS.get(g, DROPS if _DROPS.fullmatch(g) else "") for g in groups}
     unknown = [g for g in groups if g not in _READINGS and not _DROPS.fullmatch(g)]

@@ -25,8 +25,8 @@ from v6t.drivers.duts.kinds.network_cli.manners import Manners
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.batch import HEADING, Section
 from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.shell import HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
 from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE, Record, Undo
 from v6t.drivers.duts.standing.device import LabDut
@@ -42,11 +42,7 @@ NO_ANSWER = "v6t: it was refused"
 
 
 class CliSession(Session):
-    """A session whose lock, undo record and rollback timer are on this machine.
-
-    Raises:
-        UsageError: the device is not reached over SSH.
-    """
+    """A session whose lock, undo record and rollback timer are on this machine."""
 
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
@@ -124,8 +120,7 @@ class CliSession(Session):
         return self._take_sample(self.driver.telemetry(self.intent))
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
-        telemetry = self.driver.telemetry(self.intent)
-        chosen = {n: r for n, r in telemetry.items() if not readings or n in readings}
+        chosen = self.choose_readings(readings)
         stopped = threading.Event()
 
         def take_samples() -> Iterator[Sample]:
@@ -163,13 +158,7 @@ class LabBox(LabDut):
 
 
 def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail.
-
-    Args:
-        record: whose directory notes the steps begun and undone.
-        run: types lines.
-        ignored: see :func:`digest`.
-    """
+    """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail."""
     begun, undone = (_read_words(Path(record.directory, name)) for name in (PROGRESS, UNDONE))
     notes = Path(record.directory, UNDONE)
     problems: dict[str, str] = {}
@@ -211,12 +200,7 @@ def digest(text: str, ignored: Iterable[str]) -> str:
 
 
 def main(text: str, record: Record) -> int:
-    """Undo a record; return the exit status, which is 3 without a connection.
-
-    Args:
-        text: the device, from :attr:`CliSession.undo_program`.
-        record: what is undone.
-    """
+    """Undo a record; return the exit status, which is 3 without a connection."""
     device = json.loads(text)
     try:
         login = standing(SshOptions.model_validate(device["ssh"]))

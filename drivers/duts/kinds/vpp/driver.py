@@ -15,13 +15,14 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import customer_of
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
-from v6t.drivers.duts.kinds.vpp.function import VppFunction
-from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
+from v6t.drivers.duts.kinds.vpp.map import MapT
 from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndependent, Nat44
 from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
 from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
+from v6t.drivers.duts.kinds.vpp.tunnel_relays import Lw4o6, MapE
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
@@ -59,7 +60,7 @@ FUNCTIONS: Mapping[type[DeviceConfig], type[VppFunction]] = {
 
 
 class Vpp(Driver):
-    """Driven by ``vppctl``, whose exit status is always 0: output is an error, read-back proof."""
+    """VPP, configured by ``vppctl``."""
 
     name = "vpp"
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
@@ -107,7 +108,6 @@ class Vpp(Driver):
             customer_of(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Refuse wrong interfaces, missing plugins, and what VPP does silently wrong."""
         if outputs.key(facts.version) < outputs.OLDEST:
             raise UsageError(
                 f"VPP {facts.version} is not supported",
@@ -135,14 +135,12 @@ class Vpp(Driver):
                 )
 
     def function(self, intent: Intent) -> VppFunction:
-        """Return what VPP is to be."""
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
         if kind is Nat44:
             kind = NAT44[self.options.nat44]
         return kind(intent, self.options, self.cli, self.ports(intent))
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return prefixes of MAP-T whose packets VPP does not lose; clients enough for the connections."""
         if technology == "dslite-aftr":
             return DsLite.parameter_overrides
         return (
@@ -155,7 +153,6 @@ class Vpp(Driver):
         return self.function(intent).profile
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Read vectors per call as the load: VPP polls, so that its cores are never idle."""
         function = self.function(intent)
         table = function.occupancy()
         ports = tuple(self.port(side) for side in SIDES)
@@ -184,7 +181,6 @@ class Vpp(Driver):
         }
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """Return the reading of VPP's own count: NAT44's."""
         return self.function(intent).sessions()
 
     def by_endpoint(self, intent: Intent) -> bool:
@@ -247,7 +243,6 @@ class Vpp(Driver):
         )
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Change a domain of MAP or lw4o6, or a public address of NAT44."""
         return self.function(intent).live_change()
 
     def ports(self, intent: Intent) -> dict[str, str]:
@@ -260,26 +255,14 @@ class Vpp(Driver):
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.started else name
 
-    def cli(self, command: str) -> str:
-        """Return a VPP command as a shell line."""
-        socket = self.options.socket or (
-            f"{self.options.state_dir}/vpp-cli.sock" if self.options.started else ""
-        )
-        return f"{self.options.control}{f' -s {socket}' if socket else ''} {command}"
+    @property
+    def cli(self) -> Vppctl:
+        """VPP commands as shell lines."""
+        return Vppctl(self.options)
 
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Refuse a running VPP that has not loaded a plugin.
-
-    Args:
-        function: what VPP is to be.
-        plugins: the output of ``show plugins``.
-        tunnels: the output of ``show ipip tunnel``. Since 26.10 its commands are a plugin's; a VPP
-            without them does not know the command.
-
-    Raises:
-        DutError: its commands would fail only in the middle of the configuration.
-    """
+    """Refuse a running VPP that has not loaded a plugin."""
     missing = ""
     if isinstance(function, CustomerTunnel) and "unknown input" in tunnels:
         missing = "ipip"

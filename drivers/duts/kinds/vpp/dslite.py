@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT
-from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
+from v6t.drivers.duts.plan import Check, Step, equals, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
@@ -96,37 +96,32 @@ class DsLite(VppFunction):
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
         return [
-            Step(cli(f"enable ip6 interface {port}"), why, silent=True),
+            cli.step(f"enable ip6 interface {port}", why),
             *(
-                Step(
-                    cli(f"ip route add {net} via {port}"),
+                cli.step(
+                    f"ip route add {net} via {port}",
                     f"{net} is on {port}",
                     **links.has_route(cli, net, port),
-                    undo=cli(f"ip route del {net} via {port}"),
-                    existing=Existing.NONE,
-                    silent=True,
+                    undo=f"ip route del {net} via {port}",
                 )
                 for net in nets
             ),
         ]
 
     def steps(self, version: str) -> list[Step]:
-        """Return the public addresses and the tunnels' end; another VPP forgets them."""
         aftr = self.aftr.aftr
         return [
-            Step(
-                self.cli(f"dslite add pool address {pool_words(self.intent)}"),
+            self.cli.step(
+                f"dslite add pool address {pool_words(self.intent)}",
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
                 want=has_lines(*pool_of(self.intent).addresses),
-                silent=True,
             ),
-            Step(
-                self.cli(f"dslite set aftr-tunnel-endpoint-address {aftr}"),
+            self.cli.step(
+                f"dslite set aftr-tunnel-endpoint-address {aftr}",
                 "where the B4s' tunnels end",
                 read=self.cli("show dslite aftr-tunnel-endpoint-address"),
                 want=equals(aftr),
-                silent=True,
             ),
         ]
 
@@ -134,15 +129,12 @@ class DsLite(VppFunction):
         return (process.restart(plan, self.is_empty()),)
 
     def is_empty(self) -> Check:
-        """Require a table without sessions."""
-
         def checker(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
-            return (
-                "VPP does not answer" if output.strip() else None
-            )  # without B4s it prints nothing
+            # without B4s it prints nothing
+            return "VPP does not answer" if output.strip() else None
 
         return Check(f"{self.cli('show dslite sessions')} 2>&1", parsed(checker, "no session"))
 

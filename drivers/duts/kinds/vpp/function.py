@@ -1,21 +1,44 @@
-"""The base of what VPP can be: one class for each function of it."""
+"""The base of what VPP can be, one class for each function of it, and the steps of its commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
-from v6t.drivers.duts.plan import Change, Intent, Step
+from v6t.drivers.duts.plan import Change, Existing, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
-Cli = Callable[[str], str]
-"""Makes a shell line of a VPP command."""
 OWN_TIMEOUT_S = 300.0
 """VPP's own timeout of UDP sessions; no command changes that of NAT64."""
+
+
+class Vppctl:
+    """Makes shell lines of VPP commands, whose exit status is always 0: output of a change is an error."""
+
+    def __init__(self, options: VppOptions) -> None:
+        own = f"{options.state_dir}/vpp-cli.sock" if options.started else ""
+        socket = options.socket or own
+        self._client = f"{options.control}{f' -s {socket}' if socket else ''}"
+
+    def __call__(self, command: str) -> str:
+        return f"{self._client} {command}"
+
+    def step(
+        self,
+        command: str,
+        why: str,
+        *,
+        undo: str = "",
+        existing: Existing = Existing.NONE,
+        **more: Any,
+    ) -> Step:
+        """Return the step of a command, whose object an earlier step creates if nothing else is given."""
+        undone = self(undo) if undo else ""
+        return Step(self(command), why, undo=undone, existing=existing, silent=True, **more)
 
 
 class VppFunction:
@@ -31,16 +54,8 @@ class VppFunction:
     """Whether a session belongs to an address and port inside, wherever its packets go."""
 
     def __init__(
-        self, intent: Intent, options: VppOptions, cli: Cli, ports: Mapping[str, str]
+        self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]
     ) -> None:
-        """Plan for an intent.
-
-        Args:
-            intent: of the device.
-            options: of the driver.
-            cli: makes a shell line of a VPP command.
-            ports: VPP's names of the interfaces that IP runs on, by side.
-        """
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
     def refuse(self, version: str) -> None:
@@ -60,12 +75,7 @@ class VppFunction:
         return []
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the actions that empty its state.
-
-        Args:
-            version: of VPP.
-            plan: all steps of the plan.
-        """
+        """Return the actions that empty its state."""
         return ()
 
     def sessions(self) -> Reading | None:
@@ -93,12 +103,7 @@ class VppFunction:
         return None
 
     def statistics(self, counter: str, room: int) -> Reading:
-        """Read sessions from VPP's statistics segment, where no table is walked through.
-
-        Args:
-            counter: its name there.
-            room: sessions that each worker's table takes.
-        """
+        """Read sessions from VPP's statistics segment, where no table is walked through."""
 
         def parse(text: str) -> Mapping[str, float]:
             workers = outputs.simple_counters(text, counter)

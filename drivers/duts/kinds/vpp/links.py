@@ -8,8 +8,8 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Cli
-from v6t.drivers.duts.plan import Existing, Step, equals, has_words, parsed, shown
+from v6t.drivers.duts.kinds.vpp.function import Vppctl
+from v6t.drivers.duts.plan import Existing, Step, equals, has_words, passes
 from v6t.drivers.duts.steps import owned, setting
 from v6t.intent.device import LinkIntent
 
@@ -18,30 +18,22 @@ _CLEAN = '{ sub(/\\r$/, "") }'
 
 
 def configure_side(
-    given: LinkIntent, port: str, *, mtu: int, cli: Cli, static: bool, more: Sequence[Step] = ()
+    given: LinkIntent, port: str, *, mtu: int, cli: Vppctl, static: bool, more: Sequence[Step] = ()
 ) -> list[Step]:
-    """Give an interface the addresses, neighbors and routes of one side.
-
-    Args:
-        given: of the intent.
-        port: VPP's name of the interface.
-        mtu: of the link [octets].
-        cli: makes a shell line of a VPP command.
-        static: whether neighbors get static entries.
-        more: steps between addresses and neighbors.
-    """
-    steps = [set_up(cli, port), set_mtu(cli, port, mtu)]
-    steps += [add_address(cli, str(interface), port) for interface in given.addresses]
-    steps += more
-    if static:
-        for address, mac in given.neighbors.items():
-            steps.append(_add_neighbor(cli, port, str(address), mac))
-    for net, via in given.routes.items():
-        steps.append(add_route(cli, str(net), f"{via} {port}", f"to the test hosts behind {port}"))
-    return steps
+    """Give an interface the addresses, ``more``, static neighbors and the routes of one side."""
+    neighbors = given.neighbors.items() if static else ()
+    why = f"to the test hosts behind {port}"
+    return [
+        set_up(cli, port),
+        set_mtu(cli, port, mtu),
+        *(add_address(cli, str(interface), port) for interface in given.addresses),
+        *more,
+        *(_add_neighbor(cli, port, str(address), mac) for address, mac in neighbors),
+        *(add_route(cli, str(net), f"{via} {port}", why) for net, via in given.routes.items()),
+    ]
 
 
-def set_up(cli: Cli, port: str) -> Step:
+def set_up(cli: Vppctl, port: str) -> Step:
     """Set an interface up, and down again if it was down."""
     return setting(
         cli(f"set interface state {port} VALUE"),
@@ -52,7 +44,7 @@ def set_up(cli: Cli, port: str) -> Step:
     )
 
 
-def add_vlan(cli: Cli, whole: str, number: int) -> Step:
+def add_vlan(cli: Vppctl, whole: str, number: int) -> Step:
     """Create a sub-interface for tagged frames."""
     port = f"{whole}.{number}"
     return owned(
@@ -64,7 +56,7 @@ def add_vlan(cli: Cli, whole: str, number: int) -> Step:
     )
 
 
-def set_mtu(cli: Cli, port: str, mtu: int) -> Step:
+def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
     """Set the longest packet that an interface takes."""
     return setting(
         cli(f"set interface mtu packet VALUE {port}"),
@@ -75,7 +67,7 @@ def set_mtu(cli: Cli, port: str, mtu: int) -> Step:
     )
 
 
-def add_address(cli: Cli, text: str, port: str) -> Step:
+def add_address(cli: Vppctl, text: str, port: str) -> Step:
     """Add one address of the device."""
     given = ip_interface(text).with_prefixlen
     return Step(
@@ -90,7 +82,7 @@ def add_address(cli: Cli, text: str, port: str) -> Step:
     )
 
 
-def _add_neighbor(cli: Cli, port: str, address: str, mac: str) -> Step:
+def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
     def add(mac: str) -> str:
         return cli(f"set ip neighbor {port} {address} {mac} static")
 
@@ -112,7 +104,7 @@ def _add_neighbor(cli: Cli, port: str, address: str, mac: str) -> Step:
     )
 
 
-def add_route(cli: Cli, text: str, way: str, why: str) -> Step:
+def add_route(cli: Vppctl, text: str, way: str, why: str) -> Step:
     """Add a route to a network or a host, by a neighbor and an interface or by an interface alone."""
     net = ip_network(text)  # VPP reads no address without its length
     return owned(
@@ -124,30 +116,23 @@ def add_route(cli: Cli, text: str, way: str, why: str) -> Step:
     )
 
 
-def has_route(cli: Cli, net: str, way: str) -> dict[str, Any]:
+def has_route(cli: Vppctl, net: str, way: str) -> dict[str, Any]:
     """Return the read of a route of the default table, and what it must print."""
-
-    def checker(output: str) -> str | None:
-        if outputs.has_path(output, net, way):
-            return None
-        return f"there is no route to {net} via {way}; the output is {shown(output)}"
-
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
-    return {"read": read, "want": parsed(checker, f"'{net}' via '{way}'")}
+    return {
+        "read": read,
+        "want": passes(lambda out: outputs.has_path(out, net, way), f"'{net}' via '{way}'"),
+    }
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """Refuse an interface that does not exist, or has another MAC address than the testbed file.
-
-    Raises:
-        DutError: saying what was seen.
-    """
+    """Refuse an interface that does not exist, or has another MAC address than the testbed file."""
     found = outputs.hardware_addresses(text)
     if name not in found:
+        known = ", ".join(found) or "none"
         raise DutError(
-            f"VPP has no interface {name} (dut.options.{side}); it has "
-            + (", ".join(found) or "none"),
+            f"VPP has no interface {name} (dut.options.{side}); it has {known}",
             "`vppctl show hardware-interfaces` lists them",
             code="unknown-interface",
         )

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import spare
-from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
-from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
+from v6t.drivers.duts.kinds.vpp.outputs import Domain
+from v6t.drivers.duts.plan import Change, Step, Want, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.steps import owned
-from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
-from v6t.packets.address_layouts import map_address
+from v6t.intent.families import MapRuleConfig, MapTRelayConfig
 
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
 LIVE = "v6tbeside"
 """The tag of the domain that is added and removed under traffic."""
-TUNNEL_PROFILE = ExpectProfile(
-    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
-)
 
 
 class MapRelay(VppFunction):
@@ -58,15 +52,16 @@ class MapRelay(VppFunction):
             silent=True,
         )
 
-    def _change_domain(
-        self, what: str, words: tuple[str, str], shown: tuple[str, str], rule: str = "true"
+    def change_domain(
+        self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
     ) -> Change:
-        first, other = (self.cli(f"map add domain tag {LIVE} {each}") for each in words)
-        remove = _delete_domain(self.cli, LIVE)
+        """Return the change of one domain to another, each followed by a rule."""
+        add, change = (self.cli(f"map add domain {each.words}") for each in (first, other))
+        remove = delete_domain(self.cli, LIVE)
         return Change(
             what,
-            add=f"{first} && {rule}",
-            change=f"{remove}; {other} && {rule}",
+            add=f"{add} && {rule}",
+            change=f"{remove}; {change} && {rule}",
             remove=remove,
             look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
             added=shown[0],
@@ -87,32 +82,25 @@ class MapRules(MapRelay):
         return [self._add_domain(number, rule) for number, rule in enumerate(self.rules)]
 
     def _add_domain(self, number: int, rule: MapRuleConfig) -> Step:
-        tag = f"v6t{number}"
-        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(self.source)))
-        wanted = outputs.Domain(0, tag, *prefixes, rule.ea_len, rule.psid_offset, rule.psid_len)
-        words = (
-            f"ip4-pfx {rule.ipv4_prefix} ip6-pfx {rule.ipv6_prefix} ip6-src {self.source} "
-            f"ea-bits-len {rule.ea_len} psid-offset {rule.psid_offset} psid-len {rule.psid_len}"
+        domain = Domain(
+            f"v6t{number}",
+            *(str(net) for net in (rule.ipv4_prefix, rule.ipv6_prefix, ip_network(self.source))),
+            *(rule.ea_len, rule.psid_offset, rule.psid_len),
         )
         return owned(
-            self.cli(f"map add domain tag {tag} {words}"),
-            _delete_domain(self.cli, tag),
+            self.cli(f"map add domain {domain.words}"),
+            delete_domain(self.cli, domain.tag),
             f"the rule {rule.ipv6_prefix}",
-            read=_list_domains(self.cli),
-            want=_has_domains([wanted], f"domain {tag} with these values"),
+            read=list_domains(self.cli),
+            want=has_domains([domain], f"domain {domain.tag} with these values"),
         )
 
     def live_change(self) -> Change:
         """Change a domain of a rule that no test packet belongs to."""
-        net, prefix = spare(self.intent, 4), spare(self.intent, 6)
-        first, other = (
-            f"ip4-pfx {net} ip6-pfx {prefix} ip6-src {self.source} ea-bits-len {ea_len} "
-            f"psid-offset 6 psid-len {ea_len - 8}"
-            for ea_len in (16, 14)
-        )
-        return self._change_domain(
-            "a MAP domain", (first, other), ("ea-bits-len 16", "ea-bits-len 14")
-        )
+        nets = (str(spare(self.intent, 4)), str(spare(self.intent, 6)), str(self.source))
+        domains = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
+        shown = ("ea-bits-len 16", "ea-bits-len 14")
+        return self.change_domain("a MAP domain", *domains, shown)
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
         """Return whether VPP loses the packets of a rule with this prefix."""
@@ -132,11 +120,7 @@ class MapRules(MapRelay):
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        """Refuse rules that VPP rejects without a message, or whose packets it loses.
-
-        Raises:
-            UsageError: with the nearest rule that works.
-        """
+        """Refuse rules that VPP rejects without a message, or whose packets it loses."""
         params = self.suggestion(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -158,49 +142,6 @@ class MapRules(MapRelay):
                     params=params,
                     code="unsupported-by-version",
                 )
-
-
-class MapE(MapRules):
-    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
-
-    profile = TUNNEL_PROFILE
-    notes = (
-        *MapRelay.notes,
-        "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
-        "(links.*.background)",
-    )
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.relay = self.intent.configuration_as(MapERelayConfig)
-        self.rules = [rule for rule in self.relay.rules if rule.psid is None]
-        self.source = self.relay.br_address
-
-    def refuse(self, version: str) -> None:
-        _refuse_mixed(self._softwires())
-        softwires.refuse_draft(self.rules, "VPP")
-        self.refuse_rules(self.relay.rules, version)
-
-    def domains(self) -> list[Step]:
-        rows = self._softwires()
-        more = (
-            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
-        )
-        return [*more, *super().domains()]
-
-    def _softwires(self) -> list[Softwire]:
-        return [
-            Softwire(
-                rule.ipv4_prefix[0],
-                rule.psid,
-                rule.psid_len,
-                rule.psid_offset,
-                map_address(rule, rule.ipv4_prefix[0], rule.psid),
-                self.relay.br_address,
-            )
-            for rule in self.relay.rules
-            if rule.psid is not None
-        ]
 
 
 class MapT(MapRules):
@@ -260,44 +201,16 @@ class MapT(MapRules):
         self.refuse_rules(relay.rules, version)
 
 
-class Lw4o6(MapRelay):
-    """A lwAFTR."""
-
-    profile = TUNNEL_PROFILE
-
-    def refuse(self, version: str) -> None:
-        _refuse_mixed(list(generate_softwires(self.intent)))
-
-    def domains(self) -> list[Step]:
-        return _add_softwires(
-            list(generate_softwires(self.intent)), self.cli, self.options.state_dir
-        )
-
-    def live_change(self) -> Change:
-        """Change the address of a lwB4 that no test packet belongs to."""
-        row, prefix = next(generate_softwires(self.intent)), spare(self.intent, 6)
-        host = spare(self.intent, 4).network_address + 7
-        first, other = (
-            f"ip4-pfx {address}/32 ip6-pfx ::/0 ip6-src {row.br} ea-bits-len 0 "
-            f"psid-offset {row.psid_offset} psid-len {row.psid_len}"
-            for address in (host, host + 1)
-        )
-        index = _indices(self.cli, LIVE)
-        rule = self.cli(f"map add rule index $i psid 0 ip6-dst {prefix.network_address + 1}")
-        shown = (f"{host}/32", f"{host + 1}/32")
-        return self._change_domain(
-            "a lwB4 with its address", (first, other), shown, f"i=$({index}); {rule}"
-        )
-
-
-def _list_domains(cli: Cli) -> str:
+def list_domains(cli: Vppctl) -> str:
     """Return the read of all domains; anybody's is in the way."""
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
-def _has_domains(wanted: list[outputs.Domain], says: str) -> Want:
+def has_domains(wanted: list[Domain], says: str) -> Want:
+    """Require these domains; others are allowed."""
+
     def checker(output: str) -> str | None:
-        found = {domain.tag: replace(domain, index=0) for domain in outputs.domains(output)}
+        found = {domain.tag: domain for domain in outputs.domains(output)}
         for domain in wanted:
             if domain.tag not in found:
                 return f"VPP has made no domain {domain.tag} (it does not say why)"
@@ -308,93 +221,11 @@ def _has_domains(wanted: list[outputs.Domain], says: str) -> Want:
     return parsed(checker, says)
 
 
-def _indices(cli: Cli, tag: str) -> str:
+def indices(cli: Vppctl, tag: str) -> str:
     """Return the shell line that prints the indices of domains, which are VPP's; others' must stay."""
     return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
 
 
-def _delete_domain(cli: Cli, tag: str) -> str:
-    return f"{_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
-
-
-def _refuse_mixed(rows: list[Softwire]) -> None:
-    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once.
-
-    Raises:
-        UsageError: naming both values.
-    """
-    first: dict[IPv4Address, Softwire] = {}
-    for row in rows:
-        known = first.setdefault(row.ipv4, row)
-        for name, value in {
-            "br": "lwAFTR address",
-            "psid_len": "PSID length",
-            "psid_offset": "PSID offset",
-        }.items():
-            one, other = getattr(known, name), getattr(row, name)
-            if one != other:
-                raise UsageError(
-                    f"a VPP domain has one {value}, and {row.ipv4} has {one} (PSID {known.psid}) and "
-                    f"{other} (PSID {row.psid})",
-                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
-                    code="unsupported-by-device",
-                )
-
-
-def _add_softwires(rows: list[Softwire], cli: Cli, place: str, first_tag: int = 0) -> list[Step]:
-    """Add one domain per IPv4 address, one rule per softwire; thousands go through a file."""
-    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
-    tags = {
-        ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows), first_tag)
-    }
-    first = {row.ipv4: row for row in reversed(rows)}
-    lines = [
-        f"map add domain tag {tag} ip4-pfx {ipv4}/32 ip6-pfx ::/0 ip6-src {first[ipv4].br} "
-        f"ea-bits-len 0 psid-offset {first[ipv4].psid_offset} psid-len {first[ipv4].psid_len}"
-        for ipv4, tag in tags.items()
-    ]
-    wanted = [
-        outputs.Domain(
-            0, tag, f"{ipv4}/32", "::/0", f"{row.br}/128", 0, row.psid_offset, row.psid_len
-        )
-        for ipv4, tag in tags.items()
-        for row in [first[ipv4]]
-    ]
-    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
-    show = cli("show map domain")
-    number = (
-        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
-        "awk 'NR == FNR {index_of[$2] = $1; next} "
-        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
-        f"{place}/indices - >{files[1]} && rm {place}/indices"
-    )
-
-    def check_rules(output: str) -> str | None:
-        found = outputs.domain_rules(output)
-        for row in rows:
-            b4 = found.get((tags[row.ipv4], row.psid))
-            if b4 != row.b4:
-                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
-        return None
-
-    return [
-        owned(
-            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
-            f"{_delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
-            f"{len(tags)} addresses shared by lwB4s",
-            text="\n".join(lines) + "\n",
-            read=_list_domains(cli),
-            want=_has_domains(wanted, f"{len(tags)} domains with these values"),
-            silent=True,
-        ),
-        Step(
-            f"umask 077; {number} && {cli('exec ' + files[1])}",
-            f"{len(rows)} softwires",
-            text=rules,
-            read=show,
-            want=parsed(check_rules, f"{len(rows)} rules with these addresses"),
-            undo=f"rm -f {files[1]}",
-            existing=Existing.NONE,
-            silent=True,
-        ),
-    ]
+def delete_domain(cli: Vppctl, tag: str) -> str:
+    """Return the shell line that deletes the domains with a tag."""
+    return f"{indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"

@@ -11,7 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Cli, VppFunction
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.plan import (
     Change,
     Check,
@@ -65,7 +65,6 @@ class Nat44(VppFunction):
         return limit or max(wanted, DEFAULT_SESSIONS)
 
     def is_empty(self) -> Check:
-        """Require a table without sessions."""
         reading = self.sessions()
 
         def checker(output: str) -> str | None:
@@ -83,16 +82,15 @@ class Nat44(VppFunction):
         # the endpoint-dependent plugin calls itself otherwise here
         noun = self.noun if self.noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
-        return [
-            Step(
-                self.cli(f"{command} {lives_s}"),
-                "sessions live longer than any test: expiry would look like loss",
-                read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-                want=equals(lives_s),
-                undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
-                silent=True,
-            )
-        ]
+        set_timeout = Step(
+            self.cli(f"{command} {lives_s}"),
+            "sessions live longer than any test: expiry would look like loss",
+            read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
+            want=equals(lives_s),
+            undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
+            silent=True,
+        )
+        return [set_timeout]
 
     def live_change(self) -> Change:
         """Change a public address that no connection has: another tenant's, with a VRF of its own.
@@ -126,17 +124,16 @@ class EndpointDependent(Nat44):
 
     def enable(self, room: int) -> Step:
         # one that is off shows sessions, too: none
-        size = has_line_like(
-            rf"max translations per thread: {room} fib 0", f"room for {room} sessions"
-        )
-        return Step(
-            self.cli(f"nat44 plugin enable sessions {room}"),
+        size = rf"max translations per thread: {room} fib 0"
+        return self.cli.step(
+            f"nat44 plugin enable sessions {room}",
             f"endpoint-dependent NAT44 with room for {room} sessions per worker",
             read=in_use(self.cli, "nat44"),
-            undo=self.cli("nat44 plugin disable"),
+            undo="nat44 plugin disable",
             existing=Existing.REFUSE,
-            proof=Check(self.cli("show nat44 summary"), size),
-            silent=True,
+            proof=Check(
+                self.cli("show nat44 summary"), has_line_like(size, f"room for {room} sessions")
+            ),
         )
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
@@ -168,13 +165,12 @@ class EndpointIndependent(Nat44):
     def enable(self, room: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.USERS, sum(net.num_addresses for net in nets))
-        return Step(
-            self.cli(f"nat44 ei plugin enable sessions {room} users {users}"),
+        return self.cli.step(
+            f"nat44 ei plugin enable sessions {room} users {users}",
             f"endpoint-independent NAT44 with room for {room} sessions per worker",
             read=in_use(self.cli, "nat44 ei"),
-            undo=self.cli("nat44 ei plugin disable"),
+            undo="nat44 ei plugin disable",
             existing=Existing.REFUSE,
-            silent=True,
         )
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
@@ -199,15 +195,10 @@ class EndpointIndependent(Nat44):
         return None
 
 
-def in_use(cli: Cli, what: str, shown: Sequence[str] = TABLES) -> str:
-    """Return the read that prints something if somebody uses a plugin: disabling it would remove that.
-
-    Args:
-        cli: makes a shell line of a VPP command.
-        what: the plugin's name in commands.
-        shown: tables of it; their titles begin with a letter, what is in them with a space or a digit.
-    """
+def in_use(cli: Vppctl, what: str, shown: Sequence[str] = TABLES) -> str:
+    """Return the read that prints something if somebody uses a plugin: disabling it would remove that."""
     asked = "; ".join(cli(f"show {what} {table}") for table in shown)
+    # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {asked}; }} | grep -e '^[ 0-9]' || true"
 
 
@@ -218,24 +209,14 @@ def recreate_commands(steps: Sequence[Step]) -> list[str]:
 
 
 def until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
-    """Empty a table until it is.
-
-    Args:
-        lines: shell lines that empty it.
-        seen: one that succeeds where it is empty.
-        check: the read-back.
-    """
+    """Empty a table until it is."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
 def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
-    """Return public addresses, each with the ports that VPP allocates.
-
-    Raises:
-        UsageError: other ports, or limits that it has not.
-    """
+    """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.pool_of(intent, can=can)
     if (pool.low, pool.high) != PORTS:
         raise UsageError(
@@ -248,28 +229,16 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
 
 
 def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
-    """Return the public addresses as VPP reads them.
-
-    Raises:
-        UsageError: see :func:`pool_of`.
-    """
+    """Return the public addresses as VPP reads them."""
     pool = pool_of(intent, can)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
 
 def add_pool(
-    cli: Cli, noun: str, words: str, *, add: str = "add address", stays: bool = False
+    cli: Vppctl, noun: str, words: str, *, add: str = "add address", stays: bool = False
 ) -> Step:
-    """Add the public addresses of a plugin.
-
-    Args:
-        cli: makes a shell line of a VPP command.
-        noun: the plugin's name in commands.
-        words: see :func:`pool_words`.
-        add: the command after that name.
-        stays: they go with their plugin, and must not before.
-    """
+    """Add the public addresses of a plugin."""
     first, _, last = words.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
@@ -279,27 +248,23 @@ def add_pool(
         missing = next((address for address in every if address not in listed), None)
         return missing and f"{missing} is not a public address; the output is {shown(output)}"
 
-    return Step(
-        cli(f"{noun} {add} {words}"),
+    return cli.step(
+        f"{noun} {add} {words}",
         f"public addresses of {noun}",
         read=cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}"),
         want=parsed(checker, f"'{words}'"),
-        undo="" if stays else cli(f"{noun} {add} {words} del"),
-        existing=Existing.NONE,
-        silent=True,
+        undo="" if stays else f"{noun} {add} {words} del",
     )
 
 
-def set_sides(cli: Cli, ports: Mapping[str, str], noun: str) -> Step:
+def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
     """Set the inside and the outside interface of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
-    return Step(
-        cli(command),
+    return cli.step(
+        command,
         "the clients' side and the public side",
         read=cli(f"show {noun} interfaces"),
         want=has_lines(f"{left} in", f"{right} out"),
-        undo=cli(f"{command} del"),
-        existing=Existing.NONE,
-        silent=True,
+        undo=f"{command} del",
     )

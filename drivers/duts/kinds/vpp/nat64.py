@@ -36,15 +36,9 @@ class Nat64(VppFunction):
 
     @property
     def nat(self) -> Nat64Config:
-        """The configuration."""
         return self.intent.configuration_as(Nat64Config)
 
     def buckets(self) -> int:
-        """Return the size of the tables.
-
-        Raises:
-            UsageError: the limit of sessions is not a multiple of ten.
-        """
         if limit := self.nat.session_limit:
             if limit % PER_BUCKET:
                 raise UsageError(
@@ -68,22 +62,19 @@ class Nat64(VppFunction):
             enable += f" bib-buckets {sizes}"
         words = pool_words(self.intent, ("session_limit",))
         return [
-            Step(
-                cli(enable),
+            cli.step(
+                enable,
                 f"NAT64 with room for {PER_BUCKET * buckets} sessions",
                 read=in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
-                undo=cli("nat64 plugin disable"),
+                undo="nat64 plugin disable",
                 existing=Existing.REFUSE,
-                silent=True,
             ),
-            Step(
-                cli(f"nat64 add prefix {prefix}"),
+            cli.step(
+                f"nat64 add prefix {prefix}",
                 "IPv4 destinations as IPv6 addresses",
                 read=cli("show nat64 prefix"),
                 want=has_lines(f"{prefix} tenant-vrf 0"),
-                undo=cli(f"nat64 del prefix {prefix}"),
-                existing=Existing.NONE,
-                silent=True,
+                undo=f"nat64 del prefix {prefix}",
             ),
             # an address that is removed by itself leaves its count of ports in use behind, for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left

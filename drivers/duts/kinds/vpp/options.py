@@ -50,7 +50,6 @@ class VppOptions(DutOptions):
 
     @property
     def control(self) -> str:
-        """The command line client."""
         if self.vppctl or "/" not in self.program:
             return self.vppctl or "vppctl"
         return f"{self.program.rpartition('/')[0]}/vppctl"

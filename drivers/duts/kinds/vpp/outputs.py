@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv6Address
+from typing import NamedTuple
 
 from v6t.drivers.duts.readings import Lost
 
@@ -20,11 +20,9 @@ def key(version: str) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-@dataclass(frozen=True)
-class Domain:
-    """A line of ``show map domain``."""
+class Domain(NamedTuple):
+    """A line of ``show map domain``, without its index."""
 
-    index: int
     tag: str
     ipv4: str
     ipv6: str
@@ -33,20 +31,26 @@ class Domain:
     psid_offset: int
     psid_len: int
 
+    @property
+    def words(self) -> str:
+        """The words of ``map add domain``, which reads the source of a tunnel without a length."""
+        return (
+            f"tag {self.tag} ip4-pfx {self.ipv4} ip6-pfx {self.ipv6} "
+            f"ip6-src {self.source.removesuffix('/128')} ea-bits-len {self.ea_len} "
+            f"psid-offset {self.psid_offset} psid-len {self.psid_len}"
+        )
+
 
 _DOMAIN = re.compile(
-    r"\[(\d+)\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
+    r"\[\d+\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
     r"ea-bits-len (\d+) psid-offset (\d+) psid-len (\d+)"
 )
 
 
 def domains(text: str) -> list[Domain]:
-    """``show map domain``, one per line."""
-    found = []
-    for match in _DOMAIN.finditer(text):
-        index, tag, ipv4, ipv6, source, *numbers = match.groups()
-        found.append(Domain(int(index), tag, ipv4, ipv6, source, *map(int, numbers)))
-    return found
+    """Parse ``show map domain``."""
+    rows = (match.groups() for match in _DOMAIN.finditer(text))
+    return [Domain(*row[:4], *map(int, row[4:])) for row in rows]
 
 
 _RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
@@ -59,7 +63,7 @@ def domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
     for line in text.splitlines():
         domain, rule = _DOMAIN.search(line), _RULE.match(line)
         if domain:
-            tag = domain.group(2)
+            tag = domain.group(1)
         if rule:
             found[tag, int(rule.group(1))] = IPv6Address(rule.group(2))
     return found
@@ -74,7 +78,7 @@ _NODE = re.compile(
 
 
 def runtime(text: str) -> Mapping[str, float]:
-    """``show runtime``: calls, vectors and clocks of each busy node by thread, and rates of each thread.
+    """Parse ``show runtime``: calls, vectors and clocks of each busy node by thread, and its rates.
 
     Names: ``thread0.node.ip4-input.calls``, ``.vectors``, ``.clocks`` (counters),
     ``node.ip4-input.vectors_per_call`` (since VPP began, of the thread where they are most),
@@ -121,11 +125,6 @@ def has_path(text: str, net: str, way: str) -> bool:
     """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
 
     Without such an entry VPP prints the one that covers the network, and those of other tables.
-
-    Args:
-        text: of VPP.
-        net: with its length.
-        way: next hop and interface, or an interface.
     """
     within = False
     for words in (line.split() for line in text.splitlines()):
@@ -163,12 +162,7 @@ INTERFACE_LOSSES = {
 
 
 def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
-    """``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together.
-
-    Args:
-        text: of VPP, which shows no counter that is 0.
-        ports: those that face the tester.
-    """
+    """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
     name = ""
     for line in text.splitlines()[1:]:
@@ -204,7 +198,7 @@ ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 
 def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
-    """``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
+    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
 
     VPP shows a counter from its first packet on.
     """
@@ -224,7 +218,7 @@ def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, 
 
 
 def nat44_sessions(text: str) -> Mapping[str, float]:
-    """``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
+    """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     kinds = re.findall(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", text, re.MULTILINE)
     if kinds:
@@ -233,12 +227,12 @@ def nat44_sessions(text: str) -> Mapping[str, float]:
 
 
 def nat44_ei_sessions(text: str) -> Mapping[str, float]:
-    """``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------`` of each thread."""
+    """Parse ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""
     found = re.findall(r"^-+ thread \d+ \S+: (\d+) sessions -+", text, re.MULTILINE)
     return {"sessions": float(sum(map(int, found)))} if found else {}
 
 
 def simple_counters(text: str, name: str) -> list[float]:
-    """``vpp_get_stats dump``: the counter of this name on each thread, ``[0 @ 1]: 20 packets NAME``."""
+    """Parse a counter of ``vpp_get_stats dump`` on each thread: ``[0 @ 1]: 20 packets NAME``."""
     found = re.findall(rf"^\[0 @ \d+\]: (\d+) packets {re.escape(name)}$", text, re.MULTILINE)
     return [float(value) for value in found]

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Cli
+from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.os.linux import conf_key, keep_addresses, set_up, sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, shown
+from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shown
 from v6t.drivers.duts.steps import config_file, daemon, stop_process
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
@@ -28,13 +28,12 @@ def claim_interfaces(options: VppOptions) -> list[Step]:
     return steps
 
 
-def start(options: VppOptions, intent: Intent, cli: Cli) -> list[Step]:
+def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     """Write the start-up file, start the process, create one host interface per side."""
     place = options.state_dir
-    file, pid = f"{place}/vpp.conf", f"{place}/vpp.pid"
-    socket = f"{place}/vpp-cli.sock"
+    file, pid, socket = (f"{place}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
     files = " ".join(
-        [socket, *(f"{place}/{name}" for name in ("vpp.log", "vpp-api.sock", "vpp-stats.sock"))]
+        [socket, *(f"{place}/vpp{end}" for end in (".log", "-api.sock", "-stats.sock"))]
     )
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
@@ -64,20 +63,17 @@ def start(options: VppOptions, intent: Intent, cli: Cli) -> list[Step]:
     return steps
 
 
-def _create_host_interface(cli: Cli, name: str, mac: str) -> Step:
-    port = f"host-{name}"
-
-    def checker(output: str) -> str | None:
-        if outputs.hardware_addresses(output).get(port) == mac.lower():
-            return None
-        return f"{port} does not have the address {mac}; the output is {shown(output)}"
-
+def _create_host_interface(cli: Vppctl, name: str, mac: str) -> Step:
+    port, address = f"host-{name}", mac.lower()
     return Step(
         # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
         cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
         f"VPP's end of {name}",
         read=cli("show hardware-interfaces"),
-        want=parsed(checker, f"{port} with {mac.lower()}"),
+        want=passes(
+            lambda out: outputs.hardware_addresses(out).get(port) == address,
+            f"{port} with {address}",
+        ),
     )
 
 
@@ -89,25 +85,17 @@ def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step
 
 
 def restart(plan: Sequence[Step], check: Check) -> Step:
-    """Empty all state: start another VPP, configured like this one.
-
-    Args:
-        plan: all steps, beginning with those of :func:`start`.
-        check: that no state is left.
-    """
+    """Empty all state: start another VPP, configured like this one."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.set]
-    lines += [_fail_on_output(step.set) if step.silent else step.set for step in others]
+    for step in others:
+        fails = f'o=$({step.set} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
+        lines.append(fails if step.silent else step.set)
     return Step(
         " &&\n".join(f"{{ {line}; }}" for line in lines),
         "no session of an earlier trial is left: VPP is started anew",
         proof=check,
     )
-
-
-def _fail_on_output(command: str) -> str:
-    """Make a command fail if it prints something: VPP's exit status is always 0."""
-    return f'o=$({command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
 
 
 def list_plugins(options: VppOptions) -> str:
@@ -122,16 +110,7 @@ def list_plugins(options: VppOptions) -> str:
 
 
 def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None:
-    """Refuse a VPP to be started that lacks a plugin.
-
-    Args:
-        plugin: its name; empty: none is needed.
-        listed: the output of :func:`list_plugins`; if it is empty, VPP looks elsewhere.
-        options: of the driver.
-
-    Raises:
-        DutError: its commands would fail in the middle of the configuration.
-    """
+    """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listed.strip() and file not in listed.split():
         raise DutError(

@@ -9,7 +9,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.softwires import customer_of
 from v6t.drivers.duts.kinds.vpp import links
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
-from v6t.drivers.duts.plan import Existing, Step, has_lines, has_words
+from v6t.drivers.duts.plan import Step, has_lines, has_words
 from v6t.drivers.duts.steps import owned
 
 OUTER = 40
@@ -38,7 +38,6 @@ class CustomerTunnel(VppFunction):
     profile = PROFILE
 
     def steps(self, version: str) -> list[Step]:
-        """Return the tunnel's own address, the tunnel, and the routes of all IPv4 into it."""
         cli, customer = self.cli, customer_of(self.intent)
         outside, inside = self.ports[customer.side], self.ports[customer.inside]
         addresses = getattr(self.intent, customer.side).addresses
@@ -55,14 +54,12 @@ class CustomerTunnel(VppFunction):
                 read=f"{cli('show ipip tunnel')} | grep -w 'instance {NUMBER}' || true",
                 want=has_words(f"instance {NUMBER} {ends}", f"flags [{FLAG} ]"),
             ),
-            Step(
-                cli(f"set interface unnumbered {NAME} use {inside}"),
+            cli.step(
+                f"set interface unnumbered {NAME} use {inside}",
                 "the tunnel takes IPv4 by an address of the customer's side",
                 read=cli(f"show interface address {NAME}"),
                 want=has_lines(f"unnumbered, use {inside}"),
-                undo=cli(f"set interface unnumbered del {NAME}"),
-                existing=Existing.NONE,
-                silent=True,
+                undo=f"set interface unnumbered del {NAME}",
             ),
             links.set_mtu(cli, NAME, mtu),
             links.set_up(cli, NAME),

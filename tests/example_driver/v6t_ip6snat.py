@@ -1,0 +1,60 @@
+"""NAT66 by ip6tables: source NAT to the pool, or to the address of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
+from v6t.drivers.duts.plan import Step, has_lines
+from v6t.drivers.duts.steps import owned
+from v6t.intent.families import Nat66Config
+
+CHAIN = "ip6tables -w -t nat"
+
+
+class SnatOptions(nat.ConntrackOptions):
+    """Options of this device."""
+
+    masquerade: bool = False
+    """Translate to the address of the interface in place of the pool."""
+
+
+class Ip6tablesSnat(NetfilterNat):
+    """One SNAT rule for each client network and protocol, told from others' by its comment."""
+
+    name = "ip6tables-snat"
+    title = "Linux kernel NAT66 with ip6tables"
+    accepts = (Nat66Config,)
+    executed = "not yet"
+    versions = ("1.8.9",)
+    programs: Mapping[str, str] = {"ip6tables": "iptables", "conntrack": "conntrack"}
+    version_command = "ip6tables --version"
+    options_model = SnatOptions
+    version = 6
+    limits = ("udp_timeout_s",)
+    forward = ("ip6tables -S FORWARD", "-P FORWARD DROP")
+
+    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
+        return [
+            self._rule(pool, net, protocol, port)
+            for pool in pools
+            for net in pool.inside
+            for protocol in ("udp", "tcp", "ipv6-icmp")
+        ]
+
+    def _rule(self, pool: nat.Pool, net: str, protocol: str, port: str) -> Step:
+        ports = protocol in nat.PORTED
+        addresses = "-".join(dict.fromkeys((pool.addresses[0], pool.addresses[-1])))
+        source = f"[{addresses}]:{pool.low}-{pool.high}" if ports else addresses
+        target = f"SNAT --to-source {source}"
+        if self.options.masquerade:
+            target = "MASQUERADE" + (f" --to-ports {pool.low}-{pool.high}" if ports else "")
+        rule = f"POSTROUTING -s {net} -o {port} -p {protocol} -m comment --comment v6t -j {target}"
+        return owned(
+            f"{CHAIN} -A {rule}",
+            f"{CHAIN} -D {rule}",
+            f"translate {protocol} of {net}",
+            read=f"{CHAIN} -S POSTROUTING | grep -e '-s {net} .*-p {protocol} .*--comment v6t ' || true",
+            want=has_lines(f"-A {rule}"),
+        )
