@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scapy.utils import checksum as scapy_checksum
-from v6t.audit.packet_device.packets import Drop, read_packet
+from v6t.audit.ip_packet import Drop, read_packet
 from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS

@@ -49,7 +49,7 @@ def test_napt_takes_the_first_range_of_ports(variant):
     technology = Ipv4aas(Ipv4aasParams(variant=variant, psid_offset=4, initiator_ports=FEW_PORTS))
     assert technology.params.port_set.ranges[:2] == ((5632, 6143), (9728, 10239))
     assert technology.parts[0].intent.configuration.ports == (5632, 6143)
-    assert any("5632 to 6143" in text for text in technology.cautions)
+    assert any("5632 to 6143" in text for text in technology.warnings)
 
 
 def test_more_endpoints_than_the_first_range_are_refused():

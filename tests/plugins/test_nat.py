@@ -132,7 +132,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     plugin, device = made(case, links)
     frames, out, learned = established(plugin, device, size)
     assert verify(frames).all()
-    answer = plugin.expect_connected("forward", frames, frames, learned)
+    answer = plugin.expect_connections("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == out
     # the Responder answers to where it learned
@@ -143,7 +143,7 @@ def test_frames_of_connections_are_what_a_device_emits(case, size, links):
     if plugin.ip_versions[1] == 4:
         write_ipv4_checksum(back, 14)
     locate_headers(back[0]).write_checksum(back)
-    answer = plugin.expect_connected("reverse", back, frames, learned)
+    answer = plugin.expect_connections("reverse", back, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == [forwarded_frame(device, "reverse", f.tobytes()) for f in back]
 
@@ -187,7 +187,7 @@ def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # of IPv6: another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
-    reason = plugin.expect_connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connections("forward", frames, frames, learned).reason
     assert reason[:3].tolist() == [StatefulDrop.OUTSIDE_POOL] * 3
     assert not reason[3:].any()
 
@@ -208,7 +208,7 @@ def test_a_plugin_is_pickled_without_what_it_prepared(case):
     frames, out, learned = established(plugin, device)
     assert len(pickle.dumps(plugin)) < 10_000
     again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
-    assert emitted(again.expect_connected("forward", frames, frames, learned)) == out
+    assert emitted(again.expect_connections("forward", frames, frames, learned)) == out
 
 
 @pytest.mark.parametrize(
