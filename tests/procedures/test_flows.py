@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
-from v6t.procedures.rss_probe import CASES
+from v6t.procedures.rss_probe import CASES, advise
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
 from v6t.trials.codec import trial_to_json
