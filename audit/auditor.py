@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from v6t.audit.clause import (
-    MAY,
     Clause,
     Frame,
     Judgement,
@@ -195,7 +194,7 @@ def plan_audit(
     own = json.loads(technology.params.model_dump_json(exclude_unset=True))
     for variant, params in technology.audit_variants().items() if request.variants else ():
         try:
-            changed = technology.params_model(**{**own, **params})  # type: ignore[call-arg]
+            changed = technology.params_model(**{**own, **params})
             subject = subject_of(type(technology)(changed, technology.links))
         except (ValueError, UsageError):  # they contradict the user's
             subject = subject_of(technology)
@@ -233,7 +232,6 @@ class AuditProgress:
     saved_at: float = field(default_factory=time.monotonic)
 
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
-        """Add the outcome of a clause."""
         clause, frames = outcome.clause, []
         for sent, heard in outcome.turns:
             for number, frame in enumerate((*sent, *heard)):
@@ -338,7 +336,7 @@ def _test(
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
                 _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
-            passes = any(s and wire.packets(opposite(s[0].side), h) for s, h in outcome.turns)
+            passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
             if clause.plain and not passes:
                 blocked.append(finding)
             if not variant and number == plain == len(blocked):
@@ -365,7 +363,7 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
         if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "not testable"):
             again = outcome  # the device deviated, and may be dead because of it
         outcome = replace(again, tries=outcome.tries + 1)
-    if clause.level == MAY and outcome.judgement.verdict == "deviates":
+    if clause.level == "MAY" and outcome.judgement.verdict == "deviates":
         information = replace(outcome.judgement, verdict="information")
         outcome = replace(outcome, judgement=information)
     return outcome

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from v6t.audit.packets import Wire
@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 
 Level = Literal["MUST", "SHOULD", "MAY"]
 """A statement of an RFC without a key word counts as MUST."""
-MUST: Level = "MUST"
-SHOULD: Level = "SHOULD"
-MAY: Level = "MAY"
 Verdict = Literal["conforms", "deviates", "not testable", "information"]
 """``information``: the device does not follow a MAY."""
 View = TypeVar("View", bound="AuditView")
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """An Ethernet frame without FCS on one of the two links."""
 
     side: SideName
@@ -105,7 +101,6 @@ class Subject:
     neighbors: Mapping[SideName, tuple[Address, ...]]
 
     def find(self, view: type[View]) -> View | None:
-        """Return the view of a type, or None."""
         return next((v for v in self.views if isinstance(v, view)), None)
 
 
@@ -119,27 +114,27 @@ def subject_of(technology: Technology) -> Subject:
 
 
 class Suite(ABC):
-    """Clauses of one subject. Entry point group ``v6t.audits``."""
+    """Clauses of one subject (entry point group ``v6t.audits``).
+
+    Attributes:
+        name: on the command line.
+        core: ends of the names of clauses that a run checks first (``run --audit``).
+    """
 
     name: ClassVar[str]
-    """On the command line."""
     title: ClassVar[str]
     core: ClassVar[tuple[str, ...]] = ()
-    """Ends of the names of clauses that a run checks first (``run --audit``)."""
 
     @abstractmethod
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         """Return the clauses for a device; empty if the suite does not apply.
 
-        Args:
-            subject: the device in this configuration.
-            variant: a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned; empty: the
-                audit's own configuration.
+        ``variant`` is a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned, in whose
+        configuration the device is; empty: the audit's own.
         """
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Return what the parameters lack for the suite and what to set; None if nothing."""
-        del subject
         return None
 
 

@@ -6,27 +6,18 @@ The suite ``translation`` has the clauses of a MAP-T CE; those about its ports a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
+from v6t.audit import ip_packet
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.packets import (
-    DATA,
-    PORT,
-    PROTOCOLS,
-    SERVER_PORT,
-    header,
-    inner_packet,
-    ports_of,
-    transport,
-)
+from v6t.audit.packets import DATA, PORT, PROTOCOLS, SERVER_PORT, header, inner_packet, transport
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Hosts, Row, row_clauses
-from v6t.plugins.audit_views import CustomerEdge, SideName
+from v6t.plugins.audit_views import CustomerEdge
 from v6t.plugins.ports import PortSet
 
 STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
@@ -46,78 +37,66 @@ class CustomerEdgeSuite(Suite):
         view = subject.find(CustomerEdge)
         if view is None or view.relay is None or variant:
             return ()
-        return row_clauses(CustomerHosts(view, view.relay), subject.wire, rows)
+        low, high = view.ports.ranges[-1]
+        port = ((low + high) // 2 or high) if view.ports.psid_len else PORT
+        hosts = Hosts(left=send_down(view, port), right=send_up(view, port))
+        return row_clauses(hosts, subject.wire, partial(rows, view, port))
 
 
-@dataclass(frozen=True)
-class CustomerHosts(Hosts):
-    """The relay's server, which sends ``down``, and a host of the customer, which sends ``up``."""
+def send_down(
+    v: CustomerEdge,
+    port: int,
+    protocol: str = "udp",
+    relay: IPv6Address | None = None,
+    ipv4: IPv4Address | None = None,
+) -> Packet:
+    """Return a packet of the server in the relay's tunnel."""
+    inner = header(v.server, ipv4 or v.ipv4[0]) / transport(protocol, SERVER_PORT, port)
+    return header(relay or v.relay, v.ipv6) / inner
 
-    view: CustomerEdge
-    relay: IPv6Address
 
-    @property
-    def host(self) -> IPv4Address:
-        return self.view.ipv4.network_address
-
-    @property
-    def port(self) -> int:
-        low, high = self.view.ports.ranges[-1]
-        return ((low + high) // 2 or high) if self.view.ports.psid_len else PORT
-
-    def down(
-        self,
-        port: int,
-        protocol: str = "udp",
-        relay: IPv6Address | None = None,
-        ipv4: IPv4Address | None = None,
-    ) -> Packet:
-        inner = header(self.view.server, ipv4 or self.host) / transport(protocol, SERVER_PORT, port)
-        return header(relay or self.relay, self.view.ipv6) / inner
-
-    def up(self, port: int, protocol: str = "udp") -> Packet:
-        return header(self.host, self.view.server) / transport(protocol, port, SERVER_PORT)
-
-    def plain(self, side: SideName) -> Packet:
-        return self.down(self.port) if side == "left" else self.up(self.port)
-
-    def at_host(self, port: int, protocol: str = "udp") -> Packet:
-        return IP(dst=str(self.host)) / transport(protocol, SERVER_PORT, port)
-
-    def at_relay(self, port: int, protocol: str = "udp") -> Packet:
-        tunnel = IPv6(src=str(self.view.ipv6), dst=str(self.relay))
-        return tunnel / IP() / transport(protocol, port, SERVER_PORT)
+def send_up(v: CustomerEdge, port: int, protocol: str = "udp") -> Packet:
+    """Return a packet of the customer's host."""
+    return header(v.ipv4[0], v.server) / transport(protocol, port, SERVER_PORT)
 
 
 # fmt: off
-def rows(h: CustomerHosts) -> Iterator[Row]:
+def rows(v: CustomerEdge, port: int, _: Hosts) -> Iterator[Row]:
     """Return all clauses of a CE or lwB4."""
-    v, (rfc, receiving, sending) = h.view, SECTIONS[h.view.kind]
+    rfc, receiving, sending = SECTIONS[v.kind]
     down, up = partial(Row, rfc, receiving), partial(Row, rfc, sending, side="right")
+    received, sent = partial(send_down, v), partial(send_up, v)
+
+    def at_host(port: int, protocol: str = "udp") -> Packet:
+        return IP(dst=str(v.ipv4[0])) / transport(protocol, SERVER_PORT, port)
+
+    def at_relay(port: int, protocol: str = "udp") -> Packet:
+        return IPv6(src=str(v.ipv6), dst=str(v.relay)) / IP() / transport(protocol, port, SERVER_PORT)
+
     for name in PROTOCOLS:
         yield down(f"down-{name}", f"{name.upper()} from the relay for the customer is decapsulated",
-                   h.down(h.port, name), h.at_host(h.port, name), plain=name == "udp")
+                   received(port, name), at_host(port, name), plain=name == "udp")
         yield up(f"up-{name}", f"{name.upper()} of the customer is sent to the relay in a tunnel",
-                 h.up(h.port, name), h.at_relay(h.port, name), plain=name == "udp")
+                 sent(port, name), at_relay(port, name), plain=name == "udp")
     edges, foreign = edge_ports(v.ports), neighbor_ports(v.ports)
     yield down("edges-down", f"packets for the ports {list_ports(edges)} of the customer are forwarded",
-               list(map(h.down, edges)), list(map(h.at_host, edges)))
+               list(map(received, edges)), list(map(at_host, edges)))
     yield up("edges-up", f"packets from the ports {list_ports(edges)} of the customer are forwarded",
-             list(map(h.up, edges)), list(map(h.at_relay, edges)))
+             list(map(sent, edges)), list(map(at_relay, edges)))
     yield down("other-relay", "a tunnel packet that does not come from the relay is dropped",
-               h.down(h.port, relay=STRANGER6))
+               received(port, relay=STRANGER6))
     stranger = next(address for address in STRANGERS4 if address not in v.ipv4)
     yield down("foreign-address",
                "a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
-               h.down(h.port, ipv4=stranger))
+               received(port, ipv4=stranger))
     for name in PROTOCOLS if foreign and v.kind == "lw4o6" else ():
         yield down(f"foreign-port-{name}",
                    f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, "
-                   "which the customer does not have, is dropped", h.down(foreign[0], name))
+                   "which the customer does not have, is dropped", received(foreign[0], name))
     for name in PROTOCOLS if foreign else ():
         yield up(f"own-{name}",
                  f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with "
-                 "one of the customer's, if at all", h.up(foreign[0], name), partial(_have_own_port, v.ports))
+                 "one of the customer's, if at all", sent(foreign[0], name), partial(_have_own_port, v.ports))
 
 
 def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
@@ -162,7 +141,7 @@ def _number(protocol: str) -> str:
     return "identifier" if protocol == "icmp" else "port"
 
 
-def _have_own_port(ports: PortSet, far: list[Packet]) -> str:
+def _have_own_port(ports: PortSet, far: list[ip_packet.IPPacket]) -> str:
     """Check that all packets, in a tunnel or not, have a port of the set."""
-    sources = [ports_of(inner_packet(packet) or packet)[0] for packet in far]
+    sources = [ip_packet.port(inner_packet(packet) or packet, is_source=True) for packet in far]
     return next((f"from port {port}" for port in sources if port not in ports), "")

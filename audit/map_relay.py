@@ -9,17 +9,18 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from scapy.layers.inet import ICMP, IP, UDP
-from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
+from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import MAY, MUST, SHOULD, Clause, Level, Subject, Suite
+from v6t.audit.clause import Clause, Level, Subject, Suite
 from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports
+from v6t.audit.ip_packet import IPPacket, join_fragments
 from v6t.audit.packets import (
     PROTOCOLS,
     SERVER_PORT,
     data,
     header,
+    icmp6,
     inner_packet,
-    join_fragments,
     transport,
 )
 from v6t.audit.row import Hosts, Row, row_clauses
@@ -48,7 +49,7 @@ SECTIONS = {
     "prefixes": ("7597 5.2", "7599 8.3", ""),
 }
 """RFC and section of each subject, for each kind of relay."""
-FRAGMENT_LEVELS: dict[str, Level] = {"MAP-E": MUST, "MAP-T": SHOULD, "lw4o6": MAY}
+FRAGMENT_LEVELS: dict[str, Level] = {"MAP-E": "MUST", "MAP-T": "SHOULD", "lw4o6": "MAY"}
 """RFC 7596 is silent on fragments of IPv4: a packet without ports matches no entry of the binding table."""
 
 
@@ -58,10 +59,7 @@ class RelaySuite(Suite):
     name = "relay"
     title = "MAP-E, MAP-T and lw4o6 relays: sources, port sets, identifiers, fragments, hairpin"
     core = (
-        "up-udp",
-        "down-udp",
-        "edges-up",
-        "edges-down",
+        *("up-udp", "down-udp", "edges-up", "edges-down"),
         "source-port-udp",
         "source-ipv6-stranger",
     )
@@ -101,14 +99,12 @@ class RelayHosts(Hosts):
         self, customer: Customer, port: int, protocol: str = "udp", to: Customer | None = None
     ) -> Packet:
         """Return a packet of a customer for the server, or for another customer."""
-        v, (target, to_port) = (
-            self.view,
-            (to.ipv4, to.port) if to else (self.view.server, SERVER_PORT),
-        )
+        v = self.view
+        target, to_port = (to.ipv4, to.port) if to else (v.server, SERVER_PORT)
         if v.tunnels:
             inner = header(customer.ipv4, target) / transport(protocol, port, to_port)
             return header(customer.ipv6, v.relay) / inner
-        destination = self.embed_in_dmr(target) if to else v.relay
+        destination = embed(v.dmr, target) if to else v.relay  # type: ignore[arg-type]
         return header(customer.ipv6, destination) / transport(protocol, port, to_port, 6)
 
     def down(self, ipv4: IPv4Address, port: int, protocol: str = "udp") -> Packet:
@@ -125,12 +121,6 @@ class RelayHosts(Hosts):
         template = IPv6(dst=str(ipv6), **fields)
         return template / IP() if self.view.tunnels else template
 
-    def embed_in_dmr(self, ipv4: IPv4Address) -> IPv6Address:
-        """Return the address by which CEs of MAP-T reach an IPv4 address."""
-        if self.view.dmr is None:
-            raise ValueError("only MAP-T has a DMR")
-        return embed(self.view.dmr, ipv4)
-
 
 # fmt: off
 def plain_rows(h: RelayHosts) -> Iterator[Row]:
@@ -145,7 +135,7 @@ def plain_rows(h: RelayHosts) -> Iterator[Row]:
         yield h.row(subject, f"down-{name}",
                     f"{name.upper()} for a customer's address and {words} reaches that customer",
                     h.down(me.ipv4, me.port, name), h.at_customer(me.ipv6),
-                    SHOULD if name == "icmp" and v.kind != "MAP-E" else MUST, side="right",
+                    "SHOULD" if name == "icmp" and v.kind != "MAP-E" else "MUST", side="right",
                     plain=name == "udp")
 
 
@@ -153,13 +143,13 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
     """Return the clauses about every way in which a source can be wrong."""
     v, me, sibling, other = h.view, h.view.customer, h.view.sibling, h.view.other
 
-    def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = MUST,
+    def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = "MUST",
              customer: Customer = me) -> Iterator[Row]:
         """Return the row of a wrong source, unless it is right with these parameters."""
         if 0 < port < 65536 and v.owner(customer.ipv4, port) != customer.ipv6:
             yield h.row("sources", f"source-{label}", f"a packet from {words} is dropped",
                         h.up(customer, port, protocol), level=level,
-                        silent=v.kind == "MAP-E" and level == MUST)
+                        silent=v.kind == "MAP-E" and level == "MUST")
 
     if sibling is not None:
         for name in PROTOCOLS:
@@ -186,12 +176,12 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
     yield from drop("ipv6-stranger", "an IPv6 address outside every rule or binding",
                     customer=replace(me, ipv6=STRANGER6))
     if v.rules and other is not None:
-        yield from drop("identifier", "an interface identifier that contradicts the prefix", level=MAY,
+        yield from drop("identifier", "an interface identifier that contradicts the prefix", level="MAY",
                         customer=replace(me, ipv6=_join(me.ipv6, other.ipv6)))
     if v.kind != "MAP-E" and sibling is not None and v.owner(me.ipv4, sibling.port) != me.ipv6:
         yield h.row("sources", "source-told", "its sender is told: source address failed ingress policy",
-                    h.up(me, sibling.port), IPv6() / ICMPv6DestUnreach(code=5),
-                    SHOULD if v.kind == "MAP-T" else MAY, error=True)
+                    h.up(me, sibling.port), IPv6() / icmp6(1, code=5),
+                    "SHOULD" if v.kind == "MAP-T" else "MAY", error=True)
 
 
 def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
@@ -233,16 +223,16 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
             mtu = {"nexthopmtu": 1400} if code == 4 else {}
             yield h.row("errors", f"icmp-error-{kind}-{code}",
                         f"ICMP {words} about a customer's packet reaches it",
-                        ip() / ICMP(type=kind, code=code, **mtu) / about, h.at_customer(me.ipv6), SHOULD,
+                        ip() / ICMP(type=kind, code=code, **mtu) / about, h.at_customer(me.ipv6), "SHOULD",
                         side="right")
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
     partner = (v.sibling if v.tunnels else None) or v.other
     if partner is not None:
         words = "through a tunnel" if v.tunnels else "to it, from the address behind the DMR"
-        source = v.relay if v.tunnels else h.embed_in_dmr(me.ipv4)
+        source = v.relay if v.tunnels else embed(v.dmr, me.ipv4)  # type: ignore[arg-type]
         yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
                     h.up(me, me.port, to=partner),
-                    h.at_customer(partner.ipv6, src=str(source)), MUST if v.kind == "lw4o6" else MAY,
+                    h.at_customer(partner.ipv6, src=str(source)), "MUST" if v.kind == "lw4o6" else "MAY",
                     near=True)
 
 
@@ -314,16 +304,16 @@ def _join(prefix: IPv6Address, identifier: IPv6Address) -> IPv6Address:
     return IPv6Address(int(prefix) >> 64 << 64 | int(identifier) & (1 << 64) - 1)
 
 
-def _check_fragments(h: RelayHosts, far: list[Packet]) -> str:
-    if any(p.dst != str(h.view.customer.ipv6) for p in far):
+def _check_fragments(h: RelayHosts, far: list[IPPacket]) -> str:
+    if any(packet.dst != h.view.customer.ipv6 for packet in far):
         return "a fragment for another customer"
     joined = join_fragments(filter(None, map(inner_packet, far)) if h.view.tunnels else far)
     return "" if joined[8:] == data(600) else f"{len(joined)} octets of 608"
 
 
-def _check_prefix(h: RelayHosts, far: list[Packet]) -> str:
+def _check_prefix(h: RelayHosts, far: list[IPPacket]) -> str:
     """Check the CE's prefix only: RFC 7599 and its erratum disagree about the identifier."""
     mine = int(h.view.customer.ipv6) >> 64
-    reached = [p for p in far if not h.view.tunnels or inner_packet(p)]
-    prefixes = [int(IPv6Address(p.dst)) >> 64 for p in reached]
+    reached = [packet for packet in far if not h.view.tunnels or inner_packet(packet)]
+    prefixes = [int(packet.dst) >> 64 for packet in reached]
     return "" if prefixes == [mine] * 2 else f"{len(prefixes)} packets, or to others"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
 from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
 from scapy.packet import Packet
+from v6t.audit.ip_packet import IPPacket, find_packet, join_fragments, port
 from v6t.audit.nat_session import (
     ICMP_QUERY,
     TCP_FLOW,
@@ -14,23 +13,15 @@ from v6t.audit.nat_session import (
     Endpoint,
     Flow,
     NatHosts,
-    NatScenario,
     NatSession,
     NotTestable,
     Result,
     Talk,
     build_error,
+    row,
     source_of,
 )
-from v6t.audit.packets import (
-    checksum_error,
-    data,
-    icmp_type,
-    is_icmp_error,
-    join_fragments,
-    ports_of,
-    quoted_packet,
-)
+from v6t.audit.packets import checksum_error, data
 
 MAPPINGS_PER_CLAUSE = 16
 WELL_KNOWN_PORTS = 1024
@@ -128,7 +119,7 @@ def _judge_error(s: NatSession) -> Result:
     errors = s.h.errors_at(s.host)
     if not errors:
         return False
-    about = quoted_packet(errors[0])
+    about = find_packet(errors[0].octets[8:])
     source = None if about is None else source_of(about)
     if source != (s.h.own_address(s.host), s.port):
         return False, f"a packet from {source} is quoted"
@@ -167,8 +158,8 @@ def _check_error_checksum(h: NatHosts) -> Talk[Result]:
     return not has_passed, words
 
 
-def _send_port_unreachable(h: NatHosts, host: int, arrived: Packet) -> Talk[None]:
-    ends = h.own_address(host), ip_address(arrived.src)
+def _send_port_unreachable(h: NatHosts, host: int, arrived: IPPacket) -> Talk[None]:
+    ends = h.own_address(host), arrived.src
     yield from h.send_up(host, build_error(*ends, bytes(arrived)[:1280], 3, 3))
 
 
@@ -178,13 +169,13 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
     if not (yield from s.answer()):
         raise NotTestable("the answer does not reach the host")
     yield from _send_port_unreachable(h, 0, s.arrivals()[0])
-    errors = [p for p in h.departures() if is_icmp_error(p)]
+    errors = [p for p in h.departures() if p.is_error]
     if not errors:
         return False
-    if ip_address(errors[0].src) not in h.view.pool:
+    if errors[0].src not in h.view.pool:
         return False, f"the source is {errors[0].src}"
-    about, wrong = quoted_packet(errors[0]), checksum_error(errors[0])
-    if about is None or (ip_address(about.dst), ports_of(about)[1]) != s.public:
+    about, wrong = find_packet(errors[0].octets[8:]), checksum_error(errors[0])
+    if about is None or (about.dst, port(about, is_source=False)) != s.public:
         return False, "the quoted packet is not to the public endpoint"
     return not wrong, wrong or "as expected"
 
@@ -202,7 +193,7 @@ def _check_hairpinned_error(h: NatHosts) -> Talk[Result]:
 
 def _check_ttl_expiry(h: NatHosts) -> Talk[Result]:
     yield from h.send_up(0, NatSession(h, UDP_FLOW).build(ttl=1))
-    kinds = [icmp_type(packet) for host, packet in h.arrivals() if host == 0]
+    kinds = [packet.message for host, packet in h.arrivals() if host == 0]
     return kinds in ([(11, 0)], [(3, 0)]) and not any(map(UDP_FLOW.is_of, h.departures()))
 
 
@@ -211,7 +202,7 @@ def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
     if is_outbound:
         yield from h.send_up(0, *_split(s.build(), s.port)[::step])
         arrived = list(filter(UDP_FLOW.is_of, h.departures()))
-        sources = {ip_address(packet.src) for packet in arrived}
+        sources = {packet.src for packet in arrived}
         is_public = len(sources) == 1 and sources <= set(h.view.pool)
     else:
         yield from s.open()
@@ -235,97 +226,87 @@ def _split(packet: Packet, identification: int) -> list[Packet]:
 ROUND_TRIP = "a valid packet from a public address; the answer comes back"
 ONE_ENDPOINT, TWO_ENDPOINTS = "one public endpoint for all servers", "two public endpoints"
 ROWS = (
-    NatScenario("RFC 4787", "REQ-1", "mapped", "MUST",
-                "a datagram from inside gets a public address, and its answer comes back",
-                ROUND_TRIP, _check_round_trip, (UDP_FLOW,), plain=True),
-    NatScenario("RFC 5508", "REQ-1", "query", "MUST",
-                "an echo request gets a public address, and its reply comes back with its identifier",
-                ROUND_TRIP, _check_round_trip, (ICMP_QUERY,), plain=True),
-    *(NatScenario(rfc, section, label + "-contended" * is_contended, level,
-                  f"an inside {end} has one public {end} for all servers"
-                  + ", also if another host has taken the port" * is_contended,
-                  ONE_ENDPOINT, _check_independence, (flow, is_contended))
-      for rfc, section, label, level, flow, end, is_contended in (
-          ("RFC 4787", "REQ-1", "endpoint-independent", "MUST", UDP_FLOW, "endpoint", False),
-          ("RFC 4787", "REQ-1", "endpoint-independent", "MUST", UDP_FLOW, "endpoint", True),
-          ("RFC 5382", "REQ-1", "tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", False),
-          ("RFC 5382", "REQ-1", "tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", True),
-          ("RFC 5508", "REQ-1a", "query-independent", "SHOULD", ICMP_QUERY, "identifier", False))),
-    *(NatScenario(rfc, section, f"{flow.prefix}overloading", "MUST", f"two hosts with the same {words}",
-                  TWO_ENDPOINTS, _check_overloading, (flow, 0))
-      for rfc, section, flow, words in (
-          ("RFC 4787", "REQ-3", UDP_FLOW, "port get different public endpoints"),
-          ("RFC 5382", "REQ-7", TCP_FLOW, "TCP port get different public endpoints"),
-          ("RFC 5508", "REQ-1", ICMP_QUERY, "identifier get their own replies"))),
+    row("4787 REQ-1 mapped MUST", "a datagram from inside gets a public address, and its answer comes back",
+        ROUND_TRIP, _check_round_trip, UDP_FLOW, plain=True),
+    row("5508 REQ-1 query MUST",
+        "an echo request gets a public address, and its reply comes back with its identifier",
+        ROUND_TRIP, _check_round_trip, ICMP_QUERY, plain=True),
+    *(row(f"{place}{'-contended' * is_contended} {level}",
+          f"an inside {end} has one public {end} for all servers"
+          + ", also if another host has taken the port" * is_contended,
+          ONE_ENDPOINT, _check_independence, flow, is_contended)
+      for place, level, flow, end, is_contended in (
+          ("4787 REQ-1 endpoint-independent", "MUST", UDP_FLOW, "endpoint", False),
+          ("4787 REQ-1 endpoint-independent", "MUST", UDP_FLOW, "endpoint", True),
+          ("5382 REQ-1 tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", False),
+          ("5382 REQ-1 tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", True),
+          ("5508 REQ-1a query-independent", "SHOULD", ICMP_QUERY, "identifier", False))),
+    *(row(f"{place} {flow.prefix}overloading MUST", f"two hosts with the same {words}",
+          TWO_ENDPOINTS, _check_overloading, flow, 0)
+      for place, flow, words in (
+          ("4787 REQ-3", UDP_FLOW, "port get different public endpoints"),
+          ("5382 REQ-7", TCP_FLOW, "TCP port get different public endpoints"),
+          ("5508 REQ-1", ICMP_QUERY, "identifier get their own replies"))),
     # RFC 4787, REQ-3, and RFC 5382, REQ-7, forbid it; RFC 7857, section 3, has allowed it since.
-    *(NatScenario("RFC 7857", "3", f"{flow.prefix}overloading-by-server", "MAY",
-                  "two hosts never share a public endpoint, not even for different servers",
-                  TWO_ENDPOINTS, _check_overloading, (flow, 1), nat64=("RFC 6146", section, "MUST"))
+    *(row(f"7857 3 {flow.prefix}overloading-by-server MAY",
+          "two hosts never share a public endpoint, not even for different servers",
+          TWO_ENDPOINTS, _check_overloading, flow, 1, nat64=("RFC 6146", section, "MUST"))
       for flow, section in ((UDP_FLOW, "3.5.1.1"), (TCP_FLOW, "3.5.2.3"))),
-    NatScenario("RFC 4787", "REQ-8", "filtering-address", "SHOULD",
-                "filtering is at most address-dependent: a server may answer from another port",
-                "the datagram, inside", check_filtering, (UDP_FLOW, 0)),
-    NatScenario("RFC 4787", "REQ-8", "filtering-endpoint", "MAY",
-                "endpoint-independent filtering: any server reaches a mapped host",
-                "the datagram, inside", check_filtering, (UDP_FLOW, 1)),
+    row("4787 REQ-8 filtering-address SHOULD",
+        "filtering is at most address-dependent: a server may answer from another port",
+        "the datagram, inside", check_filtering, UDP_FLOW, 0),
+    row("4787 REQ-8 filtering-endpoint MAY",
+        "endpoint-independent filtering: any server reaches a mapped host",
+        "the datagram, inside", check_filtering, UDP_FLOW, 1),
     # RFC 7857, section 8, lets NATs of IPv4 omit what RFC 4787, REQ-4, recommends.
-    NatScenario("RFC 7857", "8", "parity", "MAY", "the public port has the parity of the inside port",
-                "even ports stay even, odd ports odd", _check_parity,
-                nat64=("RFC 6146", "3.5.1.1", "SHOULD")),
-    NatScenario("RFC 4787", "4.2.1", "port-preserved", "MAY",
-                "the public port is the inside port if that is free",
-                "the inside port, which is free", _check_port, (True,)),
-    NatScenario("RFC 4787", "REQ-3a", "port-range", "SHOULD",
-                "an inside port of 1024 or more gets a public port of 1024 or more",
-                "a public port of 1024 or more", _check_port, (False,)),
-    *(NatScenario(rfc, section + "a" * checks_source, f"{flow.prefix}hairpinning" + "-source" * checks_source,
-                  "MUST", title.format(word), expected.format(word),
-                  _check_hairpinning, (flow, checks_source))
-      for rfc, section, flow, word in (("RFC 4787", "REQ-9", UDP_FLOW, "datagram"),
-                                       ("RFC 5382", "REQ-8", TCP_FLOW, "SYN"))
+    row("7857 8 parity MAY", "the public port has the parity of the inside port",
+        "even ports stay even, odd ports odd", _check_parity, nat64=("RFC 6146", "3.5.1.1", "SHOULD")),
+    row("4787 4.2.1 port-preserved MAY", "the public port is the inside port if that is free",
+        "the inside port, which is free", _check_port, True),
+    row("4787 REQ-3a port-range SHOULD", "an inside port of 1024 or more gets a public port of 1024 or more",
+        "a public port of 1024 or more", _check_port, False),
+    *(row(f"{place}{'a' * checks_source} {flow.prefix}hairpinning{'-source' * checks_source} MUST",
+          title.format(word), expected.format(word), _check_hairpinning, flow, checks_source)
+      for place, flow, word in (("4787 REQ-9", UDP_FLOW, "datagram"), ("5382 REQ-8", TCP_FLOW, "SYN"))
       for checks_source, title, expected in (
           (False, "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
           (True, "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
-    NatScenario("RFC 5508", "REQ-7", "hairpinned-error", "MUST",
-                "an ICMP error between two hosts inside is translated both ways",
-                "the error, at the first host, about its own datagram", _check_hairpinned_error),
-    *(NatScenario("RFC 5508", "REQ-4", f"{flow.prefix}error-{kind}-{code}", "MUST",
-                  f"ICMP {words} reaches the host, with the quoted packet translated",
-                  "the error inside, about the host's own packet", check_error_in, (flow, kind, code, mtu))
+    row("5508 REQ-7 hairpinned-error MUST", "an ICMP error between two hosts inside is translated both ways",
+        "the error, at the first host, about its own datagram", _check_hairpinned_error),
+    *(row(f"5508 REQ-4 {flow.prefix}error-{kind}-{code} MUST",
+          f"ICMP {words} reaches the host, with the quoted packet translated",
+          "the error inside, about the host's own packet", check_error_in, flow, kind, code, mtu)
       for flow, kind, code, mtu, words in (
           (UDP_FLOW, 3, 3, 0, "port unreachable about a mapped datagram"),
           (UDP_FLOW, 3, 4, 1400, "fragmentation needed about a mapped datagram"),
           (UDP_FLOW, 11, 0, 0, "time exceeded about a mapped datagram"),
           (ICMP_QUERY, 3, 1, 0, "host unreachable about an echo request"),
           (ICMP_QUERY, 11, 0, 0, "time exceeded about an echo request"))),
-    NatScenario("RFC 5508", "REQ-4", "error-unmapped", "SHOULD",
-                "an ICMP error about no mapping is silently dropped", "nothing inside",
-                _check_unmapped_error),
-    NatScenario("RFC 4787", "REQ-12", "error-keeps-mapping", "MUST", "an ICMP error ends no mapping",
-                "the answer after the error, inside", check_error_keeps, (UDP_FLOW, 3, 3)),
-    NatScenario("RFC 5508", "REQ-6", "query-error-keeps", "MUST",
-                "an ICMP error about a query ends no session",
-                "the reply after the error, inside", check_error_keeps, (ICMP_QUERY, 3, 1)),
-    NatScenario("RFC 5508", "REQ-3", "error-checksum", "SHOULD",
-                "an ICMP error with a wrong ICMP checksum is silently dropped",
-                "nothing inside", _check_error_checksum),
-    NatScenario("RFC 5508", "REQ-5", "error-from-inside", "MUST",
-                "a host's ICMP error about an answer goes out, with the quoted packet translated",
-                "the error outside, about the public endpoint", _check_error_out),
-    NatScenario("RFC 5508", "REQ-10", "time-exceeded", "MUST",
-                "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
-                "ICMP time exceeded, and no datagram outside", _check_ttl_expiry, rate_limited=True),
-    *(NatScenario("RFC 4787", "REQ-14", f"fragments-{direction}-{name}", "MUST",
-                  f"a fragmented datagram from {origin} arrives whole ({words})", expected,
-                  _check_fragments, (direction == "out", step))
+    row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error about no mapping is silently dropped",
+        "nothing inside", _check_unmapped_error),
+    row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error ends no mapping",
+        "the answer after the error, inside", check_error_keeps, UDP_FLOW, 3, 3),
+    row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query ends no session",
+        "the reply after the error, inside", check_error_keeps, ICMP_QUERY, 3, 1),
+    row("5508 REQ-3 error-checksum SHOULD", "an ICMP error with a wrong ICMP checksum is silently dropped",
+        "nothing inside", _check_error_checksum),
+    row("5508 REQ-5 error-from-inside MUST",
+        "a host's ICMP error about an answer goes out, with the quoted packet translated",
+        "the error outside, about the public endpoint", _check_error_out),
+    row("5508 REQ-10 time-exceeded MUST",
+        "a packet from inside whose TTL is 1 is dropped, and its sender gets an ICMP error",
+        "ICMP time exceeded, and no datagram outside", _check_ttl_expiry, rate_limited=True),
+    *(row(f"4787 REQ-14 fragments-{direction}-{name} MUST",
+          f"a fragmented datagram from {origin} arrives whole ({words})", expected,
+          _check_fragments, direction == "out", step)
       for name, step, words in (("in-order", 1, "in order"), ("out-of-order", -1, "the last one first"))
       for direction, origin, expected in (
           ("out", "inside", "708 octets of UDP from one public endpoint"),
           ("in", "outside", "708 octets of UDP inside"))),
 )
 POOLING = (
-    NatScenario("RFC 6888", "REQ-2", "pooling", "MUST",
-                "all mappings of a host have the same public address", "one public address", _check_pooling),
+    row("6888 REQ-2 pooling MUST", "all mappings of a host have the same public address",
+        "one public address", _check_pooling),
 )
 # fmt: on

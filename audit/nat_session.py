@@ -5,32 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv4Address
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from scapy.layers.inet import ICMP, TCP, UDP
-from scapy.layers.inet6 import (
-    ICMPv6DestUnreach,
-    ICMPv6EchoReply,
-    ICMPv6EchoRequest,
-    ICMPv6PacketTooBig,
-    ICMPv6TimeExceeded,
-)
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps
-from v6t.audit.packets import (
-    DATA,
-    TTL,
-    Wire,
-    checksum_error,
-    header,
-    is_icmp_error,
-    parse,
-    ports_of,
-    protocol_of,
-    transport_octets,
-)
+from v6t.audit.ip_packet import IPPacket, find_packet, port
+from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6
 from v6t.plugins.address_mappings import embed
 from v6t.plugins.audit_views import Address, Nat, SideName
 
@@ -71,8 +54,8 @@ class Flow(NamedTuple):
     ipv6: int
     prefix: str
 
-    def is_of(self, packet: Packet) -> bool:
-        return protocol_of(packet) == (self.ipv4 if packet.version == 4 else self.ipv6)
+    def is_of(self, packet: IPPacket) -> bool:
+        return packet.proto == (self.ipv4 if packet.version == 4 else self.ipv6)
 
 
 UNMAPPED = Endpoint(IPv4Address(0), 0)
@@ -81,14 +64,17 @@ UDP_FLOW, TCP_FLOW, ICMP_QUERY = Flow(17, 17, ""), Flow(6, 6, "tcp-"), Flow(1, 5
 
 @dataclass
 class NatHosts:
-    """Hosts on the left link of a NAT, servers on the right link."""
+    """Hosts on the left link of a NAT, servers on the right link.
+
+    Attributes:
+        ports: inside ports that no clause has used yet: the state of one must not help another.
+        heard: frames that the device sent last.
+    """
 
     view: Nat
     wire: Wire
     ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
-    """Inside ports that no clause has used yet: the state of one must not help another."""
     heard: Sequence[Frame] = ()
-    """Frames that the device sent last."""
 
     def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
         return Endpoint(self.view.servers[number], port)
@@ -103,8 +89,7 @@ class NatHosts:
 
     def send_up(self, host: int, *packets: Packet, **options: Any) -> Talk[None]:
         """Send packets of a host, through its tunnel if it is a B4."""
-        aftr = self.view.aftr
-        if aftr is not None:
+        if aftr := self.view.aftr:
             packets = tuple(header(self.view.hosts[host], aftr) / packet for packet in packets)
         yield from self._send("left", packets, **options)
 
@@ -114,20 +99,19 @@ class NatHosts:
     def _send(self, side: SideName, packets: Sequence[Any], **options: Any) -> Talk[None]:
         self.heard = yield Send([self.wire.frame(side, packet) for packet in packets], **options)
 
-    def arrivals(self) -> list[tuple[int, Packet]]:
+    def arrivals(self) -> list[tuple[int, IPPacket]]:
         """Return the packets that reached hosts, out of their tunnels, with the hosts' numbers."""
         arrivals = []
         for packet in self.wire.packets("left", self.heard):
-            target = ip_address(packet.dst)
-            inner = packet if self.view.aftr is None else parse(transport_octets(packet))
-            if target in self.view.hosts and inner is not None:
-                arrivals.append((self.view.hosts.index(target), inner))
+            inner = packet if self.view.aftr is None else find_packet(packet.octets)
+            if packet.dst in self.view.hosts and inner is not None:
+                arrivals.append((self.view.hosts.index(packet.dst), inner))
         return arrivals
 
-    def errors_at(self, host: int) -> list[Packet]:
-        return [packet for at, packet in self.arrivals() if at == host and is_icmp_error(packet)]
+    def errors_at(self, host: int) -> list[IPPacket]:
+        return [packet for at, packet in self.arrivals() if at == host and packet.is_error]
 
-    def departures(self) -> list[Packet]:
+    def departures(self) -> list[IPPacket]:
         """Return the packets that reached servers."""
         return self.wire.packets("right", self.heard)
 
@@ -140,6 +124,11 @@ class NatSession:
     """A session of a host, by default on a new port, with a server, by default the first one.
 
     `flags` and `data` of its packets are those of TCP.
+
+    Attributes:
+        public: the host as the server sees it.
+        numbers: next TCP sequence numbers of host and server.
+        pending: the server's next packet, its flags and data.
     """
 
     h: NatHosts
@@ -148,11 +137,8 @@ class NatSession:
     port: int = 0
     server: Endpoint = UNMAPPED
     public: Endpoint = UNMAPPED
-    """The host as the server sees it."""
     numbers: list[int] = field(default_factory=lambda: list(ISNS))
-    """Next TCP sequence numbers of host and server."""
     pending: tuple[Packet, str, bytes] = field(init=False)
-    """The server's next packet, its flags and data."""
 
     def __post_init__(self) -> None:
         self.port = self.port or next(self.h.ports)
@@ -183,7 +169,7 @@ class NatSession:
         """Send the host's next packet; return whether it arrived. The first one tells `public`."""
         yield from self.h.send_up(self.host, self.build(flags, data), **options)
         for packet in filter(self.flow.is_of, self.h.departures()):
-            is_new = self.public == UNMAPPED and ip_address(packet.dst) == self.server.address
+            is_new = self.public == UNMAPPED and packet.dst == self.server.address
             if self.is_valid(packet, flags, data) and (is_new or source_of(packet) == self.public):
                 self.public = source_of(packet)
                 return True
@@ -198,23 +184,18 @@ class NatSession:
     def answer(self, flags: str = "", data: bytes = b"", **options: Any) -> Talk[bool]:
         return (yield from self.prepare(flags, data).repeat(**options))
 
-    def arrivals(self, flags: str = "", data: bytes = b"") -> list[Packet]:
+    def arrivals(self, flags: str = "", data: bytes = b"") -> list[IPPacket]:
         """Return the session's valid packets that reached the host."""
-        return [
-            packet
-            for at, packet in self.h.arrivals()
-            if (at, ports_of(packet)[1]) == (self.host, self.port)
-            and self.flow.is_of(packet)
-            and not is_icmp_error(packet)
-            and self.is_valid(packet, flags, data)
-        ]
+        own = self.host, self.port
+        candidates = [p for at, p in self.h.arrivals() if (at, port(p, is_source=False)) == own]
+        packets = filter(self.flow.is_of, candidates)
+        return [p for p in packets if not p.is_error and self.is_valid(p, flags, data)]
 
-    def is_valid(self, packet: Packet, flags: str, data: bytes) -> bool:
+    def is_valid(self, packet: IPPacket, flags: str, data: bytes) -> bool:
         if checksum_error(packet) or self.flow is not TCP_FLOW:
             return not checksum_error(packet)
-        tcp = packet.getlayer(TCP)
-        octets = transport_octets(packet)
-        return tcp is not None and tcp.flags == flags and octets[4 * tcp.dataofs :] == data
+        tcp = TCP(packet.octets)
+        return tcp.flags == flags and packet.octets[4 * tcp.dataofs :] == data
 
     def open(self) -> Talk[Endpoint]:
         """Send the host's first packet; return its public endpoint."""
@@ -262,13 +243,7 @@ class NatSession:
 
 @dataclass(frozen=True)
 class NatScenario:
-    """An exchange of several packets, and the clause that it tests.
-
-    Attributes:
-        expected: describes the packets of a correct device.
-        exchange: sends packets and returns what they show; takes the NAT and `args`.
-        nat64: RFC, section and level for NAT64, if they differ.
-    """
+    """An exchange of several packets, and the clause that it tests; see :func:`row`."""
 
     rfc: str
     section: str
@@ -307,21 +282,40 @@ class NatScenario:
         return Judgement("conforms" if is_right else "deviates", self.expected, seen)
 
 
+def row(
+    place: str,
+    title: str,
+    expected: str,
+    exchange: Callable[..., Talk[Result]],
+    *args: Any,
+    **rest: Any,
+) -> NatScenario:
+    """Return a scenario.
+
+    Args:
+        place: number of the RFC, section, label, level.
+        title: what the device does, in one sentence.
+        expected: describes the packets of a correct device.
+        exchange: sends packets and returns what they show; takes the NAT and `args`.
+        args: further arguments of `exchange`.
+        rest: further fields; `nat64` is RFC, section and level for NAT64, if they differ.
+    """
+    rfc, section, label, level = place.split()
+    return NatScenario(f"RFC {rfc}", section, label, level, title, expected, exchange, args, **rest)  # type: ignore[arg-type]
+
+
 def build_packet(
     flow: Flow, source: Endpoint, target: Endpoint, ttl: int = TTL, *, is_answer: bool = False
 ) -> Packet:
     """Return a plain packet; the identifier of an echo is the host's port."""
     ip = header(source.address, target.address, ttl=ttl)
-    if flow is TCP_FLOW:
-        return ip / TCP(sport=source.port, dport=target.port)
-    if flow is UDP_FLOW:
-        return ip / UDP(sport=source.port, dport=target.port) / Raw(DATA)
+    if flow is not ICMP_QUERY:
+        ports = {"sport": source.port, "dport": target.port}
+        return ip / (TCP(**ports) if flow is TCP_FLOW else UDP(**ports) / Raw(DATA))
+    fields = {"id": target.port if is_answer else source.port, "seq": 1}
     if ip.version == 6:
-        message = (ICMPv6EchoReply if is_answer else ICMPv6EchoRequest)()
-    else:
-        message = ICMP(type=0 if is_answer else 8)
-    message.id, message.seq = target.port if is_answer else source.port, 1
-    return ip / message / Raw(DATA)
+        return ip / icmp6(129 if is_answer else 128, **fields) / Raw(DATA)
+    return ip / ICMP(type=0 if is_answer else 8, **fields) / Raw(DATA)
 
 
 def build_error(
@@ -329,14 +323,14 @@ def build_error(
 ) -> Packet:
     """Return an ICMP error, or the ICMPv6 error with its meaning."""
     if source.version == 4:
-        error = ICMP(type=kind, code=code, nexthopmtu=mtu) if mtu else ICMP(type=kind, code=code)
+        error = ICMP(type=kind, code=code, **({"nexthopmtu": mtu} if mtu else {}))
     elif kind == 11:
-        error = ICMPv6TimeExceeded(code=code)
+        error = icmp6(3, code=code)
     else:
-        error = ICMPv6PacketTooBig(mtu=mtu) if mtu else ICMPv6DestUnreach(code={1: 3, 3: 4}[code])
+        error = icmp6(2, mtu=mtu) if mtu else icmp6(1, code={1: 3, 3: 4}[code])
     return header(source, target) / error / Raw(quoted)
 
 
-def source_of(packet: Packet) -> Endpoint:
+def source_of(packet: IPPacket) -> Endpoint:
     """Return the source of a packet."""
-    return Endpoint(ip_address(packet.src), ports_of(packet)[0])
+    return Endpoint(packet.src, port(packet, is_source=True) or 0)

@@ -13,13 +13,13 @@ from v6t.audit.nat_session import (
     DeviceDead,
     Flow,
     NatHosts,
-    NatScenario,
     NatSession,
     NotTestable,
     Result,
     Talk,
+    row,
 )
-from v6t.audit.packets import DATA, icmp_type, is_icmp_error
+from v6t.audit.packets import DATA
 from v6t.plugins.audit_views import (
     FEW_PORTS,
     FEW_PUBLIC_PORTS,
@@ -70,7 +70,7 @@ def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
         return not h.departures()
     stranger.public = UNMAPPED
     is_open = yield from stranger.send("S")
-    if not is_open or any(map(is_icmp_error, h.departures())):
+    if not is_open or any(p.is_error for p in h.departures()):
         return False
     missing = yield from stranger.play("<SA A>")
     return not missing, "the connection is not opened" if missing else "as expected"
@@ -89,7 +89,7 @@ def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSes
             mapped.append(s)
             continue
         refused += 1
-        is_notified |= any(icmp_type(p) in UNREACHABLE for p in h.errors_at(host))
+        is_notified |= any(p.message in UNREACHABLE for p in h.errors_at(host))
     if not mapped:
         raise NotTestable("no valid packet comes out, so no mapping can be observed")
     return mapped, refused, is_notified
@@ -224,9 +224,8 @@ def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
 # fmt: off
 OPENING = "S> <SA A>"
 ROWS = (
-    *(NatScenario("RFC 5382", "REQ-2", f"tcp-{label}", "MUST",
-                  f"the NAT forwards a connection that is {words}", expected, _check_segments, segments,
-                  plain=label == "exchange")
+    *(row(f"5382 REQ-2 tcp-{label} MUST", f"the NAT forwards a connection that is {words}", expected,
+          _check_segments, *segments, plain=label == "exchange")
       for label, words, segments, expected in (
           ("exchange", "opened, carries data both ways and is closed",
            ("", f"{OPENING} <PA+ PA+> FA> <FA A>"), "every segment arrives, checksums right"),
@@ -237,96 +236,83 @@ ROWS = (
            ("S>", "<S SA> <SA"), "the SYN from outside within, and both SYN-ACKs"),
           ("reset-in", "reset from outside", (OPENING, "<RA"), "the RST, inside"),
           ("reset-out", "reset from inside", (OPENING, "RA>"), "the RST, outside"))),
-    NatScenario("RFC 7857", "2.2", "tcp-stray-reset", "SHOULD",
-                "an RST whose number is outside the window ends no session",
-                "data both ways after the RST", _check_segments, (OPENING, "<R* <PA+ PA+>")),
-    NatScenario("RFC 7857", "2.2", "tcp-after-reset", "SHOULD",
-                "a session outlives an RST for 4 minutes: data pass afterwards",
-                "data both ways after the RST", _check_segments, (OPENING, "<RA? <PA+ PA+>"),
-                nat64=("RFC 6146", "3.5.2.2", "MUST")),
-    NatScenario("RFC 5382", "REQ-3", "tcp-filtering-address", "SHOULD",
-                "a server may open a connection to a mapped host from another port",
-                "the SYN, inside", check_filtering, (TCP_FLOW, 0)),
-    NatScenario("RFC 5382", "REQ-3", "tcp-filtering-endpoint", "MAY",
-                "any server may open a connection to a mapped host",
-                "the SYN, inside", check_filtering, (TCP_FLOW, 1)),
-    NatScenario("RFC 5382", "REQ-4", "tcp-unsolicited-silent", "MUST",
-                "an unsolicited SYN is not answered for 6 seconds",
-                f"silence for {UNSOLICITED_S:g} s", _check_unsolicited, (False,)),
-    NatScenario("RFC 5382", "REQ-4", "tcp-unsolicited-then-asked", "MUST",
-                "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
-                "no answer to the first SYN; the host's own opens the connection",
-                _check_unsolicited, (True,)),
-    *(row for kind, code, mtu, words in (
+    row("7857 2.2 tcp-stray-reset SHOULD", "an RST whose number is outside the window ends no session",
+        "data both ways after the RST", _check_segments, OPENING, "<R* <PA+ PA+>"),
+    row("7857 2.2 tcp-after-reset SHOULD", "a session outlives an RST for 4 minutes: data pass afterwards",
+        "data both ways after the RST", _check_segments, OPENING, "<RA? <PA+ PA+>",
+        nat64=("RFC 6146", "3.5.2.2", "MUST")),
+    row("5382 REQ-3 tcp-filtering-address SHOULD",
+        "a server may open a connection to a mapped host from another port",
+        "the SYN, inside", check_filtering, TCP_FLOW, 0),
+    row("5382 REQ-3 tcp-filtering-endpoint MAY", "any server may open a connection to a mapped host",
+        "the SYN, inside", check_filtering, TCP_FLOW, 1),
+    row("5382 REQ-4 tcp-unsolicited-silent MUST", "an unsolicited SYN is not answered for 6 seconds",
+        f"silence for {UNSOLICITED_S:g} s", _check_unsolicited, False),
+    row("5382 REQ-4 tcp-unsolicited-then-asked MUST",
+        "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
+        "no answer to the first SYN; the host's own opens the connection", _check_unsolicited, True),
+    *(scenario for kind, code, mtu, words in (
           (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
           (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
-      for row in (
-          NatScenario("RFC 5382", "REQ-9", f"tcp-error-{kind}-{code}", "SHOULD",
-                      f"ICMP {words} about a connection reaches the host, the quoted packet translated",
-                      "the error inside, about the host's own endpoint",
-                      check_error_in, (TCP_FLOW, kind, code, mtu)),
-          NatScenario("RFC 5382", "REQ-10", f"tcp-error-keeps-{kind}-{code}", "MUST",
-                      f"ICMP {words} ends no connection", "data both ways after the error",
-                      check_error_keeps, (TCP_FLOW, kind, code, mtu)))
-      if row.label != "tcp-error-11-0"),
-    NatScenario("RFC 4787", "REQ-3", "configured-again", "MUST",
-                "a device that is configured again serves hosts, and reassigns no used endpoint",
-                "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
-    *(NatScenario("RFC 9693", "4.8", f"flush-{name}", "MUST",
-                  f"no {words} is left of a table that was emptied", "nothing inside", _check_flush, (flow,))
+      for scenario in (
+          row(f"5382 REQ-9 tcp-error-{kind}-{code} SHOULD",
+              f"ICMP {words} about a connection reaches the host, the quoted packet translated",
+              "the error inside, about the host's own endpoint", check_error_in, TCP_FLOW, kind, code, mtu),
+          row(f"5382 REQ-10 tcp-error-keeps-{kind}-{code} MUST", f"ICMP {words} ends no connection",
+              "data both ways after the error", check_error_keeps, TCP_FLOW, kind, code, mtu))
+      if scenario.label != "tcp-error-11-0"),
+    row("4787 REQ-3 configured-again MUST",
+        "a device that is configured again serves hosts, and reassigns no used endpoint",
+        "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
+    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", "nothing inside",
+          _check_flush, flow)
       for name, flow, words in (("udp", UDP_FLOW, "UDP mapping"), ("tcp", TCP_FLOW, "TCP connection"),
                                 ("icmp", ICMP_QUERY, "ICMP query"))),
-    *(NatScenario(rfc, section, f"timer-{label}", level, title,
-                  f"an answer after {minimum_s - MARGIN_S:g} s, inside",
-                  _check_minimum, (label, minimum_s), lasts_s=minimum_s,
-                  nat64=("RFC 6146", "3.5.2.2", "MUST") if minimum_s == TRANSITORY_S else None)
-      for rfc, section, level, label, minimum_s, title in (
-          ("RFC 4787", "REQ-5", "MUST", "udp", UDP_S, "a UDP mapping lives for two minutes"),
-          ("RFC 4787", "REQ-5", "MUST", "udp-answered", UDP_S,
+    *(row(f"{place} timer-{label} {level}", title, f"an answer after {minimum_s - MARGIN_S:g} s, inside",
+          _check_minimum, label, minimum_s, lasts_s=minimum_s,
+          nat64=("RFC 6146", "3.5.2.2", "MUST") if minimum_s == TRANSITORY_S else None)
+      for place, level, label, minimum_s, title in (
+          ("4787 REQ-5", "MUST", "udp", UDP_S, "a UDP mapping lives for two minutes"),
+          ("4787 REQ-5", "MUST", "udp-answered", UDP_S,
            "a UDP mapping that is used both ways lives for two minutes"),
-          ("RFC 5508", "REQ-2", "MUST", "query", QUERY_S, "an ICMP query lives for 60 s"),
+          ("5508 REQ-2", "MUST", "query", QUERY_S, "an ICMP query lives for 60 s"),
           # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of such connections.
-          ("RFC 7857", "2.1", "SHOULD", "tcp-transitory", TRANSITORY_S,
+          ("7857 2.1", "SHOULD", "tcp-transitory", TRANSITORY_S,
            "a connection that is not open yet lives for 4 minutes"),
-          ("RFC 7857", "2.1", "SHOULD", "tcp-closing", TRANSITORY_S,
+          ("7857 2.1", "SHOULD", "tcp-closing", TRANSITORY_S,
            "a connection that both ends have closed lives for 4 minutes"),
-          ("RFC 5382", "REQ-5", "MUST", "tcp-established", ESTABLISHED_S,
+          ("5382 REQ-5", "MUST", "tcp-established", ESTABLISHED_S,
            "an open connection lives for 2 hours and 4 minutes"))),
 )
 BLOCKS = (
-    NatScenario("RFC 6888", "REQ-14", "block-contiguous", "SHOULD",
-                "the public ports of a host are one block, those of another host another block",
-                f"two disjoint blocks of {FEW_PORTS} ports", _check_blocks),
-    NatScenario("RFC 6888", "REQ-4", "block-others", "MUST",
-                "a host that has used up its ports takes none from others",
-                "a mapping of the second host", _check_second_host),
+    row("6888 REQ-14 block-contiguous SHOULD",
+        "the public ports of a host are one block, those of another host another block",
+        f"two disjoint blocks of {FEW_PORTS} ports", _check_blocks),
+    row("6888 REQ-4 block-others MUST", "a host that has used up its ports takes none from others",
+        "a mapping of the second host", _check_second_host),
 )
 IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
 LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
 SHORT = tuple(
-    NatScenario("RFC 4787", section, f"timer-{label}", level, title,
-                "the last answer, inside" if is_alive else "nothing inside", _check_short, (pauses, is_alive),
-                lasts_s=sum(pause_s for _, pause_s in pauses))
-    for section, label, level, title, pauses, is_alive in (
-        ("REQ-5", "lasts", "MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
-        ("REQ-5b", "ends", "MAY", f"{LIFE} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
-        ("REQ-6", "refresh-out", "MUST", "a datagram from inside refreshes its mapping",
+    row(f"4787 {place}", title, "the last answer, inside" if is_alive else "nothing inside",
+        _check_short, pauses, is_alive, lasts_s=sum(pause_s for _, pause_s in pauses))
+    for place, title, pauses, is_alive in (
+        ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
+        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
+        ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping",
          (("left", EARLY_S), IN_EARLY), True),
-        ("REQ-6a", "refresh-in", "MAY", "a datagram from outside refreshes a mapping",
+        ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping",
          (IN_EARLY, IN_EARLY), True))
 )
 VARIANTS = {
     SHORT_TIMEOUT: SHORT,
     **{variant: (
-        NatScenario("RFC 6888", section, f"{label}-limit", "MUST", title,
-                    f"no more than {room} public ports for one server", _check_limit, (room,)),
-        NatScenario("RFC 6888", "REQ-11", f"{label}-told", "SHOULD",
-                    "a host that gets no mapping receives an ICMP unreachable",
-                    "ICMP host unreachable or prohibited, inside", _check_notification, (room,),
-                    rate_limited=True),
-        NatScenario("RFC 6888", "REQ-11", f"{label}-keeps", "MUST",
-                    "no mapping is ended to make room for another one",
-                    "answers over all mappings, at their hosts' ports", _check_mappings_stay, (room,)),
+        row(f"6888 {section} {label}-limit MUST", title, f"no more than {room} public ports for one server",
+            _check_limit, room),
+        row(f"6888 REQ-11 {label}-told SHOULD", "a host that gets no mapping receives an ICMP unreachable",
+            "ICMP host unreachable or prohibited, inside", _check_notification, room, rate_limited=True),
+        row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is ended to make room for another one",
+            "answers over all mappings, at their hosts' ports", _check_mappings_stay, room),
         *(BLOCKS if variant == PORT_BLOCKS else ()))
       for variant, label, room, section, title in (
           (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",

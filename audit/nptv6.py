@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv6Address
 from struct import pack, unpack
 
 from scapy.layers.inet import TCP, UDP
-from scapy.layers.inet6 import (
-    ICMPv6DestUnreach,
-    ICMPv6EchoRequest,
-    ICMPv6TimeExceeded,
-    IPv6,
-    IPv6ExtHdrFragment,
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
+from scapy.packet import Raw
+from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.packets import (
+    DATA,
+    INNER_TTL,
+    PORT,
+    SERVER_PORT,
+    TTL,
+    data,
+    datagram,
+    header,
+    icmp6,
+    transport,
 )
-from scapy.packet import Packet, Raw
-from v6t.audit.clause import MAY, Clause, Subject, Suite
-from v6t.audit.packets import DATA, INNER_TTL, PORT, SERVER_PORT, TTL, data, header, transport
 from v6t.audit.row import Hosts, Row, row_clauses
-from v6t.plugins.audit_views import PrefixTranslator, SideName
+from v6t.plugins.audit_views import PrefixTranslator
 
 
 class PrefixSuite(Suite):
@@ -32,69 +36,54 @@ class PrefixSuite(Suite):
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(PrefixTranslator)
-        return row_clauses(PrefixHosts(view), subject.wire, rows) if view and not variant else ()
-
-
-@dataclass(frozen=True)
-class PrefixHosts(Hosts):
-    """An inside host and a server."""
-
-    view: PrefixTranslator
-
-    def outbound(self, host: IPv6Address | None = None, **fields: int) -> Packet:
-        ip = header(host or self.view.host, self.view.server, **fields)
-        return ip / transport("udp", PORT, SERVER_PORT)
-
-    def inbound(self, **fields: int) -> Packet:
-        ip = header(self.view.server, external_address(self.view, self.view.host), **fields)
-        return ip / transport("udp", SERVER_PORT, PORT)
-
-    def plain(self, side: SideName) -> Packet:
-        return self.outbound() if side == "left" else self.inbound()
+        if view is None or variant:
+            return ()
+        inside, server = (view.host, PORT), (view.server, SERVER_PORT)
+        outside = external_address(view, view.host), PORT
+        hosts = Hosts(left=datagram(inside, server), right=datagram(server, outside))
+        return row_clauses(hosts, subject.wire, partial(rows, view))
 
 
 def external_address(view: PrefixTranslator, host: IPv6Address) -> IPv6Address:
     """Return the external address of an inside host, by the algorithm of RFC 6296, section 3.1."""
-    inside, outside, words = (
-        unpack("!8H", address.packed)
-        for address in (view.internal.network_address, view.external.network_address, host)
-    )
-    length = max(view.internal.prefixlen, view.external.prefixlen)
+    internal, external = view.internal, view.external
+    addresses = internal.network_address, external.network_address, host
+    inside, outside, words = (unpack("!8H", address.packed) for address in addresses)
+    length = max(internal.prefixlen, external.prefixlen)
     adjusted = 3 if length <= 48 else next(n for n in range(4, 8) if words[n] != 0xFFFF)
-    prefix = int(view.external.network_address)
-    result = list(
-        unpack("!8H", IPv6Address(prefix | int(host) & int(view.external.hostmask)).packed)
-    )
+    mapped = int(external.network_address) | int(host) & int(external.hostmask)
+    result = list(unpack("!8H", IPv6Address(mapped).packed))
     result[adjusted] = (words[adjusted] + sum(inside) - sum(outside)) % 0xFFFF
     return IPv6Address(pack("!8H", *result))
 
 
 # fmt: off
-def rows(h: PrefixHosts) -> Iterator[Row]:
+def rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
     """Return all clauses."""
-    v = h.view
     out, into = (partial(Row, "RFC 6296", side=side) for side in ("left", "right"))
     host, external, server = str(v.host), str(external_address(v, v.host)), str(v.server)
     ip, to_inside, outside = header(host, server), IPv6(src=server, dst=host), IPv6(src=external, dst=server)
+    outbound, inbound = h.plain("left"), h.plain("right")
 
     yield out("3.2", "outbound", f"the source {host} becomes {external} on the way out",
-              h.outbound(), outside / transport("udp", PORT, SERVER_PORT), plain=True)
+              outbound, outside / transport("udp", PORT, SERVER_PORT), plain=True)
     yield into("3.3", "inbound", f"the destination {external} becomes {host} on the way in",
-               h.inbound(), to_inside / transport("udp", SERVER_PORT, PORT), plain=True)
+               inbound, to_inside / transport("udp", SERVER_PORT, PORT), plain=True)
     yield out("3.1", "checksum-neutral", "the UDP checksum is not changed, and is right all the same",
-              h.outbound(), outside / UDP(chksum=UDP(bytes(h.outbound())[40:]).chksum))
+              outbound, outside / UDP(chksum=UDP(bytes(outbound)[40:]).chksum))
     for subnet in (1, 0xFFFE):
         other = IPv6Address(int(v.host) | subnet << 64)
         mapped = str(external_address(v, other))
         yield out("3.4", f"subnet-{subnet:x}",
                   f"subnet {subnet:x} is mapped to one subnet: {other} becomes {mapped}",
-                  h.outbound(other), IPv6(src=mapped, dst=server) / UDP())
+                  datagram((other, PORT), (v.server, SERVER_PORT)), IPv6(src=mapped, dst=server) / UDP())
     identifier = IPv6Address(int(v.host) | 0xFEDC << 48)
-    yield out("3.4", "identifier", "the interface identifier is not changed", h.outbound(identifier),
+    yield out("3.4", "identifier", "the interface identifier is not changed",
+              datagram((identifier, PORT), (v.server, SERVER_PORT)),
               IPv6(src=str(external_address(v, identifier)), dst=server) / UDP())
     yield out("3.1", "tcp", "a TCP segment leaves with its checksum unchanged and right",
               ip / TCP(sport=PORT, dport=SERVER_PORT), outside / TCP())
-    echo = ICMPv6EchoRequest(id=7, seq=9, data=DATA)
+    echo = icmp6(128, id=7, seq=9, data=DATA)
     yield out("3.1", "icmp-echo", "an ICMPv6 echo request leaves with a right checksum", ip / echo,
               outside / echo)
     yield out("3.1", "unknown-protocol", "a packet of an unknown protocol (253) is translated, too",
@@ -104,14 +93,14 @@ def rows(h: PrefixHosts) -> Iterator[Row]:
     yield out("3.1", "fragment", "a later fragment is translated, too", ip / part, outside / part)
     about = header(external, server, ttl=INNER_TTL) / transport("udp", PORT, SERVER_PORT)
     yield into("3.3", "icmp-error", "an ICMPv6 error from outside arrives about the host's own packet",
-               header(server, external) / ICMPv6DestUnreach(code=4) / about,
-               to_inside / ICMPv6DestUnreach(code=4) / IPv6(src=host, dst=server), MAY)
-    for name, side, make, sender in (("out", "left", h.outbound, host), ("in", "right", h.inbound, server)):
-        row = partial(Row, side=side)
-        yield row("RFC 8200", "3", f"hop-limit-{name}", "the hop limit is one less", make(),
+               header(server, external) / icmp6(1, code=4) / about,
+               to_inside / icmp6(1, code=4) / IPv6(src=host, dst=server), "MAY")
+    for name, side, packet, sender in (("out", "left", outbound, host), ("in", "right", inbound, server)):
+        row, expiring = partial(Row, side=side), packet.copy()
+        expiring.hlim = 1
+        yield row("RFC 8200", "3", f"hop-limit-{name}", "the hop limit is one less", packet,
                   IPv6(hlim=TTL - 1))
-        yield row("RFC 8200", "3", f"hop-limit-1-{name}", "a packet with hop limit 1 is discarded",
-                  make(ttl=1))
+        yield row("RFC 8200", "3", f"hop-limit-1-{name}", "a packet with hop limit 1 is discarded", expiring)
         yield row("RFC 4443", "3.3", f"time-exceeded-{name}", "its sender is told: time exceeded",
-                  make(ttl=1), IPv6(dst=sender) / ICMPv6TimeExceeded(code=0), error=True)
+                  expiring, IPv6(dst=sender) / icmp6(3, code=0), error=True)
 # fmt: on

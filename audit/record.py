@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 from pydantic import Field, ValidationError
@@ -71,7 +71,6 @@ class Finding(Model):
 
     @property
     def fails(self) -> bool:
-        """Whether the clause fails the audit."""
         return self.verdict == "deviates"
 
     @property
@@ -118,7 +117,6 @@ class AuditRecord(Model):
         )
 
     def select(self, verdict: str) -> list[Finding]:
-        """Return the findings with a verdict."""
         return [f for f in self.findings if f.verdict == verdict]
 
     @property
@@ -127,7 +125,6 @@ class AuditRecord(Model):
         return any(f.fails for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values to store."""
         return self.model_dump(mode="json", by_alias=True)
 
 
@@ -222,18 +219,16 @@ def _dump(frame: AuditFrame) -> str:
 
 def to_junit(audit: AuditRecord) -> str:
     """Return a test case for each clause: deviations fail, clauses that are not testable are skipped."""
-    counts = {
-        "tests": str(len(audit.findings)),
-        "failures": str(len(audit.select("deviates"))),
-        "errors": "0",
-        "skipped": str(len(audit.select("not testable"))),
-    }
+    numbers = len(audit.findings), len(audit.select("deviates")), 0, audit.counts()["not testable"]
+    names = ("tests", "failures", "errors", "skipped")
+    counts = {name: str(number) for name, number in zip(names, numbers, strict=True)}
     root = ElementTree.Element("testsuites", counts)
     name = _printable(f"audit of {audit.plugin} by {audit.device}")
-    suite = ElementTree.SubElement(root, "testsuite", name=name, timestamp=audit.made, **counts)
+    attributes = {"name": name, "timestamp": audit.made, **counts}
+    suite = ElementTree.SubElement(root, "testsuite", attributes)
     for f in audit.findings:
-        names = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
-        case = ElementTree.SubElement(suite, "testcase", names)
+        attributes = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
+        case = ElementTree.SubElement(suite, "testcase", attributes)
         message = {"message": _printable(f"expected {f.expected}; got {f.got}")}
         if f.verdict == "deviates":
             failure = ElementTree.SubElement(case, "failure", message)
@@ -248,117 +243,94 @@ def to_junit(audit: AuditRecord) -> str:
 
 def _printable(text: str) -> str:
     """Replace control characters, which XML cannot represent."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
-class VerdictDifference(NamedTuple):
-    """A clause that at least two audits tested with different verdicts.
+@dataclass
+class AuditComparison:
+    """Several audits, clause by clause.
 
-    ``verdicts`` and ``got`` of each audit are :data:`ABSENT` and empty if it did not test the clause.
+    Attributes:
+        differences: each clause that at least two audits tested with different verdicts, with its
+            finding in each audit, or None.
+        tested_once: for each audit, the number of clauses that no other audit tested.
+        params: the parameters that differ, with the value of each audit; None if it has none.
     """
 
-    clause: Finding
-    verdicts: tuple[str, ...]
-    got: tuple[str, ...]
+    audits: Sequence[AuditRecord]
 
+    def __post_init__(self) -> None:
+        by_audit = [{(f.clause, f.variant): f for f in audit.findings} for audit in self.audits]
+        keys = dict.fromkeys(key for findings in by_audit for key in findings)
+        clauses = [[findings.get(key) for findings in by_audit] for key in keys]
+        self.differences = [
+            each for each in clauses if len({finding.verdict for finding in each if finding}) > 1
+        ]
+        alone = [each for each in clauses if each.count(None) == len(self.audits) - 1]
+        self.tested_once = [sum(map(bool, column)) for column in zip(*alone, strict=True)]
+        self.tested_once = self.tested_once or [0] * len(self.audits)
+        names = dict.fromkeys(name for audit in self.audits for name in audit.params)
+        values = {name: [audit.params.get(name) for audit in self.audits] for name in names}
+        self.params = {n: each for n, each in values.items() if any(v != each[0] for v in each)}
 
-def differences(audits: Sequence[AuditRecord]) -> list[VerdictDifference]:
-    """Return the differences, in the order of the clauses."""
-    return [
-        VerdictDifference(
-            next(filter(None, each)),
-            tuple(f.verdict if f else ABSENT for f in each),
-            tuple(f.got if f else "" for f in each),
-        )
-        for each in _by_clause(audits)
-        if len({f.verdict for f in each if f}) > 1
-    ]
+    def to_json(self) -> dict[str, Any]:
+        columns = ("plugin", "device", "made")
+        return {
+            "schema": "v6t-audit-comparison/2",
+            "audits": [
+                {**{name: getattr(a, name) for name in columns}, **a.counts()} for a in self.audits
+            ],
+            "differences": [
+                {
+                    **next(filter(None, each)).model_dump(include={"clause", "level", "variant"}),
+                    "verdicts": [f.verdict if f else ABSENT for f in each],
+                    "got": [f.got if f else "" for f in each],
+                }
+                for each in self.differences
+            ],
+            "tested_once": self.tested_once,
+            "parameters": self.params,
+        }
 
+    def document(self) -> Document:
+        audits = self.audits
+        heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
+        counts = [[str(audit.counts()[v]) for v in VERDICTS] for audit in audits]
+        rows = [[h, a.made, *some] for h, a, some in zip(heads, audits, counts, strict=True)]
+        blocks: list[Block] = [
+            *self._summarize(),
+            Facts([("Audits", "; ".join(heads))]),
+            sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
+        ]
+        if self.differences:
+            rows = []
+            for each in self.differences:
+                clause = next(filter(None, each))
+                words = [f"{f.verdict}: {f.got}" if f else ABSENT for f in each]
+                rows.append([clause.full_title, clause.level, *words])
+            names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
+            table = sheet("Clauses with different verdicts", names, rows)
+            blocks.append(replace(table, cards=True))
+        sections = [Section("Audits", "audits", blocks)]
+        return Document("Comparison of audits", "; ".join(heads), sections)
 
-def count_tested_once(audits: Sequence[AuditRecord]) -> list[int]:
-    """Count the clauses that only one audit tested, for each audit."""
-    alone = [each for each in _by_clause(audits) if each.count(None) == len(audits) - 1]
-    return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
-
-
-def different_params(audits: Sequence[AuditRecord]) -> dict[str, list[Any]]:
-    """Return the parameters that differ, with the value of each audit; None if it has none."""
-    names = dict.fromkeys(name for audit in audits for name in audit.params)
-    values = {name: [audit.params.get(name) for audit in audits] for name in names}
-    return {name: each for name, each in values.items() if any(v != each[0] for v in each)}
-
-
-def _by_clause(audits: Sequence[AuditRecord]) -> Iterator[list[Finding | None]]:
-    """Return each clause as each audit tested it."""
-    by_audit = [{(f.clause, f.variant): f for f in audit.findings} for audit in audits]
-    for key in dict.fromkeys(key for findings in by_audit for key in findings):
-        yield [findings.get(key) for findings in by_audit]
-
-
-def comparison_to_json(audits: Sequence[AuditRecord]) -> dict[str, Any]:
-    """Return the comparison for programs."""
-    return {
-        "schema": "v6t-audit-comparison/2",
-        "audits": [
-            {"plugin": a.plugin, "device": a.device, "made": a.made, **dict(a.counts())}
-            for a in audits
-        ],
-        "differences": [
-            {
-                **d.clause.model_dump(include={"clause", "level", "variant"}),
-                "verdicts": list(d.verdicts),
-                "got": list(d.got),
-            }
-            for d in differences(audits)
-        ],
-        "tested_once": count_tested_once(audits),
-        "parameters": different_params(audits),
-    }
-
-
-def comparison_document(audits: Sequence[AuditRecord]) -> Document:
-    """Return the comparison as a report."""
-    heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
-    rows = [
-        [head, audit.made, *(str(audit.counts()[v]) for v in VERDICTS)]
-        for head, audit in zip(heads, audits, strict=True)
-    ]
-    different = []
-    for finding, verdicts, got in differences(audits):
-        pairs = zip(verdicts, got, strict=True)
-        words = [verdict if verdict == ABSENT else f"{verdict}: {seen}" for verdict, seen in pairs]
-        different.append([finding.full_title, finding.level, *words])
-    blocks = [
-        *_lead(audits, len(different)),
-        Facts([("Audits", "; ".join(heads))]),
-        sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
-    ]
-    if different:
-        names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
-        table = sheet("Clauses with different verdicts", names, different)
-        blocks.append(replace(table, cards=True))
-    return Document("Comparison of audits", "; ".join(heads), [Section("Audits", "audits", blocks)])
-
-
-def _lead(audits: Sequence[AuditRecord], different: int) -> Iterator[Block]:
-    """Summarize the comparison of the audits."""
-    if params := different_params(audits):
-        words = "; ".join(
-            f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
-            for name, values in params.items()
-        )
-        yield Text(f"The audits have different parameters: {words}.", "warning")
-    alone = count_tested_once(audits)
-    if different:
-        yield Text(f"{different} clause{'s have' if different > 1 else ' has'} different verdicts.")
-    elif not any(alone):
-        yield Text("All verdicts are equal.", "good")
-    elif sum(alone) == sum(len(audit.findings) for audit in audits):
-        yield Text("No clause was tested in two of the audits.", "warning")
-    else:
-        yield Text("All verdicts of clauses that more than one audit tested are equal.", "good")
-    if any(alone):
-        parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
-        yield Text(f"Tested in one audit only: {', '.join(parts)}.")
+    def _summarize(self) -> Iterator[Block]:
+        if self.params:
+            words = "; ".join(
+                f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
+                for name, values in self.params.items()
+            )
+            yield Text(f"The audits have different parameters: {words}.", "warning")
+        count, alone = len(self.differences), self.tested_once
+        if count:
+            yield Text(f"{count} clause{'s have' if count > 1 else ' has'} different verdicts.")
+        elif not any(alone):
+            yield Text("All verdicts are equal.", "good")
+        elif sum(alone) == sum(len(audit.findings) for audit in self.audits):
+            yield Text("No clause was tested in two of the audits.", "warning")
+        else:
+            words = "All verdicts of clauses that more than one audit tested are equal."
+            yield Text(words, "good")
+        if any(alone):
+            parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
+            yield Text(f"Tested in one audit only: {', '.join(parts)}.")

@@ -7,19 +7,9 @@ from functools import partial
 from typing import Any
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import (
-    ICMPv6DestUnreach,
-    ICMPv6EchoReply,
-    ICMPv6EchoRequest,
-    ICMPv6PacketTooBig,
-    ICMPv6ParamProblem,
-    ICMPv6TimeExceeded,
-    ICMPv6Unknown,
-    IPv6,
-    IPv6ExtHdrFragment,
-)
+from scapy.layers.inet6 import ICMPv6Unknown, IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.packets import DATA, allow, data
+from v6t.audit.packets import DATA, allow, data, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row
 
@@ -55,11 +45,11 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     def error(kind: int, code: int, inner: Packet = about, **fields: Any) -> Packet:
         return ip() / ICMP(type=kind, code=code, **fields) / inner
 
-    for kind, reply, name in ((8, ICMPv6EchoRequest, "echo-request"), (0, ICMPv6EchoReply, "echo-reply")):
+    for kind, reply, name in ((8, 128, "echo-request"), (0, 129, "echo-reply")):
         if not v.stateful or kind == 0:  # no session inside is open to requests from outside
-            yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply().type}",
+            yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply}",
                        ip() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
-                       six / reply(id=v.port, seq=9, data=DATA),
+                       six / icmp6(reply, id=v.port, seq=9, data=DATA),
                        flow="icmp")
     for kind, words in QUERIES.items():
         query = ICMP(type=kind, id=h.port4, seq=1)  # scapy gives some types further fields
@@ -70,27 +60,27 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     for code, code6 in UNREACHABLE.items():
         yield down(f"unreachable-{code}",
                    f"ICMP destination unreachable, code {code}, becomes ICMPv6 1/{code6}",
-                   error(3, code), six / ICMPv6DestUnreach(code=code6))
+                   error(3, code), six / icmp6(1, code=code6))
     yield down("protocol-unreachable",
                "ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
-               error(3, 2), six / ICMPv6ParamProblem(code=1, ptr=6))
+               error(3, 2), six / icmp6(4, code=1, ptr=6))
     for mtu, mtu6 in ((1300, 1320), (600, 1280), (1500, min(1520, h.mtu6, h.mtu4 + 20))):
         yield down(f"fragmentation-needed-{mtu}",
                    f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {mtu6}",
-                   error(3, 4, nexthopmtu=mtu), six / ICMPv6PacketTooBig(code=0, mtu=mtu6))
+                   error(3, 4, nexthopmtu=mtu), six / icmp6(2, code=0, mtu=mtu6))
     plateaus = (PLATEAU, max(1280, min(PLATEAU + 20, h.mtu6, h.mtu4 + 20)))
     large = h.quoted4(len=2000) / UDP(**ports, len=1980) / Raw(data(64))
     yield down("fragmentation-needed-0",
                "ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
-               error(3, 4, large, nexthopmtu=0), six / allow(ICMPv6PacketTooBig(code=0), mtu=plateaus))
+               error(3, 4, large, nexthopmtu=0), six / allow(icmp6(2, code=0), mtu=plateaus))
     for code in (0, 1):
         yield down(f"time-exceeded-{code}", f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
-                   error(11, code), six / ICMPv6TimeExceeded(code=code))
+                   error(11, code), six / icmp6(3, code=code))
     for at, at6 in POINTERS.items():
         yield down(f"pointer-{at}", f"ICMP parameter problem at octet {at} points at octet {at6} of IPv6",
-                   error(12, 0, ptr=at), six / ICMPv6ParamProblem(code=0, ptr=at6))
+                   error(12, 0, ptr=at), six / icmp6(4, code=0, ptr=at6))
     yield down("bad-length", "ICMP parameter problem, bad length, becomes ICMPv6 4/0",
-               error(12, 2, ptr=2), six / ICMPv6ParamProblem(code=0, ptr=4))
+               error(12, 2, ptr=2), six / icmp6(4, code=0, ptr=4))
     for at in NO_POINTER:
         yield down(f"no-pointer-{at}",
                    f"ICMP parameter problem at octet {at}, which IPv6 has not, is silently dropped",
@@ -101,7 +91,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     yield Row("RFC 7915", "4.4", "no-error-about-error", "no ICMP error is sent about an ICMP error",
               ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.four_side, silent=True, only_reply=True)
 
-    unreachable = six / ICMPv6DestUnreach(code=4)
+    unreachable = six / icmp6(1, code=4)
     about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
     yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
                error(3, 3), unreachable / about6(nh=17))
@@ -112,7 +102,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                error(3, 3, Raw(short)), unreachable / about6(nh=6), flow="tcp")
     yield into("inner-echo", "an ICMP error about an echo request has an ICMPv6 one in it",
                error(3, 3, h.quoted4() / ICMP(id=h.port4, seq=1) / Raw(data(64))),
-               unreachable / about6() / ICMPv6EchoRequest(), flow="icmp")
+               unreachable / about6() / icmp6(128), flow="icmp")
     yield into("nested", "an ICMP error about an ICMP error is dropped",
                error(3, 1, h.quoted4(ttl=61) / ICMP(type=3, code=3) / ip() / h.udp4 / DATA))
 
@@ -127,11 +117,11 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     def error(message: Packet, inner: Packet = about) -> Packet:
         return ip() / message / inner
 
-    for request, kind, name in ((ICMPv6EchoRequest, 8, "echo-request"), (ICMPv6EchoReply, 0, "echo-reply")):
+    for request, kind, name in ((128, 8, "echo-request"), (129, 0, "echo-reply")):
         if not v.stateful or kind == 8:
             fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
             yield up(name, f"ICMPv6 {name.replace('-', ' ')} becomes ICMP type {kind}",
-                     ip() / request(id=v.port, seq=9, data=DATA),
+                     ip() / icmp6(request, id=v.port, seq=9, data=DATA),
                      four / ICMP(type=kind, code=0, **fields) / Raw(DATA))
     for kind, words in SINGLE_HOP.items():
         body = (v.port << 16 | 1).to_bytes(4, "big") + bytes(16)
@@ -142,45 +132,45 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     for code, code4 in UNREACHABLE6.items():
         yield up(f"unreachable-{code}",
                  f"ICMPv6 destination unreachable, code {code}, becomes ICMP 3/{code4}",
-                 error(ICMPv6DestUnreach(code=code)), four / ICMP(type=3, code=code4))
+                 error(icmp6(1, code=code)), four / ICMP(type=3, code=code4))
     for mtu in (1400, 1280, 9000):
         mtu4 = min(mtu - 20, h.mtu4, h.mtu6 - 20)
         title = f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"
         if mtu == 9000:
             title = f"the MTU of a translated packet too big is at most {mtu4}, what both links carry"
-        yield up(f"too-big-{mtu}", title, error(ICMPv6PacketTooBig(mtu=mtu)),
+        yield up(f"too-big-{mtu}", title, error(icmp6(2, mtu=mtu)),
                  four / ICMP(type=3, code=4, nexthopmtu=mtu4))
     for code in (0, 1):
         yield up(f"time-exceeded-{code}", f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
-                 error(ICMPv6TimeExceeded(code=code)), four / ICMP(type=11, code=code))
+                 error(icmp6(3, code=code)), four / ICMP(type=11, code=code))
     for at6, at in POINTERS6.items():
         yield up(f"pointer-{at6}", f"ICMPv6 parameter problem at octet {at6} points at octet {at} of IPv4",
-                 error(ICMPv6ParamProblem(code=0, ptr=at6)), four / ICMP(type=12, code=0, ptr=at))
+                 error(icmp6(4, code=0, ptr=at6)), four / ICMP(type=12, code=0, ptr=at))
     for at6 in NO_POINTER6:
         yield up(f"no-pointer-{at6}",
                  f"ICMPv6 parameter problem at octet {at6}, which IPv4 has not, is silently dropped",
-                 error(ICMPv6ParamProblem(code=0, ptr=at6)), silent=True)
+                 error(icmp6(4, code=0, ptr=at6)), silent=True)
     yield up("next-header", "ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
-             error(ICMPv6ParamProblem(code=1, ptr=6)), four / ICMP(type=3, code=2))
+             error(icmp6(4, code=1, ptr=6)), four / ICMP(type=3, code=2))
     for (kind, code), words in DROPPED6.items():
         message = ICMPv6Unknown(type=kind, code=code, msgbody=bytes(4) + bytes(about))
         yield up(f"dropped-{kind}-{code}", f"{words} (ICMPv6 {kind}/{code}) is silently dropped",
                  ip() / message, silent=True)
     yield Row("RFC 7915", "5.4", "no-error-about-error", "no ICMPv6 error is sent about an ICMPv6 error",
-              ip(hlim=1) / ICMPv6DestUnreach(code=0) / about, side=v.six_side, silent=True, only_reply=True)
+              ip(hlim=1) / icmp6(1, code=0) / about, side=v.six_side, silent=True, only_reply=True)
 
-    message, unreachable = ICMPv6DestUnreach(code=4), four / ICMP(type=3, code=3)
+    message, unreachable = icmp6(1, code=4), four / ICMP(type=3, code=3)
     about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
     yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",
                error(message), unreachable / about4(proto=17))
     yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",
                error(message), unreachable / IP(len=92) / UDP(**ports), quoted=True)
     yield into("inner-echo", "an ICMPv6 error about an echo reply has an ICMP one in it",
-               error(message, h.quoted6() / ICMPv6EchoReply(id=v.port, seq=1, data=data(64))),
+               error(message, h.quoted6() / icmp6(129, id=v.port, seq=1, data=data(64))),
                unreachable / about4(proto=1) / ICMP(type=0))
     fragment = IPv6ExtHdrFragment(nh=17, m=1, id=0x89ABCDEF) / UDP(**ports) / data(64)
     yield into("inner-fragment", "an ICMPv6 error about a fragment has an IPv4 fragment in it",
                error(message, h.quoted6() / fragment), unreachable / about4(proto=17, id=0xCDEF, flags="MF"))
     yield into("nested", "an ICMPv6 error about an ICMPv6 error is dropped",
-               error(ICMPv6DestUnreach(code=0), h.quoted6(hlim=61) / message / ip() / h.udp6 / DATA))
+               error(icmp6(1, code=0), h.quoted6(hlim=61) / message / ip() / h.udp6 / DATA))
 # fmt: on

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import (
-    ICMPv6EchoRequest,
-    ICMPv6PacketTooBig,
-    ICMPv6TimeExceeded,
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment,
-    PadN,
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN
+from scapy.packet import Raw
+from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.packets import (
+    DATA,
+    PORT,
+    SERVER_PORT,
+    SIDES,
+    TTL,
+    Wire,
+    data,
+    datagram,
+    header,
+    icmp6,
+    ip,
+    opposite,
 )
-from scapy.packet import Packet, Raw
-from v6t.audit.clause import MAY, MUST, SHOULD, Clause, Subject, Suite
-from v6t.audit.packets import DATA, PORT, SERVER_PORT, SIDES, TTL, data, header, ip, opposite
 from v6t.audit.row import Hosts, Row, row_clauses
-from v6t.plugins.audit_views import Address, Router, SideName
+from v6t.plugins.audit_views import Router, SideName
 
 
 class RouterSuite(Suite):
@@ -32,49 +36,36 @@ class RouterSuite(Suite):
     core = ("udp-left", "udp-right", "ttl-left", "hop-limit-left")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
-        view, wire = subject.find(Router), subject.wire
+        view = subject.find(Router)
         for side in SIDES if view and not variant else ():
-            source, target = getattr(view, side), getattr(view, opposite(side))
-            mtus = wire.mtu(side), wire.mtu(opposite(side))
-            yield from row_clauses(RouterHosts(side, source, target, mtus), wire, rows)
-
-
-@dataclass(frozen=True)
-class RouterHosts(Hosts):
-    """The host on one side, which sends, the host on the other, and the MTUs of both links."""
-
-    side: SideName
-    source: Address
-    target: Address
-    mtus: tuple[int, int]
-
-    def udp(self, payload: bytes = DATA, **fields: Any) -> Packet:
-        """Return a datagram of the sender."""
-        datagram = UDP(sport=PORT, dport=SERVER_PORT) / Raw(payload)
-        return header(self.source, self.target, **fields) / datagram
-
-    def plain(self, side: SideName) -> Packet:
-        return self.udp()
+            source, target = (
+                (getattr(view, side), PORT),
+                (getattr(view, opposite(side)), SERVER_PORT),
+            )
+            udp = partial(datagram, source, target)
+            hosts = Hosts(**{side: udp()})
+            yield from row_clauses(hosts, subject.wire, partial(rows, side, udp, subject.wire))
 
 
 # fmt: off
-def rows(h: RouterHosts) -> Iterator[Row]:
+def rows(side: SideName, udp: partial[Any], wire: Wire, _: Hosts) -> Iterator[Row]:
     """Return the clauses for packets that arrive on one link; those of RFC 1812 for IPv4."""
-    four, udp, (near, far) = h.source.version == 4, h.udp, h.mtus
-    to, template = partial(header, h.source, h.target), partial(ip, h.source.version)
-    ends, sender = {"src": str(h.source), "dst": str(h.target)}, template(dst=str(h.source))
+    (source, _port), (target, _server_port) = udp.args
+    near, far, four = wire.mtu(side), wire.mtu(opposite(side)), source.version == 4
+    to, template = partial(header, source, target), partial(ip, source.version)
+    ends, sender = {"src": str(source), "dst": str(target)}, template(dst=str(source))
     answer, ports = template(**ends), {"sport": PORT, "dport": SERVER_PORT}
     ttl, tos, octets = ("TTL", "TOS octet", 28) if four else ("hop limit", "traffic class", 48)
     hop, tos_label = ttl.lower().replace(" ", "-"), tos.removesuffix(" octet").lower().replace(" ", "-")
 
     def row(rfc4: str, rfc6: str, label: str, *rest: Any, **fields: Any) -> Row:
         rfc, section = (f"1812 {rfc4}" if four else rfc6).split()
-        return Row(f"RFC {rfc}", section, f"{label}-{h.side}", *rest, side=h.side, **fields)
+        return Row(f"RFC {rfc}", section, f"{label}-{side}", *rest, side=side, **fields)
 
     yield row("5.2.1", "8200 3", "udp", "a packet is forwarded, its data unchanged",
               udp(), answer / UDP() / Raw(DATA), plain=True)
     yield row("5.2.1", "8200 3", "tcp", "a TCP segment is forwarded", to() / TCP(**ports), answer / TCP())
-    echo = ICMP(type=8, id=7, seq=9) / Raw(DATA) if four else ICMPv6EchoRequest(id=7, seq=9, data=DATA)
+    echo = ICMP(type=8, id=7, seq=9) / Raw(DATA) if four else icmp6(128, id=7, seq=9, data=DATA)
     yield row("5.2.1", "8200 3", "echo",
               f"an {'ICMP' if four else 'ICMPv6'} echo request for a host is forwarded", to() / echo,
               answer / echo)
@@ -82,11 +73,11 @@ def rows(h: RouterHosts) -> Iterator[Row]:
     yield row("5.3.1", "8200 3", f"{hop}-2", f"a packet with {ttl} 2 is forwarded", udp(ttl=2),
               template(ttl=1))
     yield row("5.3.1", "8200 3", f"{hop}-1", f"a packet with {ttl} 1 is not forwarded", udp(ttl=1))
-    exceeded = ICMP(type=11, code=0) if four else ICMPv6TimeExceeded(code=0)
+    exceeded = ICMP(type=11, code=0) if four else icmp6(3, code=0)
     yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender is told: time exceeded",
               udp(ttl=1), sender / exceeded, error=True)
     yield row("5.3.2", "8200 7", tos_label, f"the {tos} is not changed", udp(tos=0xB8), template(tos=0xB8),
-              MAY)
+              "MAY")
     if four:
         yield row("4.2.2.5", "", "checksum", "a packet with a wrong header checksum is dropped",
                   udp(chksum=0xDEAD))
@@ -112,11 +103,11 @@ def rows(h: RouterHosts) -> Iterator[Row]:
     ):
         if four == ("." in address):
             yield row(section, f"4291 {section}", name, f"a packet from {address} is not forwarded",
-                      udp(src=address), level=SHOULD if four else MUST)
+                      udp(src=address), level="SHOULD" if four else "MUST")
     if near > far:
         yield row("4.3.3.1", "4443 3.2", "fragmentation-needed" if four else "too-big",
                   f"the sender of a packet {'with DF ' if four else ''}that does not fit is told the MTU",
                   udp(data(near - octets), **({"flags": "DF"} if four else {})),
-                  sender / (ICMP(type=3, code=4, nexthopmtu=far) if four else ICMPv6PacketTooBig(mtu=far)),
+                  sender / (ICMP(type=3, code=4, nexthopmtu=far) if four else icmp6(2, mtu=far)),
                   error=True)
 # fmt: on

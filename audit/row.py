@@ -8,17 +8,9 @@ from functools import partial
 from ipaddress import IPv4Address
 from typing import Any, TypeAlias
 
-from scapy.layers.inet import IP
 from scapy.packet import Packet
-from v6t.audit.clause import (
-    MUST,
-    Clause,
-    Frame,
-    Judgement,
-    Level,
-    Send,
-    Steps,
-)
+from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps
+from v6t.audit.ip_packet import IPPacket, port, read_header
 from v6t.audit.packets import (
     NOTHING,
     PROTOCOLS,
@@ -26,16 +18,14 @@ from v6t.audit.packets import (
     checksum_error,
     describe_template,
     difference,
+    dissect,
     inner_packet,
-    is_icmp_error,
     opposite,
-    ports_of,
-    protocol_of,
     summary,
 )
 from v6t.plugins.audit_views import SideName
 
-Check: TypeAlias = Callable[[list[Packet]], str]
+Check: TypeAlias = Callable[[list[IPPacket]], str]
 """Describes the first fault of the packets that arrived; empty if there is none."""
 Opening: TypeAlias = Generator[Send, Sequence[Frame], "Hosts | None"]
 
@@ -66,7 +56,7 @@ class Row:
     title: str
     packet: Packet | Sequence[Packet]
     answer: Packet | Sequence[Packet] | Check | None = None
-    level: Level = MUST
+    level: Level = "MUST"
     side: SideName = "left"
     near: bool = False
     error: bool = False
@@ -79,25 +69,25 @@ class Row:
 
     @property
     def templates(self) -> list[Packet]:
-        """Templates of the packets expected."""
         if self.answer is None or callable(self.answer):
             return []
         return [self.answer] if isinstance(self.answer, Packet) else list(self.answer)
 
     def describe_answer(self) -> str:
-        """Describe the answer that is expected."""
         if self.answer is None:
             return "nothing" if self.silent else "the packet is dropped"
-        words = dict.fromkeys(map(describe_template, self.templates))
-        return "; ".join(words) or self.title
+        return "; ".join(dict.fromkeys(map(describe_template, self.templates))) or self.title
 
 
 class Hosts:
-    """The hosts at both links of a device, whose packets are the rows of a suite."""
+    """The hosts at both links of a device, with the simplest packet of each."""
+
+    def __init__(self, **packets: Packet) -> None:
+        self.packets = packets
 
     def plain(self, side: SideName) -> Packet:
         """Return the simplest packet of the host on a link."""
-        raise NotImplementedError
+        return self.packets[side]
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
         """Open the session that a row needs in a stateful device.
@@ -116,28 +106,24 @@ def find_public_end(
     """Send a packet to a NAT; return the address and port with which it leaves, or None."""
     frames = yield Send([wire.frame(side, packet)])
     for sent in wire.packets(opposite(side), frames):
-        if isinstance(sent, IP) and protocol_of(sent) == PROTOCOLS[protocol]:
-            return IPv4Address(sent.src), ports_of(sent)[0]
+        number = port(sent, is_source=True)
+        if isinstance(sent.src, IPv4Address) and sent.proto == PROTOCOLS[protocol] and number:
+            return sent.src, number
     return None
 
 
 def row_clauses(
     hosts: Hosts, wire: Wire, *sources: Callable[[Any], Iterable[Row]]
 ) -> Iterator[Clause]:
-    """Return the clauses of rows.
+    """Return the clauses of the rows that sources return for hosts.
 
-    Args:
-        hosts: before any session is open.
-        wire: links of the device.
-        sources: return the rows for hosts; called again once a session shows them otherwise.
+    A source is called again once a session shows the hosts otherwise.
     """
     for source in sources:
         for row in source(hosts):
+            steps = partial(_exchange, source, hosts, wire, row)
             texts = row.rfc, row.section, row.label, row.level, row.title
-            limited = row.error or row.rate_limited
-            yield Clause(
-                *texts, partial(_exchange, source, hosts, wire, row), limited, plain=row.plain
-            )
+            yield Clause(*texts, steps, row.error or row.rate_limited, plain=row.plain)
 
 
 def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
@@ -152,20 +138,20 @@ def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, 
     frames = yield Send([wire.frame(row.side, packet) for packet in packets])
     judgement = _judge(row, wire, frames)
     target = row.side if row.near else opposite(row.side)
-    arrived = wire.packets(target, frames) or wire.describe_bad_lengths(frames)
+    arrived = wire.octets(target, frames) or wire.describe_bad_lengths(frames)
     needs_control = (judgement.verdict == "conforms") == (row.answer is None) and not arrived
     if row.plain or not needs_control:
         return judgement
     after = yield Send([wire.frame(row.side, opened.plain(row.side))])
-    if wire.packets(opposite(row.side), after):
+    if wire.octets(opposite(row.side), after):
         return judgement
     got = f"{judgement.got}, but a plain packet does not pass"
     return replace(judgement, verdict="not testable", got=got)
 
 
 def _judge(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
-    back = wire.packets(row.side, frames)
-    far = back if row.near else wire.packets(opposite(row.side), frames)
+    back = wire.octets(row.side, frames)
+    far = back if row.near else wire.octets(opposite(row.side), frames)
     seen, expected = wire.describe(frames), row.describe_answer()
     malformed = "" if row.answer is not None else wire.describe_bad_lengths(frames)
     wrong = f"the packet passed: {malformed}" if malformed else _find_problem(row, far, back)
@@ -175,31 +161,35 @@ def _judge(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
     return Judgement("not testable" if far and row.only_reply else "deviates", expected, words)
 
 
-def _find_problem(row: Row, far: list[Packet], back: list[Packet]) -> str:
+def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
     """Describe the first fault of the answer, which is in ``far`` unless it is an ICMP error."""
     if callable(row.answer):
-        return row.answer(far)
+        return row.answer(list(map(read_header, far)))
     templates = row.templates
     if far and (row.error or row.answer is None):
-        return f"the packet passed: {summary(far[0])}"
+        return f"the packet passed: {summary(read_header(far[0]))}"
     if row.answer is None:
-        return f"an answer: {summary(back[0])}" if row.silent and back else ""
+        return f"an answer: {summary(read_header(back[0]))}" if row.silent and back else ""
     if row.error:
-        far = [p for p in back if isinstance(p, type(templates[0])) and is_icmp_error(p)][:1]
+        version = templates[0].version
+        read = [(octets, read_header(octets)) for octets in back]
+        far = [octets for octets, p in read if p.version == version and p.is_error][:1]
         if not far:
             return "no ICMP error"
     if not far and templates:
-        return f"nothing but {summary(back[0])}" if back and not row.near else NOTHING
+        is_other = back and not row.near
+        return f"nothing but {summary(read_header(back[0]))}" if is_other else NOTHING
     if len(far) != len(templates):
         return f"{len(far)} packets instead of {len(templates)}"
-    for packet in far:
-        problems = [difference(template, packet) for template in templates]
+    for octets in far:
+        problems = [difference(template, dissect(octets)) for template in templates]
         if "" not in problems:
             return problems[0]
         template = templates.pop(problems.index(""))
         if "dst" in template.fields and not row.error:
+            packet = read_header(octets)
             inner = inner_packet(packet)
-            wrong = checksum_error(packet, quoted=row.quoted) or (inner and checksum_error(inner))
-            if wrong:
+            wrong = checksum_error(packet, quoted=row.quoted)
+            if wrong := wrong or (checksum_error(inner) if inner else ""):
                 return wrong
     return ""

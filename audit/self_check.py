@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -112,13 +112,11 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     @given(draw_params(kind))
     def audit(params: dict[str, Any]) -> None:
         nonlocal audited
-        try:
-            accusations = find_accusations(kind(kind.params_model(**params)))
-        except (UsageError, ValueError):
-            return  # the parameters exclude one another, or all clauses
-        audited += 1
         words = ", ".join(f"{name}={value}" for name, value in params.items())
-        findings.extend((words, text) for text in accusations)
+        with suppress(UsageError, ValueError):  # the parameters exclude one another, or all clauses
+            accusations = find_accusations(kind(kind.params_model(**params)))
+            audited += 1
+            findings.extend((words, text) for text in accusations)
 
     if not findings:
         audit()
@@ -129,22 +127,18 @@ def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:
     """Return a strategy of parameters: one to three of a technology's, each valid with the defaults."""
     from hypothesis import strategies as st
 
-    def is_valid(name: str, value: Any) -> bool:
-        try:
-            kind.params_model(**{name: value})
-        except (UsageError, ValueError):
-            return False
-        return True
-
-    drawn = {}
+    drawn: dict[str, list[Any]] = {}
     for name, field in kind.params_model.model_fields.items():
-        near = _values_near(field.get_default(call_default_factory=True), field.annotation)
-        if values := [value for value in near if is_valid(name, value)]:
-            drawn[name] = st.sampled_from(values)
+        default = field.get_default(call_default_factory=True)
+        for value in _values_near(default, field.annotation):
+            with suppress(UsageError, ValueError):
+                kind.params_model(**{name: value})
+                drawn.setdefault(name, []).append(value)
     if not drawn:
         return st.just({})
+    strategies = {name: st.sampled_from(values) for name, values in drawn.items()}
     names = st.lists(st.sampled_from(sorted(drawn)), min_size=1, max_size=3, unique=True)
-    return names.flatmap(lambda some: st.fixed_dictionaries({name: drawn[name] for name in some}))
+    return names.flatmap(lambda some: st.fixed_dictionaries({n: strategies[n] for n in some}))
 
 
 def _values_near(default: Any, annotation: Any) -> Sequence[Any]:

@@ -8,12 +8,12 @@ from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from scapy.layers.inet import UDP
-from scapy.layers.inet6 import ICMPv6DestUnreach, IPv6
+from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit import rfc7915, rfc7915_icmp
-from v6t.audit.clause import MAY, SHOULD, Clause, Subject, Suite
+from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.customer_edge import port_rows
-from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header
+from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row, row_clauses
 from v6t.plugins.address_mappings import WELL_KNOWN, embed
@@ -98,7 +98,7 @@ def well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "3.1")
     address = v.four if v.four.is_global else v.six4[0]
     yield row("global", f"{address}, which is global, may stand behind the prefix",
-              h.plain(v.six_side), h.at4() / UDP(), MAY, side=v.six_side, plain=True)
+              h.plain(v.six_side), h.at4() / UDP(), "MAY", side=v.six_side, plain=True)
     end, words = ("src", "from") if v.prefix_side == "six" else ("dst", "for")
     yield row("not-global", f"a packet {words} {local}, which is not global, behind the prefix is dropped",
               h.ip6(**{end: str(embed(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.six_side)
@@ -121,7 +121,7 @@ def table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
 
 def hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
     """Return the clauses of RFC 7757 about two neighbors with mappings, which the prefix names, too."""
-    near = partial(Row, "RFC 7757", "4.2", level=SHOULD, side=h.view.six_side, near=True)
+    near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.six_side, near=True)
     one, two = h.view.six, h.view.six + 1
     name1, name2 = (str(embed(prefix, h.view.six4[0] + n)) for n in (0, 1))
     request, reply = UDP(sport=PORT, dport=SERVER_PORT), UDP(sport=SERVER_PORT, dport=PORT)
@@ -132,8 +132,8 @@ def hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
                header(two, name1) / reply / DATA, IPv6(src=name2, dst=str(one)) / UDP())
     about = header(name1, two) / request / Raw(data(40))
     yield near("hairpin-error", "an ICMPv6 error about the datagram comes back about what its sender sent",
-               header(two, name1) / ICMPv6DestUnreach(code=4) / about,
-               IPv6(src=name2, dst=str(one)) / ICMPv6DestUnreach() / IPv6(src=str(one), dst=name2),
+               header(two, name1) / icmp6(1, code=4) / about,
+               IPv6(src=name2, dst=str(one)) / icmp6(1) / IPv6(src=str(one), dst=name2),
                rate_limited=True)
 # fmt: on
 

@@ -13,7 +13,8 @@ from typing import Any
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import MAY, Clause, Subject, Suite
+from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.ip_packet import IPPacket, find_packet, join_fragments
 from v6t.audit.packets import (
     DATA,
     TTL,
@@ -21,12 +22,10 @@ from v6t.audit.packets import (
     Wire,
     allow,
     data,
+    datagram,
     header,
     inner_packet,
     ip,
-    join_fragments,
-    parse,
-    transport_octets,
 )
 from v6t.audit.row import Hosts, Opening, Row, find_public_end, row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
@@ -58,10 +57,7 @@ class TunnelSuite(Suite):
 
 @dataclass(frozen=True)
 class TunnelHosts(Hosts):
-    """Both hosts of a tunnel.
-
-    ``up`` makes tunnel packets, ``outer / inner``, and ``down`` packets for the host behind the tunnel.
-    ``at_host`` and ``at_remote`` are templates of what the device sends.
+    """Both hosts of a tunnel: ``up`` is ``outer / inner``, ``down`` a packet for the host in the tunnel.
 
     Attributes:
         mtu: of the tunnel's link.
@@ -85,7 +81,7 @@ class TunnelHosts(Hosts):
         return self.up() if side == self.view.side else self.down()
 
     def inner(self, payload: bytes = DATA, **fields: Any) -> Packet:
-        return _datagram(self.view.inner, self.view.host, payload, **fields)
+        return datagram(self.view.inner, self.view.host, payload, **fields)
 
     def outer(self, **fields: Any) -> Packet:
         return header(self.view.remote, self.view.local, **fields)
@@ -94,7 +90,7 @@ class TunnelHosts(Hosts):
         return self.outer(**fields) / (self.inner() if inner is None else inner)
 
     def down(self, payload: bytes = DATA, **fields: Any) -> Packet:
-        return _datagram(self.view.host, self.outer_host, payload, **fields)
+        return datagram(self.view.host, self.outer_host, payload, **fields)
 
     def at_host(self) -> Packet:
         return ip(self.view.host[0].version, dst=str(self.view.host[0])) / UDP()
@@ -115,7 +111,7 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
     yield out("encapsulation-limit", "a tunnel packet with an encapsulation limit option is decapsulated",
               h.outer() / limit / h.inner(), whole)
     yield out("ttl-out", "the inner TTL is one less when a router has forwarded the packet from a tunnel",
-              h.up(), IP(ttl=TTL - 1), MAY)
+              h.up(), IP(ttl=TTL - 1), "MAY")
     yield out("outer-hop-limit", "the hop limit of the tunnel has no part in the inner TTL",
               h.up(ttl=3), allow(IP(), ttl=Condition("not 2 or 3", lambda ttl: ttl not in (2, 3))))
     yield out("df-out", "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
@@ -194,7 +190,7 @@ def malformed_rows(h: TunnelHosts) -> Iterator[Row]:
               h.up(h.inner(chksum=wrong)), side=h.view.side)
     if h.view.shared and not h.nat:
         yield drop("nested", "IPv4 in IPv4 in IPv6 has no port, and is dropped where addresses are shared",
-                   h.outer() / header(h.view.inner[0], h.view.host[0]) / h.inner(), level=MAY)
+                   h.outer() / header(h.view.inner[0], h.view.host[0]) / h.inner(), level="MAY")
 
 
 def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
@@ -224,20 +220,14 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
 # fmt: on
 
 
-def _datagram(
-    source: tuple[Address, int], target: tuple[Address, int], payload: bytes, **fields: Any
-) -> Packet:
-    return header(source[0], target[0], **fields) / UDP(sport=source[1], dport=target[1]) / payload
-
-
-def _check_fragments(h: TunnelHosts, payload: bytes, far: list[Packet]) -> str:
+def _check_fragments(h: TunnelHosts, payload: bytes, far: list[IPPacket]) -> str:
     """Check the fragments of a packet that did not fit the tunnel."""
-    if any(len(bytes(p)) > h.mtu for p in far):
+    if any(len(packet) > h.mtu for packet in far):
         return "a packet that is longer than the link's MTU"
-    if parts := [p for p in far if p.haslayer(IPv6ExtHdrFragment)]:
-        inner = parse(join_fragments(parts))
-        complete = inner is not None and transport_octets(inner)[8:] == payload
-        return "" if complete else "the fragments do not make up the packet"
+    if parts := [packet for packet in far if packet.is_fragment]:
+        inner = find_packet(join_fragments(parts))
+        is_complete = inner is not None and not inner.missing and inner.octets[8:] == payload
+        return "" if is_complete else "the fragments do not make up the packet"
     inners = list(filter(None, map(inner_packet, far)))
     if join_fragments(inners)[8:] == payload:
         return f"IPv4 was fragmented before encapsulation, in {len(inners)} pieces"

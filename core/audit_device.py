@@ -32,79 +32,61 @@ SETTLE_S = 0.3
 """After the tester's hosts introduced themselves."""
 
 
+@dataclass
 class ProbedDevice:
-    """A probe of a configured device (see :class:`v6t.audit.clause.Probe`)."""
+    """A probe of a configured device (see :class:`v6t.audit.clause.Probe`).
 
-    def __init__(
-        self,
-        prober: Prober,
-        session: DeviceSession | None,
-        about: str,
-        model: PacketModelDevice | None = None,
-    ) -> None:
-        """Take over an open prober.
+    Attributes:
+        prober: at both links.
+        session: that configures the device; None if v6t does not configure it.
+        about: name and version of the device.
+        model: the packet-level model, if it is the device.
+    """
 
-        Args:
-            prober: at both links.
-            session: that configures the device; None if v6t does not configure it.
-            about: name and version of the device.
-            model: the packet-level model, if it is the device.
-        """
-        self._prober = prober
-        self._session = session
-        self.about = about
-        self._model = model
+    prober: Prober
+    session: DeviceSession | None
+    about: str
+    model: PacketModelDevice | None = None
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
-        """Send frames and return those of the device."""
         sent = [(frame.side, frame.octets) for frame in frames]
-        heard = self._prober.exchange(sent, wait_s, quiet_s)
+        heard = self.prober.exchange(sent, wait_s, quiet_s)
         return [Frame(side, octets) for side, octets in heard]
 
     def pause(self, seconds: float) -> None:
-        """Sleep."""
         time.sleep(seconds)
 
     def flush(self) -> None:
-        """Empty the device's connection table."""
-        if self._model is not None:
-            self._model.flush()
+        if self.model is not None:
+            self.model.flush()
             return
-        session = self._require_session()
-        with _unable():
+        with self._configured() as session:
             session.flush()
 
     def reset(self) -> None:
-        """Remove the configuration and apply it again."""
-        if self._model is not None:
-            self._model.reset()
+        if self.model is not None:
+            self.model.reset()
             return
-        session = self._require_session()
-        with _unable():
+        with self._configured() as session:
             session.rollback()
             session.commit()
             session.verify()
 
     def check(self) -> None:
-        """Verify that the device was configured all the time."""
-        if self._session is not None:
-            self._session.check_configured()
+        if self.session is not None:
+            self.session.check_configured()
 
-    def _require_session(self) -> DeviceSession:
-        if self._session is None:
+    @contextmanager
+    def _configured(self) -> Iterator[DeviceSession]:
+        """Turn an error of the device into :class:`ProbeUnable`, unless the user interrupted it."""
+        if self.session is None:
             raise ProbeUnable("v6t does not configure this device")
-        return self._session
-
-
-@contextmanager
-def _unable() -> Iterator[None]:
-    """Turn an error of the device into :class:`ProbeUnable`, unless the user interrupted it."""
-    try:
-        yield
-    except DutError as exc:
-        if hides_interrupt(exc):
-            raise
-        raise ProbeUnable(exc.message) from exc
+        try:
+            yield self.session
+        except DutError as exc:
+            if hides_interrupt(exc):
+                raise
+            raise ProbeUnable(exc.message) from exc
 
 
 @dataclass(frozen=True)
@@ -123,12 +105,10 @@ class BoundDevice:
 
     @property
     def technology(self) -> Technology:
-        """The technology with its parameters."""
         return self.bound.technology
 
     @contextmanager
     def open(self) -> Iterator[ProbedDevice]:
-        """Configure the device."""
         with open_probe(self.bound, self.interfaces) as probe:
             self.opened(probe.about)
             yield probe
@@ -295,14 +275,12 @@ class SocketProber:
             raise
 
     def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
-        """Send frames and return those of the device."""
         heard: list[Sided] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )
         return heard
 
     def close(self) -> None:
-        """End the process."""
         self._worker.close()
 
 

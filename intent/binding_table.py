@@ -55,14 +55,15 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
                 code="invalid-table-row",
             )
         try:
-            ipv4, psid, length, offset, b4, *br = words
             yield (
                 number,
                 SoftwireRow(
-                    IPv4Address(ipv4),
-                    *map(_parse_number, (psid, length, offset)),
-                    refuse_zone(IPv6Address(b4)),
-                    refuse_zone(IPv6Address(br[0])) if br else None,
+                    IPv4Address(words[0]),
+                    _parse_number(words[1]),
+                    _parse_number(words[2]),
+                    _parse_number(words[3]),
+                    refuse_zone(IPv6Address(words[4])),
+                    refuse_zone(IPv6Address(words[5])) if len(words) == 6 else None,
                 ),
             )
         except ValueError as exc:

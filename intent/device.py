@@ -266,7 +266,7 @@ class DeviceIntent:
     @property
     def emulated_links(self) -> Links:
         """The links with the hosts that the tester emulates."""
-        emulated = {}
+        emulated: dict[str, Any] = {}
         for name, side in (("left", self.left), ("right", self.right)):
             link = getattr(self.links, name)
             values = {f.name: getattr(link, f.name) for f in fields(Link)}

@@ -45,7 +45,7 @@ class MappingRule(Protocol):
 
 
 class CeLayouts(NamedTuple):
-    """IPv4 address (from ``ea`` and ``host``) and PSID (from ``ea``) of a CE, and the way back."""
+    """IPv4 address (from ``ea`` and ``host``) and PSID (from ``ea``) of a CE, and the inverse."""
 
     ipv4: BitLayout
     psid: BitLayout

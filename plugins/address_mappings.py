@@ -153,12 +153,12 @@ class Mappings:
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
         """Compute the IPv6 address of an IPv4 address, or return None if it is not mapped."""
         mapping = self.find_ipv4(ipv4)
-        return mapping and mapping.to_ipv6(ipv4)
+        return None if mapping is None else mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
         """Compute the IPv4 address of an IPv6 address, or return None if it is not mapped."""
         mapping = self.find_ipv6(ipv6)
-        return mapping and mapping.to_ipv4(ipv6)
+        return None if mapping is None else mapping.to_ipv4(ipv6)
 
     def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
         """Find the only mapping of ``first..last`` both ways, or return None if there are several."""

@@ -36,8 +36,8 @@ from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 Problems = Iterator[tuple[Address | Network, str, str]]
 """Addresses and networks, their problems, and hints."""
 
-_USED = "choose an address that is not used"
-_OUTSIDE = "choose a network outside"
+_USED_HINT = "choose an address that is not used"
+_OUTSIDE_HINT = "choose a network outside"
 
 
 class _Side:
@@ -138,9 +138,9 @@ def _check_neighbors(device: _Device, here: _Side, there: _Side) -> Problems:
     """Check that the neighbors of a side are on its link and have separate addresses."""
     for neighbor in here.intent.neighbors:
         if neighbor in device.own:
-            yield neighbor, "is an address of the device and of the tester", _USED
+            yield neighbor, "is an address of the device and of the tester", _USED_HINT
         if neighbor in there.intent.neighbors:
-            yield neighbor, "is an address of the tester on both links", _USED
+            yield neighbor, "is an address of the tester on both links", _USED_HINT
         links = [n for n in here.links if n.version == neighbor.version]
         where = f"the {here.name} link ({', '.join(map(str, links)) or f'without IPv{neighbor.version}'})"
         if not any(neighbor in n for n in links):
@@ -162,9 +162,9 @@ def _check_networks(device: _Device) -> Problems:
         for net in here.routes:
             via = here.intent.routes[net]
             if net.num_addresses > 1 and via in net:
-                yield net, f"contains its own next hop {via}", _OUTSIDE
+                yield net, f"contains its own next hop {via}", _OUTSIDE_HINT
     for _, address in _find_conflicts(pool, (*left.own, *device.neighbors)):
-        yield address, "is an address of a link and of the public pool", _USED
+        yield address, "is an address of a link and of the public pool", _USED_HINT
     prefixes = [getattr(device.configuration, name, None) for name in ("prefix", "dmr")]
     both: tuple[tuple[Sequence[Any], Sequence[Any], str], ...] = (
         ((*left.routes, *right.routes), device.own, "contains {}, an address of the device"),
@@ -183,7 +183,7 @@ def _check_networks(device: _Device) -> Problems:
     )
     for networks, others, problem in both:
         for net, other in _find_conflicts(networks, others):
-            yield net, problem.format(other), _OUTSIDE
+            yield net, problem.format(other), _OUTSIDE_HINT
 
 
 def _check_hosts(device: _Device) -> Problems:
@@ -198,7 +198,7 @@ def _check_hosts(device: _Device) -> Problems:
     for address in (*device.own, *device.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
         if other is not None and any(_find_conflicts(hosts, [other])):
-            yield address, f"is an address of a link and stands for the host {other}", _USED
+            yield address, f"is an address of a link and stands for the host {other}", _USED_HINT
 
 
 def _check_background(intent: DeviceIntent) -> Problems:
@@ -217,10 +217,10 @@ def _check_links(devices: Sequence[_Device]) -> Problems:
     used = [address for d in devices for address in (*d.left.own, *d.right.own)]
     for address in used:
         if used.count(address) > 1:
-            yield address, "is an address of the device on several links", _USED
+            yield address, "is an address of the device on several links", _USED_HINT
     for device in devices:
         for link, other in _find_conflicts(device.left.links, device.right.links):
-            yield link, f"on the left overlaps the right link {other}", _OUTSIDE
+            yield link, f"on the left overlaps the right link {other}", _OUTSIDE_HINT
 
 
 def _check_chain(whole: _Device, parts: Sequence[_Device]) -> Problems:
@@ -229,11 +229,15 @@ def _check_chain(whole: _Device, parts: Sequence[_Device]) -> Problems:
     own = [address for side in inner for address in side.own]
     for address in whole.neighbors:
         if address in own:
-            yield address, "is an address of the tester and of a link between the devices", _USED
+            yield (
+                address,
+                "is an address of the tester and of a link between the devices",
+                _USED_HINT,
+            )
     outer = [net for side in (whole.left, whole.right) for net in (*side.routes, *side.links)]
     networks = (*outer, *whole.customers(), *whole.pool())
     for net, link in _find_conflicts(networks, [net for side in inner for net in side.links]):
-        yield net, f"overlaps {link}, a link between the devices", _OUTSIDE
+        yield net, f"overlaps {link}, a link between the devices", _OUTSIDE_HINT
 
 
 def _name_addresses(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:

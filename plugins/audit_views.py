@@ -66,7 +66,7 @@ def variant_prefix(length: int) -> str:
 
 
 def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
-    """Return the variants of all lengths of the prefix in a parameter, each with further parameters."""
+    """Return a variant for each length of the prefix in a parameter, with further parameters."""
     return {
         name: {parameter: variant_prefix(length), **params}
         for name, length in PREFIX_VARIANTS.items()

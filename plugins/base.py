@@ -112,7 +112,7 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """What a device driver needs of the part."""
+        """The part as device drivers see it, without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         values["has_reference"] = self.reference is not None
         return PartIntent(**values)
@@ -136,6 +136,8 @@ class Technology(ReferenceTranslation):
     """Whether nothing is translated or encapsulated: the baseline of comparisons."""
     middle_version: ClassVar[int] = 6
     """IP version on the link between two devices."""
+    hops: ClassVar[int] = 1
+    """By how much the devices decrement a TTL."""
     stateful: ClassVar[bool] = False
     """Whether it keeps connections, as a :class:`v6t.plugins.stateful.StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
@@ -185,17 +187,12 @@ class Technology(ReferenceTranslation):
         return ()
 
     @property
-    def hops(self) -> int:
-        """By how much the devices decrement a TTL."""
-        return 1
-
-    @property
     def zone(self) -> Zone | None:
         """Names that the tester queries and answers; None for frames."""
         return None
 
     @property
-    def cautions(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Warnings for every result with these parameters."""
         return ()
 

@@ -72,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """Number of checks, all faults, and notes about what could not be checked."""
+    """Number of checks, all faults, and notes about checks that were impossible."""
 
     checks: int
     findings: tuple[Finding, ...]
@@ -146,7 +146,7 @@ class Case:
             frames[:, ends.port(source=True)] = learned[:, -2:]
             frames[:, ends.port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
-        return plugin.expect_connected(self.direction, frames, initial, learned)
+        return plugin.expect_connections(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
@@ -207,7 +207,7 @@ def _with_all_classes(params: PluginParams) -> PluginParams:
 def check(
     kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
 ) -> Report:
-    """Check a plugin with the parameters in place of its defaults, and the name of its entry point."""
+    """Check a plugin with ``params`` in place of its defaults; ``entry`` names its entry point."""
     findings = _run("declaration", partial(check_class, kind, entry), kind)
     if findings:
         return Report(1, tuple(findings))

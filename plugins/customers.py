@@ -29,7 +29,7 @@ from v6t.plugins.ports import (
     customer_policy,
     customer_port,
 )
-from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed, negative_like
+from v6t.plugins.traffic import build_background, derive_negative, ethernet, ipv4, ipv6, mix_classes
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 ALL = 0
@@ -155,10 +155,9 @@ class CustomerTechnology(StatelessTechnology):
         good, negative = shares[0][0], []
         if p.negative_percent:
             changed = self.make_negative_layers(flows[0], good, direction)
-            negative = [negative_like(good, name, layers=changed[name]) for name in changed]
-        ends = p.tester_left_ipv6, p.tester_right_ipv6
-        behind = background_of(p, links, direction, sizes, ends, links.left)
-        return mixed(p, direction, shares, behind, negative, p.negative_percent, seed)
+            negative = [derive_negative(good, name, layers=changed[name]) for name in changed]
+        background = build_background(p, links, direction, sizes, None, links.left)
+        return mix_classes(p, direction, shares, background, negative, p.negative_percent, seed)
 
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
 """Size of an untagged query."""
-FEWEST_NAMES = 1 << 16
+MIN_NAMES = 1 << 16
 
 
 class QueryTechnology(Technology):
@@ -142,7 +142,7 @@ class Dns64Params(PluginParams):
                 "synthesised answers cannot be distinguished",
                 code="address-conflict",
             )
-        if self.names.num_addresses < FEWEST_NAMES:
+        if self.names.num_addresses < MIN_NAMES:
             raise UsageError(
                 f"{self.names} has {self.names.num_addresses} names, which are soon asked twice",
                 "give a /16 or a shorter prefix",
@@ -152,7 +152,7 @@ class Dns64Params(PluginParams):
 
 
 class Dns64(QueryTechnology):
-    """Makes AAAA records of A records."""
+    """A resolver that synthesizes AAAA records from A records."""
 
     name = "dns64"
     title = "DNS64: AAAA records made of A records, for clients of a NAT64"
@@ -164,7 +164,7 @@ class Dns64(QueryTechnology):
 
     @property
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        """Clients have IPv6 (RFC 8219, section 9.1)."""
+        """IPv6 for clients (RFC 8219, section 9.1), and the version towards the authoritative server."""
         return 6, 4 if self.params.upstream == "ipv4" else 6
 
     @cached_property

@@ -81,14 +81,14 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         config = self.config
-        own: Mask = match_address(outer["dst_octets"], config.aftr)
-        own &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
-        own &= self._number_b4s(outer) < np.uint64(config.b4_count)
-        return own
+        tunnelled: Mask = match_address(outer["dst_octets"], config.aftr)
+        tunnelled &= outer["src_high"] == np.uint64(int(config.first_b4) >> 64)
+        tunnelled &= self._number_b4s(outer) < np.uint64(config.b4_count)
+        return tunnelled
 
-    def select_native(self, outer: Any, own: Mask) -> None:
+    def select_native(self, outer: Any, tunnelled: Mask) -> None:
         """Route nothing: the right link has no IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
@@ -229,11 +229,6 @@ class DsLiteParams(stateful.Pool4Params):
         del names["initiator_ipv4"]  # all customers have the same address
         return names
 
-    @property
-    def initiator(self) -> IPv6Address:
-        """The first B4, whose outer addresses tell the customers apart."""
-        return self.b4_ipv6
-
     @model_validator(mode="after")
     def _check_softwires(self) -> DsLiteParams:
         self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")
@@ -248,7 +243,7 @@ class DsLiteParams(stateful.Pool4Params):
 
 
 class DsLiteAftr(stateful.Napt):
-    """Decapsulates and translates forward, translates and encapsulates in reverse."""
+    """A NAT44 behind the ends of softwires."""
 
     name = "dslite-aftr"
     title = "DS-Lite AFTR: IPv4 of many B4s from their tunnels to public IPv4, stateful"
@@ -263,7 +258,7 @@ class DsLiteAftr(stateful.Napt):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """DSCPs must be copied in both directions (RFC 6333, section 7.1)."""
+        """The policy of copying DSCPs in both directions (RFC 6333, section 7.1)."""
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def address_fields(self) -> list[TupleField]:

@@ -68,7 +68,7 @@ class TupleField:
 
     @property
     def even_bits(self) -> int:
-        """Power of two that divides the number of listed values."""
+        """Exponent of the largest power of two that divides the number of listed values."""
         return _count_zeros(self.listed_count)
 
 

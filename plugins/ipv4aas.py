@@ -50,14 +50,13 @@ from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
-_DEVICES = 2
 CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
 TUNNELLED = ("ds-lite", "lw4o6", "map-e")
 """Variants whose packets cross the middle link within IPv6."""
-HEADROOM = 0.9
+MAX_PORT_SHARE = 0.9
 """Share of a port set above which a NAPT was seen to degrade."""
-WIDEST = 96
+EMBEDDING_PREFIX_LEN = 96
 """Length of the prefixes that hold a whole IPv4 address in their last bits."""
 DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
@@ -144,14 +143,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
-    def initiator(self) -> IPv4Address:
-        return self.initiator_ipv4
-
-    @property
-    def responder(self) -> IPv4Address:
-        return self.responder_ipv4
-
-    @property
     def port_set(self) -> PortSet:
         """The CE's ports."""
         if self.variant != "lw4o6":
@@ -170,10 +161,10 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
         check_prefix(networks[0])
         for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
-            if net.prefixlen != WIDEST:
+            if net.prefixlen != EMBEDDING_PREFIX_LEN:
                 raise UsageError(
-                    f"{name} {net} must be a /{WIDEST}, whose last bits hold an IPv4 address",
-                    f"use a /{WIDEST}",
+                    f"{name} {net} must be a /{EMBEDDING_PREFIX_LEN}, whose last bits hold an IPv4 address",
+                    f"use a /{EMBEDDING_PREFIX_LEN}",
                     code="not-a-prefix",
                 )
         if networks[0] == networks[1]:
@@ -387,6 +378,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     params_model = Ipv4aasParams
     overhead = 20
     ip_versions = (4, 4)
+    hops = 2
     default_driver = chain.CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
@@ -437,38 +429,34 @@ class Ipv4aas(stateful.StatefulTechnology):
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
-    def hops(self) -> int:
-        return _DEVICES
-
-    @property
     def header_policy(self) -> HeaderPolicy:
-        """Headers change twice unless packets cross the middle link within IPv6."""
+        """The policy for headers translated twice, unless packets cross the middle link within IPv6."""
         return HeaderPolicy(retranslated=not self.tunnels)
 
     @property
-    def cautions(self) -> tuple[str, ...]:
-        p, cautions = self.params, []
-        if p.used_ports > HEADROOM:
-            cautions.append(
+    def warnings(self) -> tuple[str, ...]:
+        p, warnings = self.params, []
+        if p.used_ports > MAX_PORT_SHARE:
+            warnings.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.public.ports.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                f"port set of {p.public.ports.count}: above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow "
                 "down"
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
-            cautions.append(
+            warnings.append(
                 f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.public.ports.min} to "
                 f"{p.public.ports.max}"
             )
-        cautions.append(
+        warnings.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
             "own rate follows, and the latency of each is lower"
         )
-        return tuple(cautions)
+        return tuple(warnings)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
-        left, right = self.links.left, self.links.right
-        return sizes.ipv4 + frame_sizes.tag_octets(left), sizes.ipv4 + frame_sizes.tag_octets(right)
+        left, right = map(frame_sizes.tag_octets, (self.links.left, self.links.right))
+        return sizes.ipv4 + left, sizes.ipv4 + right
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""

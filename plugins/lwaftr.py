@@ -186,8 +186,8 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         if self.params.binding_table is None:
-            return [_simulate_generated(self.params, direction, seed)]
-        return list(_simulate_listed(self.params, self._table, direction, seed))
+            return [_simulate_generated_rows(self.params, direction, seed)]
+        return list(_simulate_listed_rows(self.params, self._table, direction, seed))
 
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
@@ -217,13 +217,13 @@ class LightweightAftr(TunnelDevice, Relay):
     def _relay_addresses(self) -> np.ndarray:
         return np.unique(_join_octets(self._table.br))
 
-    def select_tunnelled(self, outer: Any) -> Mask:
-        own: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
-        return own
+    def select_tunnel_packets(self, outer: Any) -> Mask:
+        tunnelled: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
+        return tunnelled
 
-    def select_native(self, outer: Any, own: Mask) -> Mask:
+    def select_native(self, outer: Any, tunnelled: Mask) -> Mask:
         """Exclude the tunnels of another AFTR."""
-        native: Mask = ~own & (outer["nh"] != PROTOCOL_IPIP)
+        native: Mask = ~tunnelled & (outer["nh"] != PROTOCOL_IPIP)
         return native
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
@@ -293,7 +293,7 @@ def _join_octets(addresses: U8) -> np.ndarray:
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
-def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
+def _simulate_generated_rows(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
     table, width = params.generated, params.generated.index_bits
     count = params.simulated or params.softwires
     number = None
@@ -302,18 +302,15 @@ def _simulate_generated(params: LwAftrParams, direction: Direction, seed: int) -
         number = Variable(SOFTWIRE, width, Kind.LIST, values=tuple(rows))
     elif width:
         number = Variable(SOFTWIRE, width, Kind.PERMUTATION, low=0, high=count - 1)
-    b4, ipv4 = IPv6Address(table.b4_layout.encode(softwire=0)), table.ipv4_pool.network_address
-    return CustomerFlow(
-        Expression.from_layout(table.b4_layout, str(b4), softwire=number),
-        Expression.from_layout(table.ipv4_layout, str(ipv4), softwire=number),
-        params.br_address,
-        PortSet(params.psid_offset, params.psid_len, 0),
-        Expression.from_layout(table.psid_layout, 0, softwire=number),
-        (SOFTWIRE,),
-    )
+    first, first_b4 = str(table.ipv4_pool[0]), str(IPv6Address(table.b4_layout.encode(softwire=0)))
+    b4 = Expression.from_layout(table.b4_layout, first_b4, softwire=number)
+    ipv4 = Expression.from_layout(table.ipv4_layout, first, softwire=number)
+    psid = Expression.from_layout(table.psid_layout, 0, softwire=number)
+    ports = PortSet(params.psid_offset, params.psid_len, 0)
+    return CustomerFlow(b4, ipv4, params.br_address, ports, psid, (SOFTWIRE,))
 
 
-def _simulate_listed(
+def _simulate_listed_rows(
     params: LwAftrParams, table: BindingTable, direction: Direction, seed: int
 ) -> Iterator[CustomerFlow]:
     """Yield the simulated rows in groups of one port sharing and one lwAFTR address."""
@@ -330,17 +327,18 @@ def _simulate_listed(
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)
+        first = table.softwire(members[0])
         ipv4 = Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())
         psid = Variable("psid", length, Kind.LIST, values=table.psid[chosen].tolist())
-        parts, b4 = list_ipv6_addresses("b4", [octets.tobytes() for octets in table.b4[chosen]])
-        first = table.softwire(members[0])
+        variables, layout = list_ipv6_addresses("b4", [b4.tobytes() for b4 in table.b4[chosen]])
+        parts = {variable.name: variable for variable in variables}
         yield CustomerFlow(
-            Expression.from_layout(b4, str(first.b4), **{part.name: part for part in parts}),
+            Expression.from_layout(layout, str(first.b4), **parts),
             ipv4.at(0, str(first.ipv4)),
             IPv6Address(br),
             PortSet(offset, length, first.psid),
             psid.at(0, first.psid) if length else None,
-            ("ipv4", "psid", *(part.name for part in parts)),
+            ("ipv4", "psid", *parts),
             len(members),
         )
 

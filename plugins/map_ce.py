@@ -297,7 +297,7 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
     rfc_frame_sizes = TUNNEL_SIZES
     config_model: ClassVar[type[LwB4Config]] = LwB4Config
 
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         return match_address(outer["dst_octets"], self.params.customer.ipv6)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:

@@ -7,7 +7,7 @@ the IPv4 suffix and the PSID of the interface identifier, the IPv4 address, and 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Network, IPv6Address
@@ -146,8 +146,9 @@ class MapParams(RelayParams, Domain):
                     "give each domain an IPv4 prefix of its own; one may lie within another",
                     code="duplicate",
                 )
-            ranges = rule.port_set(domain.psid).ranges
-            own = {port for low, high in ranges for port in range(low, high + 1)}
+            own = {
+                p for low, high in rule.port_set(domain.psid).ranges for p in range(low, high + 1)
+            }
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
@@ -204,11 +205,8 @@ class MapRelay(Relay):
         ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
         psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
         layout = rule.host_address_layout if self.whole_host else rule.address_layout
-        ce = str(rule.map_address(address, psid))
-        ipv6, relay = (
-            Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids),
-            self.params.relay_address,
-        )
+        ce, relay = str(rule.map_address(address, psid)), self.params.relay_address
+        ipv6 = Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids)
         ports, varying = rule.port_set(psid), psids if ea else None
         return CustomerFlow(ipv6, ipv4, relay, ports, varying, (EA, HOST), domain.share)
 
@@ -238,17 +236,11 @@ class MapRelay(Relay):
     def make_relay_view(self, **translation: Any) -> SharedAddressRelay:
         """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
         p, relay = self.params, self.params.relay_address
-        tunnels = frozenset() if translation else frozenset({relay})
-        owner = RuleTable(p.rules).find_ce
+        tunnels, owner = frozenset(() if translation else (relay,)), RuleTable(p.rules).find_ce
+        ends = relay, tunnels, p.server_ipv4
+        customer, sibling, other = _choose_customers(p)
         return SharedAddressRelay(
-            self.kind,
-            relay,
-            tunnels,
-            p.server_ipv4,
-            *_choose_customers(p),
-            owner,
-            p.rules,
-            **translation,
+            self.kind, *ends, customer, sibling, other, owner, p.rules, **translation
         )
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
@@ -341,7 +333,7 @@ def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
     }
 
 
-def _choose_customers(params: MapParams) -> Sequence[Any]:
+def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
     """Return a customer, one that shares its address, and one with another address, or None for these.
 
     The first is neither the first nor the last of its rule, if possible, so that the ports next to its own
@@ -351,18 +343,18 @@ def _choose_customers(params: MapParams) -> Sequence[Any]:
     ratio = rule.sharing_ratio if rule.ea_len else 1
     served = params.find_served_ea(params, 0)
 
-    def is_served(ea: int) -> bool:
-        return any(ea in some for some in served)
+    def make_customer(ea: int) -> Customer:
+        ipv4, psid = rule.decode_ea(ea)
+        return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+
+    def select_served_ces(*eas: int) -> list[int]:
+        return [ea for ea in eas if any(ea in some for some in served)]
 
     preferred = min(1, rule.ce_count // ratio - 1) * ratio + min(1, ratio - 1)
     candidates = [preferred, *(ea for some in served for ea in (*some[1:3], *some[:1]))]
-    chosen = next(filter(is_served, candidates), preferred)
+    chosen = (*select_served_ces(*candidates), preferred)[0]
     number, psid = divmod(chosen, ratio)
     shared = [number * ratio + p for p in (psid + 1, psid - 1) if 0 <= p < ratio]
-    others = shared, (chosen + ratio, chosen - ratio)
-    customers: list[Customer | None] = []
-    for ea in (chosen, *(next(filter(is_served, values), None) for values in others)):
-        ipv4, psid = rule.decode_ea(ea or 0)
-        customer = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
-        customers.append(None if ea is None else customer)
-    return customers
+    sibling = next(map(make_customer, select_served_ces(*shared)), None)
+    other = next(map(make_customer, select_served_ces(chosen + ratio, chosen - ratio)), None)
+    return make_customer(chosen), sibling, other

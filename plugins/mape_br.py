@@ -62,7 +62,7 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
     rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         return match_address(outer["dst_octets"], self.params.br_address)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -168,14 +169,14 @@ class DmrTranslator(CustomerTechnology):
         self,
         six: tuple[IPv6Address, IPv4Address, int],
         four: tuple[IPv4Address, IPv6Address, int],
-        **fields: bool,
+        **fields: Any,
     ) -> Translator:
         """Return the audit view as a translator, given a host's addresses and port beyond either link."""
         (six6, six4, port), (four4, four6, server_port) = six, four
         mtu = self.params.lowest_ipv6_mtu
         return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
         return {**raised, **prefix_variants("dmr"), **super().audit_variants()}
 

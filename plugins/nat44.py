@@ -23,13 +23,9 @@ class Nat44Params(Pool4Params):
     tester_left_ipv6: IPv6Address = background_address("2001:2:0:f000::2", "left")
     tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
 
-    @property
-    def initiator(self) -> IPv4Address:
-        return self.initiator_ipv4
-
 
 class Nat44(Napt):
-    """Translates private source addresses and ports to public ones."""
+    """A translator of private source addresses and ports to public ones."""
 
     name = "nat44"
     title = "NAT44: private IPv4 clients behind public IPv4 addresses, stateful"

@@ -7,7 +7,7 @@ by an IPv4 address that is mapped to the server's own (RFC 7757).
 from __future__ import annotations
 
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, model_validator
@@ -53,8 +53,8 @@ class Nat46Params(Pool6Params):
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
 
     @property
-    def initiator(self) -> IPv4Address:
-        return self.initiator_ipv4
+    def responder(self) -> IPv6Address:
+        return self.responder_ipv6
 
     @property
     def server(self) -> IPv4Address:
@@ -96,7 +96,7 @@ class Nat46Params(Pool6Params):
 
 
 class Nat46(StatefulTechnology):
-    """Translates IPv4 clients to public IPv6 addresses and ports."""
+    """A translator of IPv4 clients to public IPv6 addresses and ports."""
 
     name = "nat46"
     title = "NAT46: IPv4 clients of IPv6 servers behind public IPv6 addresses, stateful"

@@ -69,10 +69,6 @@ class Nat64Params(Pool4Params):
         return read_prefix(self.prefix, "prefix")
 
     @property
-    def initiator(self) -> IPv6Address:
-        return self.initiator_ipv6
-
-    @property
     def initiator_step(self) -> int:
         return 1 << 8 * (14 - self.initiator_offset)
 
@@ -122,7 +118,7 @@ class Nat64Params(Pool4Params):
 
 
 class Nat64(Napt):
-    """Translates IPv6 clients to public IPv4 addresses and ports."""
+    """A translator of IPv6 clients to public IPv4 addresses and ports."""
 
     name = "nat64"
     title = "NAT64: IPv6 clients behind public IPv4 addresses, stateful"

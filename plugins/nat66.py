@@ -17,13 +17,9 @@ class Nat66Params(Pool6Params):
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
 
-    @property
-    def initiator(self) -> IPv6Address:
-        return self.initiator_ipv6
-
 
 class Nat66(Napt):
-    """Translates IPv6 source addresses and ports to public ones."""
+    """A translator of IPv6 source addresses and ports to public ones."""
 
     name = "nat66"
     title = "NAT66: IPv6 clients behind public IPv6 addresses and ports, stateful"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from v6t.packets.direction import Direction
     from v6t.profiles.model import FramePair
 
-LENGTH = 48
-OCTETS = LENGTH // 8
+PREFIX_LEN = 48
+PREFIX_OCTETS = PREFIX_LEN // 8
 
 
 class Nptv6Params(LinkParams):
@@ -60,13 +60,13 @@ class Nptv6Params(LinkParams):
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Nptv6Params:
-        if {self.inside.prefixlen, self.outside.prefixlen} != {LENGTH}:
+        if {self.inside.prefixlen, self.outside.prefixlen} != {PREFIX_LEN}:
             raise UsageError(
-                f"{self.inside} and {self.outside} are translated only if both are /{LENGTH}",
-                f"choose prefixes of /{LENGTH}",
+                f"{self.inside} and {self.outside} are translated only if both are /{PREFIX_LEN}",
+                f"choose prefixes of /{PREFIX_LEN}",
                 code="not-a-prefix",
             )
-        if self.hosts.policy != "fixed" and not OCTETS + 2 <= self.hosts.offset <= 14:
+        if self.hosts.policy != "fixed" and not PREFIX_OCTETS + 2 <= self.hosts.offset <= 14:
             raise UsageError(
                 f"hosts.offset is {self.hosts.offset}: before octet 8 are prefix and subnet, and 16 "
                 "bits fit no later than octet 14",
@@ -84,13 +84,14 @@ class Nptv6Params(LinkParams):
     def adjustment(self) -> int:
         """One's complement number added to the subnet word on the way out (RFC 6296, section 3.1)."""
         inside, outside = (
-            sum_words(net.network_address.packed[:OCTETS]) for net in (self.inside, self.outside)
+            sum_words(net.network_address.packed[:PREFIX_OCTETS])
+            for net in (self.inside, self.outside)
         )
         return (inside - outside) % 0xFFFF
 
 
 class Nptv6(StatelessTechnology):
-    """Left is the inside; the subnet word makes up for the prefix in checksums."""
+    """A translator of prefixes with the inside on its left; the subnet word keeps checksums valid."""
 
     name = "nptv6"
     title = "NPTv6: a site's IPv6 prefix translated statelessly to a provider's"
@@ -160,12 +161,12 @@ def _match(header: Any, address: IPv6Address) -> Mask:
 
 
 def _read_prefix(network: IPv6Network) -> np.uint64:
-    return np.uint64(int(network.network_address) >> 128 - LENGTH)
+    return np.uint64(int(network.network_address) >> 128 - PREFIX_LEN)
 
 
 def _has_prefix(high: Any, network: IPv6Network) -> Mask:
     """Select addresses, given by their upper halves, that are within a /48."""
-    inside: Mask = high >> np.uint64(64 - LENGTH) == _read_prefix(network)
+    inside: Mask = high >> np.uint64(64 - PREFIX_LEN) == _read_prefix(network)
     return inside
 
 
@@ -189,5 +190,5 @@ def _translate(high: U64, old: IPv6Network, new: IPv6Network, adjustment: int) -
     """Replace the prefix in the upper halves of addresses, where it is the old one."""
     # one's complement has two zeros: 0xFFFF is written as 0
     subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
-    translated = _read_prefix(new) << np.uint64(64 - LENGTH) | subnet
+    translated = _read_prefix(new) << np.uint64(64 - PREFIX_LEN) | subnet
     return np.where(_has_prefix(high, old), translated, high)

@@ -49,7 +49,7 @@ def negative_share(description: str) -> Any:
 class Mixture(PluginParams):
     """Shares of foreground and background, and fields of all test frames."""
 
-    reference: ClassVar[bool] = True
+    allows_background_only: ClassVar[bool] = True
     """Whether the background alone can be measured: native IPv6 through the device."""
 
     bg_sport: SourcePorts = Field(SourcePorts(), description="background source ports")
@@ -77,7 +77,7 @@ class Mixture(PluginParams):
         elif 0 < share < 1 and share.denominator != self.n:
             problem = f"n = {self.n} and m = {self.m} have a common divisor"
             hint = f"write n = {share.denominator}, m = {share.numerator}"
-        elif not share and not self.reference:
+        elif not share and not self.allows_background_only:
             problem = f"without foreground (m = 0) nothing of {self.measured} would be measured"
         if problem:
             raise UsageError(problem, hint, code="out-of-range")

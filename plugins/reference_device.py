@@ -124,9 +124,9 @@ class ReferenceDevice:
         """Combine handlers by IP version, for frames that arrive on the left and on the right link."""
         layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
-            vlans, native = [side.vlan for side in links.background_vlans], {6: route_all(6)}
-            ends = map(link_headers, (links.left, links.right), vlans)
-            layers.append((*ends, native, native))
+            native, (one, other) = {6: route_all(6)}, links.background_vlans
+            left, right = link_headers(links.left, one.vlan), link_headers(links.right, other.vlan)
+            layers.append((left, right, native, native))
         self._layers = {
             "forward": [(left, right, handlers) for left, right, handlers, _ in layers],
             "reverse": [(right, left, handlers) for left, right, _, handlers in layers],

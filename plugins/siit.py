@@ -72,7 +72,7 @@ class TranslatorParams(LinkParams):
     @property
     def rfc6052_prefix(self) -> IPv6Network | None:
         """The checked prefix for addresses without an explicit mapping."""
-        return self.mappings.prefix and self.mappings.prefix.ipv6
+        return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -218,7 +218,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = p.describe_hosts(seed=1)
         return (
             views.Translator(
-                six_side=self._order("left", "right")[0],
+                six_side="left" if self.ip_versions[0] == 6 else "right",
                 six=six.ipv6,
                 six4=(six.ipv4,),
                 port=40123,

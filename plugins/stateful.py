@@ -36,29 +36,13 @@ from v6t.packets.reference import (
 )
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
+from v6t.plugins import four_tuples
+from v6t.plugins import reference_device as reference
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import DeviceIntent, PluginParams, Technology
-from v6t.plugins.four_tuples import (
-    FourTuples,
-    TupleField,
-    count_combinations,
-    describe_addresses,
-    enumerate_linearly,
-    find_last_address,
-    shuffle_tuples,
-)
+from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
-from v6t.plugins.reference_device import (
-    ETHERTYPE,
-    Checks,
-    LinkHeaders,
-    ReferenceDevice,
-    choose_reasons,
-    is_forwardable,
-    link_headers,
-    route_all,
-)
-from v6t.plugins.traffic import background_of, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
 from v6t.plugins.translation import four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
@@ -139,7 +123,7 @@ def enclose_hosts(first: Address, count: int, step: int = 1) -> list[Any]:
 class ConnectionParams(Mixture):
     """Parameters of all stateful technologies."""
 
-    reference: ClassVar[bool] = False
+    allows_background_only: ClassVar[bool] = False
     transport: ClassVar[str] = "UDP"
     """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
 
@@ -175,7 +159,7 @@ class ConnectionParams(Mixture):
             first, count = getattr(self, name), getattr(self, counter)
             if first is None:
                 continue
-            last = find_last_address(name, first, count)
+            last = four_tuples.find_last_address(name, first, count)
             try:
                 for net in summarize_address_range(first, last):
                     refuse_unforwarded(net, partly=True)
@@ -219,7 +203,7 @@ class ConnectionParams(Mixture):
     @property
     def combinations(self) -> int:
         addresses = self.initiator_count * self.responder_count if self.enumerate_ips else 1
-        return count_combinations(self.port_fields()) * addresses
+        return four_tuples.count_combinations(self.port_fields()) * addresses
 
     @property
     def client_ports(self) -> int:
@@ -234,10 +218,15 @@ class ConnectionParams(Mixture):
         """
         return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
+    def _find_first(self, counter: str) -> Any:
+        return next(
+            getattr(self, first) for first, count in self.ranges.items() if count == counter
+        )
+
     @property
-    def initiator(self) -> Address:
-        """First address of the Initiator."""
-        raise NotImplementedError
+    def initiator(self) -> Any:
+        """First address of the Initiator; of DS-Lite, the first B4."""
+        return self._find_first("initiator_count")
 
     @property
     def initiator_step(self) -> int:
@@ -245,9 +234,9 @@ class ConnectionParams(Mixture):
         return 1
 
     @property
-    def responder(self) -> Address:
+    def responder(self) -> Any:
         """First address of the Responder."""
-        raise NotImplementedError
+        return self._find_first("responder_count")
 
     @property
     def last_responder(self) -> Any:
@@ -255,7 +244,7 @@ class ConnectionParams(Mixture):
         return self.responder + (self.responder_count - 1)
 
     @property
-    def server(self) -> Address:
+    def server(self) -> Any:
         """The Responder's first address as the Initiator knows it."""
         return self.responder
 
@@ -325,8 +314,8 @@ class ConnectionParams(Mixture):
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
-            return shuffle_tuples(fields, seed)
-        return enumerate_linearly(fields, down=mode == 2)
+            return four_tuples.shuffle_tuples(fields, seed)
+        return four_tuples.enumerate_linearly(fields, down=mode == 2)
 
 
 class PoolParams(ConnectionParams):
@@ -391,10 +380,6 @@ class Pool4Params(PoolParams):
         return self
 
     @property
-    def responder(self) -> IPv4Address:
-        return self.responder_ipv4
-
-    @property
     def limits(self) -> dict[str, Any]:
         names = ("port_block", "udp_timeout_s", "session_limit")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
@@ -445,10 +430,6 @@ class Pool6Params(PoolParams):
         self.refuse_background("background and foreground are both IPv6 on the right side")
         return self
 
-    @property
-    def responder(self) -> IPv6Address:
-        return self.responder_ipv6
-
 
 class StatefulDrop(DropReason):
     """Why a stateful technology drops a frame."""
@@ -485,16 +466,16 @@ class StatefulTechnology(Technology):
             header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public.first)
             layers = (*layers, header, self.server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
-        background = background_of(p, self.links, direction, sizes, None, self.links.left)
-        return mixed(p, direction, [(foreground, 1)], background, [], 0, seed)
+        background = build_background(p, self.links, direction, sizes, None, self.links.left)
+        return mix_classes(p, direction, [(foreground, 1)], background, [], 0, seed)
 
     def address_fields(self) -> list[TupleField]:
         """Return destination and source of the Initiator's frames; each takes all its addresses."""
-        p = self.params
+        p, describe = self.params, four_tuples.describe_addresses
         (header,) = self.client_layers()
         return [
-            describe_addresses("responders", f"{header.name}.dst", p.server, p.responder_count),
-            describe_addresses("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
+            describe("responders", f"{header.name}.dst", p.server, p.responder_count),
+            describe("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
@@ -508,14 +489,14 @@ class StatefulTechnology(Technology):
         return Layer(p.transport, {"sport": p.initiator_ports.min, "dport": p.responder_ports.min})
 
     def server_transport(self) -> Layer:
-        """Return the same of the Responder's frames, or the ICMP answer."""
+        """Return the transport header of the Responder's frames, or the ICMP answer."""
         p = self.params
         return Layer(p.transport, {"sport": p.responder_ports.min, "dport": p.public.ports.min})
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
 
-    def find_drops(self, direction: Direction, packets: U8) -> Checks:
+    def find_drops(self, direction: Direction, packets: U8) -> reference.Checks:
         """Return the technology's own drop reasons for IP packets, with their conditions."""
         return ()
 
@@ -536,7 +517,7 @@ class StatefulTechnology(Technology):
         """Return packets as they leave the device, with another source or destination."""
         return rewrite(packets, endpoint, source=source, hops=self.hops)
 
-    def expect_connected(
+    def expect_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
     ) -> Expected:
         """Return the reference translation of frames of known connections; see :meth:`translate`."""
@@ -547,17 +528,17 @@ class StatefulTechnology(Technology):
         arriving, leaving = self.ip_versions[::order]
         packets = frames[:, here.l3 :]
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
-        head = np.frombuffer(there.egress + ETHERTYPE[leaving], dtype=np.uint8)
+        head = np.frombuffer(there.egress + reference.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.empty((len(frames), len(head) + translated.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
         out[:, len(head) :] = translated
-        reason = choose_reasons(
+        reason = reference.choose_reasons(
             len(frames),
             (NOT_OURS, ~here.accepts(frames)),
-            (NOT_FORWARDED, ~is_forwardable(packets, arriving)),
+            (NOT_FORWARDED, ~reference.is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
             *self.find_drops(direction, packets),
-            (EXHAUSTED, _is_exhausted(frames, out)),
+            (EXHAUSTED, _detect_exhaustion(frames, out)),
         )
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
@@ -567,13 +548,13 @@ class StatefulTechnology(Technology):
         return self._native_device.expect(direction, frames)
 
     @cached_property
-    def _sides(self) -> tuple[LinkHeaders, LinkHeaders]:
-        return link_headers(self.links.left), link_headers(self.links.right)
+    def _sides(self) -> tuple[reference.LinkHeaders, reference.LinkHeaders]:
+        return reference.link_headers(self.links.left), reference.link_headers(self.links.right)
 
     @cached_property
-    def _native_device(self) -> ReferenceDevice:
-        handlers = {6: route_all(6)}
-        return ReferenceDevice(self.links, handlers, handlers)
+    def _native_device(self) -> reference.ReferenceDevice:
+        handlers = {6: reference.route_all(6)}
+        return reference.ReferenceDevice(self.links, handlers, handlers)
 
 
 class Napt(StatefulTechnology):
@@ -612,7 +593,7 @@ class Napt(StatefulTechnology):
 _HEADERS = {4: ipv4, 6: ipv6}
 
 
-def _is_exhausted(before: U8, after: U8) -> Mask:
+def _detect_exhaustion(before: U8, after: U8) -> Mask:
     """Select rows whose inner TTL or hop limit became 0 or passed it."""
     entered, left = (
         read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)

@@ -43,7 +43,7 @@ def _field(address: object) -> object:
     return address if isinstance(address, Expression) else str(address)
 
 
-def background_of(
+def build_background(
     params: Mixture,
     links: Links,
     direction: Direction,
@@ -88,7 +88,7 @@ def background_of(
     return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 
 
-def mixed(
+def mix_classes(
     params: Mixture,
     direction: Direction,
     foreground: Sequence[tuple[TrafficClass, int]],
@@ -142,24 +142,26 @@ def combine(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine the classes of a technology with :class:`LinkParams`, and background.
+    """Combine background with other classes of a technology that has :class:`LinkParams`.
 
     ``ends`` are the background addresses on the left and on the right; None: the tester's.
     """
     p: Any = technology.params
     links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    background = background_of(p, links, direction, sizes, ends, ipv6_link)
-    return mixed(p, direction, [(foreground, 1)], background, negative, p.negative_percent, seed)
+    background = build_background(p, links, direction, sizes, ends, ipv6_link)
+    return mix_classes(
+        p, direction, [(foreground, 1)], background, negative, p.negative_percent, seed
+    )
 
 
 def change_header(
     foreground: TrafficClass, name: str, layer: str, **fields: object
 ) -> TrafficClass:
     """Return a negative class: the foreground class with other fields in one header."""
-    return negative_like(foreground, name, layers=foreground.replace_fields(layer, **fields))
+    return derive_negative(foreground, name, layers=foreground.replace_fields(layer, **fields))
 
 
-def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:
+def derive_negative(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:
     """Return a class that must be dropped: a foreground class with changes."""
     return replace(traffic_class, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]

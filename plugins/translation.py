@@ -65,7 +65,8 @@ class MappingsArray:
         self._find_ipv4 = LongestMatch([e.ipv4 for e in eams]).find
         self._find_ipv6 = LongestMatch([e.ipv6 for e in eams]).find
         self._ipv4 = np.array([int(e.ipv4[0]) for e in eams], dtype=np.uint64)
-        self._ipv6 = np.array([divmod(int(e.ipv6[0]), 1 << 64) for e in eams], dtype=np.uint64)
+        self._high = np.array([int(e.ipv6[0]) >> 64 for e in eams], dtype=np.uint64)
+        self._low = np.array([int(e.ipv6[0]) & (1 << 64) - 1 for e in eams], dtype=np.uint64)
         self._suffix = np.array([int(e.ipv4.hostmask) for e in eams], dtype=np.uint64)
         # bits of the IPv6 address behind the IPv4 suffix (RFC 7757, section 3.3)
         behind = [96 + e.ipv4.prefixlen - e.ipv6.prefixlen for e in eams]
@@ -78,10 +79,10 @@ class MappingsArray:
         row = self._find_ipv4(ipv4)
         suffix, bits = to_numbers(ipv4) & self._suffix[row], self._behind[row]
         # shifts by 64 and more, also by numbers below 0 that wrap around, leave 0
-        high, low = self._ipv6[row].T
-        high = high | suffix >> (_WORD_BITS - bits) | suffix << (bits - _WORD_BITS)
-        halves = [to_octets(half, 8) for half in (high, low | suffix << bits)]
-        out, known = np.concatenate(halves, axis=1), row >= 0
+        halves = np.empty((len(row), 2), dtype=">u8")
+        shifted = suffix >> (_WORD_BITS - bits) | suffix << (bits - _WORD_BITS)
+        halves[:, 0], halves[:, 1] = self._high[row] | shifted, self._low[row] | suffix << bits
+        out, known = halves.view(np.uint8), row >= 0
         if self._prefix is None or known.all():
             return out, known
         return np.where(known[:, None], out, self._prefix.to_ipv6(ipv4)[0]), np.ones_like(known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,12 +53,12 @@ class TunnelDevice(ABC):
     """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
 
     @abstractmethod
-    def select_tunnelled(self, outer: Any) -> Mask:
+    def select_tunnel_packets(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
-    def select_native(self, outer: Any, own: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not :meth:`select_tunnelled`."""
-        return ~own
+    def select_native(self, outer: Any, tunnelled: Mask) -> Mask | None:
+        """Select the IPv6 packets that are routed; by default all that are not in tunnels."""
+        return ~tunnelled
 
     @abstractmethod
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
@@ -71,13 +71,13 @@ class TunnelDevice(ABC):
     def forward(self, packets: U8) -> Answer:
         """Decapsulate packets from tunnels."""
         outer = view(packets, IPV6)
-        own = self.select_tunnelled(outer)
-        native = self.select_native(outer, own)
+        tunnelled = self.select_tunnel_packets(outer)
+        native = self.select_native(outer, tunnelled)
         if packets.shape[1] < 68:
             return Answer(DROP_ALL.drops, native=native)
         inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
         checks = [
-            (NOT_FORWARDED, ~own | ~carries_ports(packets, self.transports)),
+            (NOT_FORWARDED, ~tunnelled | ~carries_ports(packets, self.transports)),
             *self.check_source(outer, inner, udp),
             (EXHAUSTED, inner["ttl"] <= 1),
             (self.drops["UNMARKED"], select_unmarkable(packets)),
@@ -103,13 +103,13 @@ class TunnelDevice(ABC):
         return Answer(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
 
 
-def address_octets(address: IPv6Address) -> U8:
-    """Return the 16 octets of an address."""
+def address_octets(address: IPv4Address | IPv6Address) -> U8:
+    """Return the octets of an address."""
     return np.frombuffer(address.packed, dtype=np.uint8)
 
 
-def match_address(addresses: U8, address: IPv6Address) -> Mask:
-    """Select the rows of ``(n, 16)`` addresses that are a given one."""
+def match_address(addresses: U8, address: IPv4Address | IPv6Address) -> Mask:
+    """Select the rows of ``(n, 4 or 16)`` addresses that are a given one."""
     equal: Mask = (addresses == address_octets(address)).all(axis=1)
     return equal
 

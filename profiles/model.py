@@ -284,7 +284,7 @@ class FramePair:
 
     @property
     def longest(self) -> int:
-        """The larger one: how many of them a medium carries follows from it."""
+        """The larger size, which limits the frames on a medium."""
         return max(self.ipv6, self.ipv4)
 
     @property
@@ -294,7 +294,7 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        """None: all frames have this size."""
+        """The mix of sizes: None, because all frames have this one."""
 
     @property
     def pairs(self) -> tuple[tuple[FramePair, int], ...]:

@@ -28,7 +28,7 @@ _COMPUTED = frozenset({"chksum", "cksum", "len", "plen"})
 _ADDRESSED = frozenset({"Ether", "IP", "IPv6"})
 """Layers whose addresses scapy would otherwise take from this machine."""
 _PROTOCOLS = {"UDP": 17, "TCP": 6}
-_UNBUILDABLE = (AttributeError, TypeError, ValueError, OSError, struct.error)
+_SCAPY_ERRORS = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
 
 class HeaderField(NamedTuple):
@@ -302,14 +302,14 @@ def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:
         raise make_model_error(f"the layer {name} needs the fields 'src' and 'dst'")
     try:
         return known[name](**fields)
-    except _UNBUILDABLE as exc:
+    except _SCAPY_ERRORS as exc:
         raise make_model_error(f"scapy cannot make the layer {name}: {exc}") from exc
 
 
 def _render(packet: Any) -> bytes:
     try:
         return bytes(packet)
-    except _UNBUILDABLE as exc:
+    except _SCAPY_ERRORS as exc:
         reason = " ".join(str(exc).splitlines()[:2])
         raise make_model_error(f"scapy cannot build the frame: {reason}") from exc
 

@@ -56,8 +56,8 @@ class Conditions:
     ) -> Trial:
         """Make a trial under these conditions, with an empty key and further attributes."""
         shared = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _TRIAL_FIELDS}
-        values = {**shared, "rate_fps": rate_fps, "duration_s": duration_s, **settings}
-        return Trial(benchmark, "", **values)
+        settings = {**shared, "rate_fps": rate_fps, "duration_s": duration_s, **settings}
+        return Trial(benchmark, "", **settings)
 
     def assess(self, trial: Trial, result: TrialResult) -> Verdict:
         """Return the verdict on a trial, with the tolerances of these conditions."""

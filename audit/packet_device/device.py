@@ -8,15 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from scapy.layers.l2 import Dot1Q, Ether
-from v6t.audit.packet_device.packets import (
-    ICMP4,
-    ICMP6,
-    Drop,
-    IcmpError,
-    IPPacket,
-    Reassembly,
-    read_packet,
-)
+from v6t.audit import ip_packet as ip
+from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
@@ -45,7 +38,7 @@ class PacketDevice(ABC):
             networks = (*(interface.network for interface in settings.addresses), *settings.routes)
             self.routes += [(network, side) for network in networks]
         self.now_s = 0.0
-        self.reassembly = Reassembly()
+        self.reassembly = ip.Reassembly()
 
     def mtu(self, side: SideName) -> int:
         return int(getattr(self.links, side).mtu)
@@ -63,7 +56,7 @@ class PacketDevice(ABC):
         header = ethernet_header(link, 6 if frame[start : start + 1] >= b"\x60" else 4)
         is_for_device = frame[:6] == header[6:12] and frame[12:start] == header[12:]
         try:
-            packet = read_packet(frame[start:] if is_for_device else b"")
+            packet = ip.read_packet(frame[start:] if is_for_device else b"")
         except Drop:
             return []
         frames = []
@@ -74,10 +67,9 @@ class PacketDevice(ABC):
 
     def flush(self) -> None:
         """Forget the device's connections and incomplete packets."""
-        self.reassembly = Reassembly()
+        self.reassembly = ip.Reassembly()
 
     def reset(self) -> None:
-        """Configure the device again."""
         self.flush()
 
     def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
@@ -122,7 +114,9 @@ def ethernet_header(link: Link, version: int) -> bytes:
 
 def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket:
     """Return an ICMP error from an address of the device to the source of a packet."""
-    packet = IPPacket(source, about.src, ICMP4 if about.version == 4 else ICMP6, ttl=HOP_LIMIT)
+    packet = IPPacket(
+        source, about.src, ip.ICMP4 if about.version == 4 else ip.ICMP6, ttl=HOP_LIMIT
+    )
     return packet.with_message(bytes(error) + bytes(about)[: QUOTED_OCTETS[about.version]])
 
 

@@ -81,12 +81,12 @@ class TableMap:
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
         if eam := self.find_explicit(ipv4):
             return ipv6_from(prefix_bits(eam[1]) + bits_of(ipv4)[eam[0].prefixlen :])
-        return self.prefix and self.prefix.to_ipv6(ipv4)
+        return self.prefix.to_ipv6(ipv4) if self.prefix else None
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
         if eam := self.find_explicit(ipv6):
             return ipv4_from(prefix_bits(eam[0]) + bits_of(ipv6)[eam[1].prefixlen :])
-        return self.prefix and self.prefix.to_ipv4(ipv6)
+        return self.prefix.to_ipv4(ipv6) if self.prefix else None
 
 
 AddressMap: TypeAlias = PrefixMap | TableMap

@@ -9,21 +9,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
+from v6t.audit import ip_packet as ip
+from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import TableMap
-from v6t.audit.packet_device.packets import (
-    ICMP4,
-    PORT_PROTOCOLS,
-    TCP6,
-    UDP17,
-    Drop,
-    IcmpError,
-    IPPacket,
-    fragment,
-    port,
-    replace_endpoint,
-    too_big,
-)
 from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName
@@ -153,14 +142,14 @@ class MappingDevice(PacketDevice):
 
     def initial_lifetime_s(self, proto: int) -> float:
         """Return how long a new mapping may be idle."""
-        if proto == UDP17:
+        if proto == ip.UDP17:
             return self.view.udp_timeout_s or UDP_S
-        return self.view.tcp_transitory_s if proto == TCP6 else self.view.icmp_timeout_s
+        return self.view.tcp_transitory_s if proto == ip.TCP6 else self.view.icmp_timeout_s
 
     def use(self, mapping: NatMapping, packet: IPPacket, side: SideName) -> None:
         """Restart the timer of a mapping; follow TCP (RFC 5382, REQ-5; RFC 7857, section 2)."""
         mapping.used_s = self.now_s
-        if mapping.protocol != TCP6:
+        if mapping.protocol != ip.TCP6:
             return
         segment, expected = TCP(packet.octets[:20]), mapping.next_sequence
         flags = segment.flags
@@ -185,7 +174,7 @@ class MappingDevice(PacketDevice):
         mapping = self.find_inside(session) or self.create(session)
         mapping.servers.add(session.server)
         self.use(mapping, packet, "left")
-        translated = replace_endpoint(packet, mapping.public, is_source=True)
+        translated = ip.replace_endpoint(packet, mapping.public, is_source=True)
         if packet.dst in self.pool:  # hairpinning (RFC 4787, REQ-9)
             return self.send_in(translated)
         return [("right", translated, None)]
@@ -196,7 +185,7 @@ class MappingDevice(PacketDevice):
         mapping = self.find_inside(read_session(quoted, host, is_outbound=False))
         if mapping is None:
             raise Drop
-        about = replace_endpoint(quoted, mapping.public, is_source=False)
+        about = ip.replace_endpoint(quoted, mapping.public, is_source=False)
         changed = replace(packet, src=mapping.public.address)
         changed = changed.with_message(packet.octets[:8] + bytes(about))
         if packet.dst in self.pool:
@@ -209,7 +198,7 @@ class MappingDevice(PacketDevice):
             return self.send_error_in(packet)
         mapping = self.find_public(transport_of(packet), endpoint(packet, is_source=False))
         self.use(mapping, packet, "right")
-        translated = replace_endpoint(packet, mapping.inside, is_source=False)
+        translated = ip.replace_endpoint(packet, mapping.inside, is_source=False)
         return [("left", translated, mapping.host)]
 
     def send_error_in(self, packet: IPPacket) -> list[Translated]:
@@ -218,21 +207,20 @@ class MappingDevice(PacketDevice):
             raise Drop
         quoted = packet.quoted_packet()
         mapping = self.find_public(transport_of(quoted), endpoint(quoted, is_source=True))
-        about = replace_endpoint(quoted, mapping.inside, is_source=True)
+        about = ip.replace_endpoint(quoted, mapping.inside, is_source=True)
         changed = replace(packet, dst=mapping.inside.address)
         message = packet.octets[:8] + bytes(about)
         return [("left", changed.with_message(message), mapping.host)]
 
     def emit_all(self, translated: Sequence[Translated]) -> list[Sent]:
-        """Send translated packets."""
         return [piece for packet in translated for piece in self.emit(*packet)]
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         """Send a translated packet; fragment it if it exceeds the MTU of its link."""
         mtu = self.mtu(side)
         if len(packet) > mtu and (packet.df or packet.version == 6):
-            raise Drop(too_big(packet.version, mtu))
-        return [(side, piece) for piece in fragment(packet, mtu)]
+            raise Drop(ip.too_big(packet.version, mtu))
+        return [(side, piece) for piece in ip.fragment(packet, mtu)]
 
 
 def read_session(packet: IPPacket, host: Address, *, is_outbound: bool) -> SessionKey:
@@ -243,14 +231,14 @@ def read_session(packet: IPPacket, host: Address, *, is_outbound: bool) -> Sessi
 
 def transport_of(packet: IPPacket) -> int:
     """Return the protocol of a packet that a NAT translates, or raise Drop; ICMPv6 counts as ICMP."""
-    if packet.proto not in PORT_PROTOCOLS and not packet.is_echo:
+    if packet.proto not in ip.PORT_PROTOCOLS and not packet.is_echo:
         raise Drop
-    return ICMP4 if packet.is_echo else packet.proto
+    return ip.ICMP4 if packet.is_echo else packet.proto
 
 
 def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
     """Return the source or destination of a packet that has ports, or raise Drop."""
-    number = port(packet, is_source=is_source)
+    number = ip.port(packet, is_source=is_source)
     if number is None:
         raise Drop
     return NatEndpoint(packet.src if is_source else packet.dst, number)

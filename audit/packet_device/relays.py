@@ -8,20 +8,10 @@ from dataclasses import replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
+from v6t.audit import ip_packet as ip
+from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressMap, AddressSharing, MapDomain, TableMap, has_port
-from v6t.audit.packet_device.packets import (
-    IPIP,
-    IPV6_IN_IP,
-    Drop,
-    IcmpError,
-    IPPacket,
-    check_source_route,
-    fragment,
-    port,
-    read_packet,
-    too_big,
-)
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import (
     Address,
@@ -59,14 +49,14 @@ class TunnelDevice(PacketDevice):
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         if packet.version == self.inner_version:
-            return self.forward_untunneled(side, packet)
+            return self.enter_tunnel(side, packet)
         if packet.dst not in self.relays:
             return self.route(side, packet)
         if side != self.tunnel_side:
             raise Drop
         return self.forward_tunnel(self.reassembly.add(packet))
 
-    def forward_untunneled(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         """Send a packet that arrived without a tunnel: IPv4 comes from the right link only."""
         if side == self.tunnel_side:
             raise Drop
@@ -94,21 +84,21 @@ class TunnelDevice(PacketDevice):
 
     def decapsulate(self, packet: IPPacket) -> IPPacket:
         """Return the packet in a tunnel packet; tunnel options are skipped."""
-        check_source_route(packet)
-        inner = read_packet(packet.octets)
-        proto = IPIP if self.inner_version == 4 else IPV6_IN_IP
+        ip.check_source_route(packet)
+        inner = ip.read_packet(packet.octets)
+        proto = ip.IPIP if self.inner_version == 4 else ip.IPV6_IN_IP
         if (packet.proto, inner.version) != (proto, self.inner_version):
             raise Drop
         return inner
 
     def encapsulate(self, packet: IPPacket, src: Address, dst: Address) -> list[Sent]:
-        """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 4213, 3.5; RFC 6040, 4.1)."""
+        """Return tunnel packets (RFC 2473, sections 3.1 and 7.2; RFC 6040, section 4.1)."""
         is_ipv4, mtu = packet.version == 4, self.mtu(self.tunnel_side)
-        proto, room = (IPIP, mtu - 40) if is_ipv4 else (IPV6_IN_IP, mtu - 20)
+        proto, room = (ip.IPIP, mtu - 40) if is_ipv4 else (ip.IPV6_IN_IP, mtu - 20)
         if len(packet) > room and (packet.df or not is_ipv4):
-            raise Drop(too_big(packet.version, room))
+            raise Drop(ip.too_big(packet.version, room))
         outer = IPPacket(src, dst, proto, bytes(packet), packet.tos, HOP_LIMIT)
-        return [(self.tunnel_side, piece) for piece in fragment(outer, mtu, packet.id or 0)]
+        return [(self.tunnel_side, piece) for piece in ip.fragment(outer, mtu, packet.id or 0)]
 
 
 class TunnelRelay(TunnelDevice):
@@ -117,17 +107,13 @@ class TunnelRelay(TunnelDevice):
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
         super().__init__(intent)
         self.relays, self.sharing = view.relays, AddressSharing(view)
-
-    @property
-    def reports_sources(self) -> bool:
-        """Whether customers are told that a source is not theirs (RFC 7596, section 6.2)."""
-        return self.sharing.softwires is not None
+        self.reports_sources = view.softwires is not None  # RFC 7596, section 6.2
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         if inner.offset:  # a later fragment has no port
             is_own = self.sharing.has_share(inner.src, outer.src)
         else:
-            ends = self.sharing.find(inner.src, port(inner, is_source=True))
+            ends = self.sharing.find(inner.src, ip.port(inner, is_source=True))
             is_own = ends == (outer.src, outer.dst)
         if not is_own:
             raise Drop(WRONG_SOURCE if self.reports_sources else None)
@@ -144,7 +130,7 @@ class TunnelRelay(TunnelDevice):
 
     def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
         """Send a packet into the tunnel of its customer; send an error if no customer has it."""
-        ends = self.sharing.find(packet.dst, port(packet, is_source=False))
+        ends = self.sharing.find(packet.dst, ip.port(packet, is_source=False))
         if ends is None:
             raise Drop(error, packet)
         customer, relay = ends
@@ -163,7 +149,7 @@ class TunnelCustomerEdge(TunnelDevice):
         return ipv4 in self.edge.ipv4 and has_port(self.edge.ports, number)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        is_own = self.is_own(inner.dst, port(inner, is_source=False))
+        is_own = self.is_own(inner.dst, ip.port(inner, is_source=False))
         if outer.src != self.remote or not is_own:
             raise Drop
 
@@ -172,13 +158,13 @@ class TunnelCustomerEdge(TunnelDevice):
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(packet)
-        if not self.is_own(whole.src, port(whole, is_source=True)):
+        if not self.is_own(whole.src, ip.port(whole, is_source=True)):
             raise Drop
         return self.encapsulate(self.decrement(whole), self.edge.ipv6, self.remote)
 
 
 class SixInFourDevice(TunnelDevice):
-    """An end of tunnels of IPv6 in IPv4 (RFC 4213), whose other ends 6rd finds by the inner address."""
+    """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds other ends by inner addresses."""
 
     inner_version = 6
 
@@ -200,7 +186,7 @@ class SixInFourDevice(TunnelDevice):
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
         return [(self.tunnel.far_side, inner)]
 
-    def forward_untunneled(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         remote = self.endpoint(packet.dst)
         if remote is None or side == self.tunnel_side:
             return self.route(side, packet)
@@ -223,14 +209,14 @@ class MapTRelayDevice(TranslatingDevice):
             if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
             return TableMap.map_host(ce[1], packet.src, self.dmr)
-        ends = self.sharing.find(packet.dst, port(packet, is_source=False))
+        ends = self.sharing.find(packet.dst, ip.port(packet, is_source=False))
         if ends is None:
             raise Drop(IcmpError(3, 13))
         return TableMap.map_host(packet.dst, ends[0], self.dmr)
 
     def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
         domain, _, psid = ce
-        number = port(packet, is_source=True)
+        number = ip.port(packet, is_source=True)
         return not psid or (number is not None and domain.psid_of(number) == psid)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
@@ -269,7 +255,7 @@ class MapTCustomerEdge(TranslatingDevice):
 
     def map_for(self, packet: IPPacket) -> AddressMap:
         edge, length = self.edge, self.domain.rule.psid_len
-        if not has_port(edge.ports, port(packet, is_source=packet.version == 4)):
+        if not has_port(edge.ports, ip.port(packet, is_source=packet.version == 4)):
             raise Drop
         if packet.version == 6:
             host = self.find_host(packet.dst)

@@ -9,23 +9,10 @@ from dataclasses import replace
 from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, ClassVar
 
+from v6t.audit import ip_packet as ip
+from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
-from v6t.audit.packet_device.packets import (
-    EXTENSIONS,
-    FRAGMENT,
-    ICMP4,
-    ICMP6,
-    PORT_PROTOCOLS,
-    UDP17,
-    Drop,
-    IcmpError,
-    IPPacket,
-    check_source_route,
-    fragment,
-    too_big,
-    update_transport,
-)
 from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
 
 if TYPE_CHECKING:
@@ -33,7 +20,7 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
-INCOMPLETE = (*EXTENSIONS, FRAGMENT)
+INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)
 """What follows the IPv6 header if an extension header is incomplete."""
 DF_FROM_OCTETS = 1260
 """Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)."""
@@ -72,7 +59,11 @@ class TranslatingDevice(PacketDevice):
     echo_to_ipv6: ClassVar[Mapping[int, int]] = {8: 128, 0: 129}
     echo_to_ipv4: ClassVar[Mapping[int, int]] = {128: 8, 129: 0}
     untranslated: ClassVar[tuple[int, ...]] = (IGMP,)
-    forbidden_in_fragments: ClassVar[tuple[int, ...]] = (*EXTENSIONS, FRAGMENT, AUTHENTICATION)
+    forbidden_in_fragments: ClassVar[tuple[int, ...]] = (
+        *ip.EXTENSIONS,
+        ip.FRAGMENT,
+        AUTHENTICATION,
+    )
     checks_global = True
 
     def __init__(self, intent: DeviceIntent, six_side: SideName, lowest_ipv6_mtu: int) -> None:
@@ -100,7 +91,7 @@ class TranslatingDevice(PacketDevice):
             return self.route(side, packet)
         if not from_ipv6 and side != self.four_side:
             raise Drop
-        check_source_route(packet)
+        ip.check_source_route(packet)
         whole = self.reassemble(packet)
         return self.forward_ipv6(whole) if from_ipv6 else self.forward_ipv4(whole)
 
@@ -120,23 +111,23 @@ class TranslatingDevice(PacketDevice):
     def to_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[IPPacket]:
         """Return the IPv6 packet for an IPv4 packet, or its fragments (RFC 7915, section 4)."""
         packet, is_fragment = self.decrement(packet), packet.is_fragment
-        if packet.proto == UDP17 and not packet.offset and packet.octets[6:8] == b"\0\0":
+        if packet.proto == ip.UDP17 and not packet.offset and packet.octets[6:8] == b"\0\0":
             if is_fragment:
                 raise Drop
             packet = packet.with_checksum(packet.octets, 6)
-        if packet.proto in self.untranslated or (packet.proto == ICMP4 and is_fragment):
+        if packet.proto in self.untranslated or (packet.proto == ip.ICMP4 and is_fragment):
             raise Drop
         translated = self.translate(packet, addresses)
         if packet.df and len(translated) > self.ipv6_mtu:
-            raise Drop(too_big(4, self.ipv6_mtu - 20))
+            raise Drop(ip.too_big(4, self.ipv6_mtu - 20))
         limit = self.ipv6_mtu if packet.df else min(self.lowest_ipv6_mtu, self.ipv6_mtu)
-        return fragment(translated, limit, packet.id or 0)
+        return ip.fragment(translated, limit, packet.id or 0)
 
     def to_ipv4(self, packet: IPPacket, addresses: AddressMap) -> IPPacket:
         """Return the IPv4 packet for an IPv6 packet (RFC 7915, section 5)."""
         translated = self.translate(self.decrement(packet), addresses)
         if len(translated) > self.ipv4_mtu:
-            raise Drop(too_big(6, self.ipv4_mtu + 20))
+            raise Drop(ip.too_big(6, self.ipv4_mtu + 20))
         return translated
 
     def translate(
@@ -144,12 +135,12 @@ class TranslatingDevice(PacketDevice):
     ) -> IPPacket:
         """Return a packet in the other IP version, its hop limit unchanged; a quoted one may be cut short."""
         from_ipv4, is_fragment = packet.version == 4, packet.is_fragment
-        refused = (*self.forbidden_in_fragments, ICMP6) if is_fragment else INCOMPLETE
+        refused = (*self.forbidden_in_fragments, ip.ICMP6) if is_fragment else INCOMPLETE
         if not from_ipv4 and packet.proto in refused:
             raise Drop
-        ends = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
+        src, dst = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
         fields = packet.proto, packet.octets, packet.tos, packet.ttl
-        changed = IPPacket(*ends, *fields, offset=packet.offset, more=packet.more)
+        changed = IPPacket(src, dst, *fields, offset=packet.offset, more=packet.more)
         changed.missing = packet.missing
         if not from_ipv4:
             changed.id = (packet.id or 0) & 0xFFFF
@@ -157,8 +148,8 @@ class TranslatingDevice(PacketDevice):
             changed.id = packet.id
         if packet.is_icmp:
             changed = self.translate_icmp(packet, changed, addresses, is_quoted=is_quoted)
-        elif packet.proto in PORT_PROTOCOLS:
-            changed = update_transport(changed, packet.pseudo_header, changed.pseudo_header)
+        elif packet.proto in ip.PORT_PROTOCOLS:
+            changed = ip.update_transport(changed, packet.pseudo_header, changed.pseudo_header)
         length = len(changed) + changed.missing
         changed.df = not from_ipv4 and not is_fragment and length > DF_FROM_OCTETS
         return changed
@@ -179,7 +170,7 @@ class TranslatingDevice(PacketDevice):
         """Return a translated packet with its ICMP message (RFC 7915, sections 4.2 and 5.2)."""
         from_ipv4, octets = packet.version == 4, packet.octets
         types = self.echo_to_ipv6 if from_ipv4 else self.echo_to_ipv4
-        changed.proto = ICMP6 if from_ipv4 else ICMP4
+        changed.proto = ip.ICMP6 if from_ipv4 else ip.ICMP4
         if is_quoted and packet.offset:
             return changed
         if octets and octets[0] in types and (is_quoted or len(octets) >= 8):
@@ -275,7 +266,8 @@ class PrefixDevice(PacketDevice):
             if getattr(quoted, other) in old:
                 quoted = self.translate(quoted, old, new, end=other)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
-        return replace(packet, **{end: translate_prefix(getattr(packet, end), old, new)})
+        address = translate_prefix(getattr(packet, end), old, new)
+        return replace(packet, src=address) if end == "src" else replace(packet, dst=address)
 
 
 def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:

@@ -99,7 +99,7 @@ def _give(found: Comparison, output: Path | None, as_json: bool) -> int:
 def _compare_audits(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
-    from v6t.audit.record import audit_from, comparison_document, comparison_to_json
+    from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
     from v6t.core.cli.document_view import give
     from v6t.core.runs.rundir import AUDIT
@@ -121,4 +121,5 @@ def _compare_audits(
                 "--anyway compares them all the same",
                 code="not-comparable",
             )
-    give(lambda: comparison_to_json(audits), lambda: comparison_document(audits), output, as_json)
+    comparison = AuditComparison(audits)
+    give(comparison.to_json, comparison.document, output, as_json)

@@ -16,18 +16,19 @@ from v6t.core.cli.wrapping import wrap
 @click.option(
     "--plugin", shell_complete=shell_completion.plugin_names, help="Look among its parameters, too."
 )
+@click.option("--all", "everything", is_flag=True, help="Explain all settings.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity_flags
-def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
+def command(name: tuple[str, ...], plugin: str | None, everything: bool, as_json: bool) -> None:
     """Explain settings of run file and testbed file (kind, default, meaning), benchmarks, terms.
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
     `limited by the tester`; an error code. Without a name: the names.
     """
-    from v6t.core.config.lookup import list_names, look_up
+    from v6t.core.config.lookup import every_setting, list_names, look_up
 
-    if not name:
+    if not name and not everything:
         groups = list_names(plugin)
         if as_json:
             click.echo(json.dumps(groups, indent=1))
@@ -36,7 +37,7 @@ def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
             click.echo(f"{kind}:")
             click.echo(wrap("  " + ", ".join(names), indent=2))
         return
-    found = look_up(" ".join(name), plugin)
+    found = list(every_setting(plugin)) if everything else look_up(" ".join(name), plugin)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))
         return

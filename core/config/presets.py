@@ -93,7 +93,7 @@ def caveats(bound: BoundRun) -> list[str]:
             + (": not carried out: the device is simulated" if undone else "")
         )
     texts += _of_mixes(bound)
-    texts += bound.technology.cautions
+    texts += bound.technology.warnings
     texts += _of_the_device(bound)
     texts += _of_searches(p)
     texts += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))

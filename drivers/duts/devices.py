@@ -50,14 +50,9 @@ def make_session(
     """Make a session with a device elsewhere, not open yet; None: no driver configures it.
 
     Args:
-        driver: of the device.
-        intent: what it must be.
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
         reach: the way to a machine, not open yet; None: it does not stand.
-
-    Raises:
-        UsageError: a device cannot be reached.
     """
     if driver.of_parts:
         return _make_chain_session(driver, intent, record_dir, rollback_command, reach)
@@ -75,12 +70,11 @@ def _make_chain_session(
 ) -> ChainSession | None:
     """Make sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
     rollback_command = rollback_command or build_rollback_command(record_dir)
-    logins = [
-        (p, p.driver.options.ssh if p.driver.configures else None) for p in driver.parts(intent)
-    ]
-    in_lab = any(login is not None and login.lab for _, login in logins)
+    parts = driver.parts(intent)
+    logins = [part.driver.options.ssh if part.driver.configures else None for part in parts]
+    in_lab = any(login is not None and login.lab for login in logins)
     sessions = []
-    for part, login in logins:
+    for part, login in zip(parts, logins, strict=True):
         if login is None and in_lab:
             continue
         ssh = require_ssh(

@@ -132,11 +132,7 @@ class Driver(ABC):
 
     @abstractmethod
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        """Parse the output of :meth:`survey`.
-
-        Raises:
-            DutError: a program is missing, or the device is another one.
-        """
+        """Parse the output of :meth:`survey`; raise DutError for another device, or missing programs."""
 
     @abstractmethod
     def example(self, intent: Intent) -> Facts:
@@ -167,12 +163,7 @@ class Driver(ABC):
         """Return the plan, after :meth:`refuse`."""
 
     def refuse(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
-        """Refuse what this implementation cannot do, or does wrong without a message.
-
-        Raises:
-            UsageError: with the nearest thing that works.
-            DutError: the device is not in a state to be used.
-        """
+        """Refuse what this implementation cannot do (UsageError), or not in this state (DutError)."""
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         """Return defaults for parameters of a technology whose own ones it cannot take."""
@@ -201,12 +192,7 @@ class Driver(ABC):
         return None
 
     def plan(self, intent: Intent, facts: Facts) -> Plan:
-        """Plan for a device.
-
-        Raises:
-            UsageError: the implementation cannot be this technology, or not with these parameters.
-            DutError: the device is not in a state to be used.
-        """
+        """Plan for a device; raise UsageError or DutError as :meth:`refuse` does."""
         try:
             self.check_supported(intent, in_chain=self.part is not None)
             self.refuse(intent, facts)
@@ -272,11 +258,7 @@ class Driver(ABC):
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
-        """Refuse a device that no version of this implementation can be, whatever its options.
-
-        Raises:
-            UsageError: with the configurations that it accepts.
-        """
+        """Refuse a device that no version of this implementation can be, whatever its options."""
         if not isinstance(intent.configuration, cls.accepts):
             raise cls.make_refusal(intent)
 
@@ -291,11 +273,7 @@ class Driver(ABC):
         )
 
     def check_intent(self, intent: Intent) -> None:
-        """Refuse what no device of this kind could be.
-
-        Raises:
-            UsageError: the technology, or with what else would work.
-        """
+        """Refuse what no device of this kind could be."""
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
             raise UsageError(

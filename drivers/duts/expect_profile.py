@@ -19,7 +19,7 @@ from v6t.packets.walker import build_layout, group_by_headers, locate_headers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Oracle
-    from v6t.packets.arrays import U8, Mask
+    from v6t.packets.arrays import I32, U8, Mask
     from v6t.packets.direction import Direction
 
 
@@ -68,7 +68,7 @@ class FrameOracle(OracleDecorator):
             length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
         return Expected(out, length, reason)
 
-    def _groups(self, frames: U8, out: U8, length: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    def _groups(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
         del frames, out
         for size in sort_unique(length[length > 0]):
             yield np.flatnonzero(length == size)
@@ -101,7 +101,7 @@ class ProfiledOracle(FrameOracle):
         length[short] = least
         return replace(answer, frames=out)
 
-    def _groups(self, frames: U8, out: U8, length: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    def _groups(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
         if not (length > 0).any():
             return
         entered, left = _read_versions(frames), _read_versions(out)

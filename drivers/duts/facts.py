@@ -45,31 +45,22 @@ class Interface:
 
 @dataclass(frozen=True)
 class Facts:
-    """A device before the first change.
-
-    Attributes:
-        system: operating system and kernel.
-        version: of the implementation.
-        boot: identifier of this boot.
-        root: whether commands run as root.
-        interfaces: by name.
-        management: interfaces that carry this connection.
-        way: who is at its other end; None where nobody asked a device.
-        default_via: interfaces with a default route.
-        learnt_default: those of them whose IPv6 default route was advertised to it.
-        programs: those asked for that are there.
-        sections: everything as it was read.
-    """
+    """A device before the first change."""
 
     system: str
+    """Operating system and kernel."""
     version: str
     boot: str = "?"
     root: bool = True
+    """Whether commands run as root."""
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     management: frozenset[str] = frozenset()
+    """Interfaces that carry this connection."""
     way: way.Way | None = None
     default_via: frozenset[str] = frozenset()
+    """Interfaces with a default route."""
     learnt_default: frozenset[str] = frozenset()
+    """Those of them whose IPv6 default route was advertised."""
     programs: frozenset[str] = frozenset()
     sections: Mapping[str, str] = field(default_factory=dict)
 
@@ -93,10 +84,8 @@ class Facts:
                 if interface and interface.lower:
                     reasons.setdefault(interface.lower, f"{name} is made of it, and {why}")
             for name, interface in self.interfaces.items():
-                if interface.master in reasons:
-                    reasons.setdefault(
-                        name, f"it belongs to {interface.master}: {reasons[interface.master]}"
-                    )
+                if why := reasons.get(interface.master):
+                    reasons.setdefault(name, f"it belongs to {interface.master}: {why}")
         return reasons
 
 
@@ -113,22 +102,21 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         raise DutError(
             f"the device does not run Linux: uname prints '{system[:80]}'", code="wrong-system"
         )
-    interfaces = {}
-    for link in _json(sections, "links"):
-        flags = link.get("flags", [])
-        interfaces[link["ifname"]] = Interface(
+    interfaces = {
+        link["ifname"]: Interface(
             mac=str(link.get("address", "")).lower(),
-            up="UP" in flags,
-            carrier="LOWER_UP" in flags,
+            up="UP" in link.get("flags", ()),
+            carrier="LOWER_UP" in link.get("flags", ()),
             mtu=int(link.get("mtu", 0)),
             master=link.get("master", ""),
             lower=link.get("link", "") or "",
         )
+        for link in _json(sections, "links")
+    }
     routes = _json(sections, "default4") + _json(sections, "default6")
     hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
-    management = [
-        line.split()[1] for line in sections.get("management", "").splitlines() if line.strip()
-    ]
+    lines = sections.get("management", "").splitlines()
+    management = [line.split()[1] for line in lines if line.strip()]
     return Facts(
         system=system,
         version=version,

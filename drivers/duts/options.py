@@ -83,12 +83,9 @@ class DutOptions(HookOptions):
     @field_validator("hooks")
     @classmethod
     def _check_hooks(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
-        for name in hooks:
-            if name not in RESETS:
-                raise InvalidValue(
-                    f"the driver does that itself; hooks are {' and '.join(RESETS)}",
-                    code="conflict",
-                )
+        if not hooks.keys() <= set(RESETS):
+            known = " and ".join(RESETS)
+            raise InvalidValue(f"the driver does that itself; hooks are {known}", code="conflict")
         return hooks
 
     @field_validator("left", "right")
@@ -102,22 +99,16 @@ class DutOptions(HookOptions):
     @classmethod
     def _check_directory(cls, value: str) -> str:
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
-            raise InvalidValue(
-                f"'{value}' is not an absolute path of letters, digits and ._/-", code="wrong-form"
-            )
+            problem = f"'{value}' is not an absolute path of letters, digits and ._/-"
+            raise InvalidValue(problem, code="wrong-form")
         return value.rstrip("/")
-
-    @field_validator("undo_after_s")
-    @classmethod
-    def _check_undo_after(cls, value: int) -> int:
-        if value == 1:
-            raise InvalidValue("must be 0, or at least 2", code="out-of-range")
-        return value
 
     @model_validator(mode="after")
     def _check_sides(self) -> DutOptions:
         if self.left == self.right:
             raise InvalidValue("left and right are the same interface", code="duplicate")
+        if self.undo_after_s == 1:
+            raise InvalidValue("undo_after_s must be 0, or at least 2", code="out-of-range")
         return self
 
 

@@ -99,3 +99,21 @@ class Reference(Unconfigured):
         return PacketModelDevice(
             build_model(technology), frame_octets(links), swapped=links.swapped
         )
+
+
+class CableOptions(StrictModel):
+    """No device: a cable from one port of the tester to the other.
+
+    In the lab v6t joins them itself. Frames must come back as they were sent, and what is measured is
+    the tester.
+    """
+
+
+class Cable(Unconfigured):
+    """No device between the tester's ports."""
+
+    name = "cable"
+    title = "no device: the tester's ports joined, to measure the tester itself"
+    executed = "with real frames"
+    options_model = CableOptions
+    absent = True

@@ -113,8 +113,8 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
             core, _, what = name.rpartition(".")
             if what == f"{kind}_percent":
                 found.setdefault(core, []).append(share)
-    for before, after in pairwise(samples):
-        first, last = before.figures.get("cpu", {}), after.figures.get("cpu", {})
+    for pair in pairwise(samples):
+        first, last = (sample.figures.get("cpu", {}) for sample in pair)
         for name, total in last.items():
             core, _, what = name.partition(".")
             part = f"{core}.{kind}"
@@ -149,22 +149,18 @@ def _process(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the shares of the thread that ran or waited most."""
     threads: dict[str, list[tuple[float, float]]] = {}
     for before, after in pairwise(samples):
-        first, last = before.figures.get("process", {}), after.figures.get("process", {})
-        passed = 1e9 * (after.seen_s - before.seen_s)
-        for name, ran in last.items():
+        first, last = (sample.figures.get("process", {}) for sample in (before, after))
+        passed = 1e7 * (after.seen_s - before.seen_s)
+        for name in last:
             thread, _, what = name.partition(".")
             wait = f"{thread}.wait_ns"
             if what == "run_ns" and passed > 0 and {name, wait} <= first.keys() & last.keys():
-                shares = (100 * (ran - first[name]) / passed,
-                          100 * (last[wait] - first[wait]) / passed)  # fmt: skip
-                threads.setdefault(thread, []).append(shares)
+                ran, waited = ((last[n] - first[n]) / passed for n in (name, wait))
+                threads.setdefault(thread, []).append((ran, waited))
     if not threads:
         return {}
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
-    found = {
-        "run": _middle([ran for ran, _ in busiest]),
-        "wait": _middle([waited for _, waited in busiest]),
-    }
+    found = dict(zip(("run", "wait"), map(_middle, zip(*busiest, strict=True)), strict=True))
     periods, throttled = (
         _grown(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
     )
@@ -174,8 +170,8 @@ def _process(samples: Sequence[Sample]) -> dict[str, float]:
 def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
     """Return vectors per call between seconds: averages since the start tell little."""
     seconds: dict[tuple[str, str], list[float]] = {}
-    for before, after in pairwise(samples):
-        first, last = before.figures.get("runtime", {}), after.figures.get("runtime", {})
+    for pair in pairwise(samples):
+        first, last = (sample.figures.get("runtime", {}) for sample in pair)
         for name, vectors in last.items():
             thread, _, node = name.removesuffix(".vectors").partition(".node.")
             calls = name.removesuffix("vectors") + "calls"

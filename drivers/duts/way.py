@@ -178,29 +178,19 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
-    texts = [
-        (f"step {number} ({step.why})", f"{step.set}\n{step.text}", step.maps)
-        for number, step in enumerate(plan.steps, 1)
-    ]
-    # later: between trials, or while it is measured
-    texts += [(f"step ({s.why})", f"{s.set}\n{s.text}", s.maps) for s in plan.flush]
+    steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
+    steps += [(f"step ({step.why})", step) for step in plan.flush]
+    texts = [(what, f"{step.set}\n{step.text}", step.maps) for what, step in steps]
     texts += [
         (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
         for change in (plan.live_change, plan.route_update)
         if change is not None
     ]
     for what, text, maps in texts:
-        for token, net in _in_lines(text):
-            if net.prefixlen or not maps:
+        for token in map("/".join, _PREFIX.findall(text)):
+            net = _network(token)
+            if net is not None and (net.prefixlen or not maps):
                 yield f"{what} with {token}", net
-
-
-def _in_lines(text: str) -> Iterator[tuple[str, Network]]:
-    for parts in _PREFIX.findall(text):
-        token = "/".join(parts)
-        net = _network(token)
-        if net is not None:
-            yield token, net
 
 
 def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:

@@ -24,7 +24,7 @@ from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import make_limit_error
 from v6t.profiles.template import HeaderChecksum, Template
 
-HARDWARE_NS = 15.0
+HARDWARE_CHECKSUM_NS = 15.0
 """The least measured (15 to 30): a NIC that computes checksums needs no more."""
 
 
@@ -158,7 +158,7 @@ def _neutralize(
     new = tuple(complements.values())
     _, before = encode_writes(flow_vars, writes, template.packet)
     _, after = encode_writes([*flow_vars, *new], [*writes, *added], template.packet)
-    if after - before >= HARDWARE_NS and header.name in ins.L4_TYPES:
+    if after - before >= HARDWARE_CHECKSUM_NS and header.name in ins.L4_TYPES:
         return None
     octets = f"{added[0].first // 8}..{free // 8 - 1}"
     note = (

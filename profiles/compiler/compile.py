@@ -219,19 +219,15 @@ def _check_variable(variable: Variable) -> None:
     import numpy as np
 
     name, width = variable.name, variable.width
-    values = np.asarray(
-        variable.values if variable.kind is Kind.LIST else (variable.low, variable.top)
-    )
+    least, most = variable.low, variable.top
+    if variable.kind is Kind.LIST:
+        values = np.asarray(variable.values)
+        least, most = (values.min(), values.max()) if len(values) else (0, -1)
     if not name or "." in name:
         problem = f"'{name}' cannot name a variable: flow variables are named with a dot"
     elif not 1 <= width <= MAX_WIDTH:
         problem = f"variable '{name}' has {width} bits, but 1 to {MAX_WIDTH} can be"
-    elif (
-        not len(values)
-        or not 0 <= values.min() <= values.max() < 1 << width
-        or variable.low > variable.top
-        or variable.step < 1
-    ):
+    elif not 0 <= least <= most < 1 << width or variable.step < 1:
         problem = f"variable '{name}': values must be a non-empty list of {width}-bit integers"
     else:
         return

@@ -100,7 +100,7 @@ def split_counter(bound: BoundVariable) -> Split:
     op: Op = "inc" if variable.kind is Kind.INC else "dec"
     count = (variable.top - low) // step + 1
     top = low + (count - 1) * step
-    if count == 1 and not bound.adds:
+    if count == 1 and not bound.has_additions:
         return Split((), low)
     bits, constant = bound.split_constant_bits(low, top)
     least, most, add = low - constant, low - constant + count * step - 1, 0

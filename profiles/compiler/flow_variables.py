@@ -126,8 +126,8 @@ class BoundVariable:
         return sorted(edges - {0, self.variable.width})
 
     @property
-    def adds(self) -> bool:
-        """Whether a copy adds a constant."""
+    def has_additions(self) -> bool:
+        """A copy adds a constant."""
         return any(copy.add for copy in self.copies)
 
     @property
@@ -164,7 +164,7 @@ class BoundVariable:
 
         If a copy adds a constant, all bits differ because of the carry.
         """
-        if self.adds:
+        if self.has_additions:
             return self.variable.width, 0
         bits = (low ^ high).bit_length()
         return bits, low >> bits << bits
@@ -176,7 +176,7 @@ class BoundVariable:
         array = np.asarray(values, dtype=np.uint64)
         low, high = int(array.min()), int(array.max())
         bits, constant = self.variable.width, 0
-        if not self.adds:
+        if not self.has_additions:
             bits = int(np.bitwise_or.reduce(array ^ array[0])).bit_length()
             constant = low >> bits << bits
         if bits == 0:

@@ -49,7 +49,7 @@ _Drawn = tuple[list[FlowVariable], list[str]]
 def split_uniform(bound: BoundVariable) -> Split:
     """Split a ``UNIFORM`` variable."""
     low, high = bound.variable.low, bound.variable.top
-    if low == high and not bound.adds:
+    if low == high and not bound.has_additions:
         return Split((), low)
     bits, constant = bound.split_constant_bits(low, high)
     flow_vars, notes = _draw_range(bound, low - constant, high - constant, 0, bits)

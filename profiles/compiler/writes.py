@@ -16,8 +16,8 @@ from typing import NamedTuple
 from v6t.profiles.compiler.flow_variables import FlowVariable
 from v6t.profiles.compiler.instructions import Instruction, write, write_mask
 
-PLAIN_NS = 3.5
-MASKED_NS = 5.5
+PLAIN_WRITE_NS = 3.5
+MASKED_WRITE_NS = 5.5
 
 
 class Write(NamedTuple):
@@ -81,7 +81,9 @@ def encode_writes(
     rest = [group for group in groups if not any(p.group is group for p in plain)]
     masked = [instruction for group in rest for instruction in _encode_masked(group, len(packet))]
     masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
-    cost = sum(v.cost_ns for v in used) + PLAIN_NS * len(stored) + MASKED_NS * len(masked)
+    cost = (
+        sum(v.cost_ns for v in used) + PLAIN_WRITE_NS * len(stored) + MASKED_WRITE_NS * len(masked)
+    )
     return [*(v.declare(sizes[v.name]) for v in used), *stored, *masked], cost
 
 

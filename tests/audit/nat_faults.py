@@ -1,6 +1,6 @@
-"""Planted faults of a NAT44: each breaks one clause. By name: the end of the clause's name, and the device's class.
+"""Planted faults of a NAT44: each breaks one clause, whose name ends as given.
 
-A fault changes methods: a function of the object, of the correct method and of its arguments.
+A fault changes methods: a function of the device, of the correct method and of its arguments.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ from functools import partial
 from typing import Any
 
 from scapy.layers.inet import TCP
+from v6t.audit.ip_packet import (
+    CHECKSUM_OFFSET,
+    ICMP4,
+    TCP6,
+    UDP17,
+    Drop,
+    IcmpError,
+    IPPacket,
+    replace_endpoint,
+)
 from v6t.audit.packet_device.nat import (
     RESET_S,
     NatDevice,
@@ -21,38 +31,32 @@ from v6t.audit.packet_device.nat import (
     endpoint,
     transport_of,
 )
-from v6t.audit.packet_device.packets import (
-    CHECKSUM_OFFSET,
-    ICMP4,
-    TCP6,
-    UDP17,
-    Drop,
-    IcmpError,
-    IPPacket,
-    replace_endpoint,
-)
 
 Change = Callable[..., Any]
-FAULTS: dict[str, tuple[str, type[NatDevice]]] = {}
+FAULTS: dict[str, tuple[str, dict[str, Change]]] = {}
 PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
-def override(method: str, change: Change, only: int | None) -> Change:
-    """Return a faulty method; `only` is the protocol of the packets, sessions and mappings with the fault."""
-
-    def faulty(self: Any, *args: Any, **kwargs: Any) -> Any:
-        correct = partial(getattr(NatDevice, method), self)
-        if only is not None and protocol_of(args[0]) != only:
-            return correct(*args, **kwargs)
-        return change(self, correct, *args, **kwargs)
-
-    return faulty
-
-
 def plant(name: str, clause: str, only: int | None = None, **changes: Change) -> None:
-    """Add a fault: methods of the device, and how they are wrong."""
-    methods = {method: override(method, change, only) for method, change in changes.items()}
-    FAULTS[name] = clause, type("FaultyDevice", (NatDevice,), methods)
+    """Add a fault; `only` is the protocol of the packets, sessions and mappings with it."""
+    FAULTS[name] = (
+        clause,
+        {method: partial(override, change, only) for method, change in changes.items()},
+    )
+
+
+def override(
+    change: Change, only: int | None, device: NatDevice, correct: Change, *args: Any, **kwargs: Any
+) -> Any:
+    if only is not None and protocol_of(args[0]) != only:
+        return correct(*args, **kwargs)
+    return change(device, correct, *args, **kwargs)
+
+
+def with_fault(device: NatDevice, changes: dict[str, Change]) -> NatDevice:
+    for method, change in changes.items():
+        setattr(device, method, partial(change, device, getattr(device, method)))
+    return device
 
 
 def plant_flows(name: str, *clauses: str, **changes: Change) -> None:
@@ -71,35 +75,35 @@ def drop(*_: Any, **__: Any) -> Any:
     raise Drop
 
 
-# fmt: off
 # mappings
 
 
-def find_by_destination(table: NatDevice, _: Change, session: SessionKey) -> NatMapping | None:
-    return next((m for m in table.mappings if (m.protocol, m.host, m.inside) == session[:3]
+# fmt: off
+def find_by_destination(device: NatDevice, _: Change, session: SessionKey) -> NatMapping | None:
+    return next((m for m in device.mappings if (m.protocol, m.host, m.inside) == session[:3]
                  and has_server(m, session.server)), None)
 
 
-def find_contended(table: NatDevice, correct: Change, session: SessionKey) -> NatMapping | None:
-    ports = [m.inside.port for m in table.mappings if m.protocol == session.protocol]
+def find_contended(device: NatDevice, correct: Change, session: SessionKey) -> NatMapping | None:
+    ports = [m.inside.port for m in device.mappings if m.protocol == session.protocol]
     is_contended = len(ports) > len(set(ports))
-    return find_by_destination(table, correct, session) if is_contended else correct(session)
+    return find_by_destination(device, correct, session) if is_contended else correct(session)
 
 
 def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
     return server.address in {s.address for s in mapping.servers}
 
 
-def ports_of_host(table: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in table.mappings if m.host == session.host}
+def ports_of_host(device: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
+    return {m.public.port for m in device.mappings if m.host == session.host}
 
 
-def ports_with_server(table: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in table.mappings if m.host == session.host or has_server(m, session.server)}
+def ports_with_server(device: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
+    return {m.public.port for m in device.mappings if m.host == session.host or has_server(m, session.server)}
 
 
-def find_newest(table: NatDevice, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
-    return [correct(proto, public), *(m for m in table.mappings if (m.protocol, m.public) == (proto, public))][-1]
+def find_newest(device: NatDevice, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
+    return [correct(proto, public), *(m for m in device.mappings if (m.protocol, m.public) == (proto, public))][-1]
 
 
 def choose_for_port(step: int) -> Change:
@@ -125,7 +129,7 @@ plant_flows("overloads by server", "rfc7857-3-overloading-by-server", "tcp-overl
 plant("parity lost", "parity", choose_port=choose_for_port(1))
 plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
 plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
-plant("unpaired", "pooling", choose_address=lambda t, *_: t.pool[len(t.mappings) % len(t.pool)])
+plant("unpaired", "pooling", choose_address=lambda d, *_: d.pool[len(d.mappings) % len(d.pool)])
 plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_checksum)
 
 
@@ -135,11 +139,11 @@ plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_che
 def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: Change = drop) -> Change:
     """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
 
-    def send_in(table: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
-        if packet.is_error or packet.src in table.pool:
+    def send_in(device: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
+        if packet.is_error or packet.src in device.pool:
             return correct(packet)
-        mapping = table.find_public(transport_of(packet), endpoint(packet, is_source=False))
-        return correct(packet) if accepts(mapping, packet) else otherwise(table, packet)
+        mapping = device.find_public(transport_of(packet), endpoint(packet, is_source=False))
+        return correct(packet) if accepts(mapping, packet) else otherwise(device, packet)
 
     return send_in
 
@@ -157,20 +161,19 @@ def keep_source(_: NatDevice, correct: Change, packet: IPPacket, host: Any = Non
 
 plant_flows("strict filter", "-REQ-8-filtering-address", "tcp-filtering-address",
             send_in=filter_servers(lambda m, packet: endpoint(packet, is_source=True) in m.servers))
-plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint",
-            send_in=filter_servers(knows_server))
+plant_flows("address filter", "-REQ-8-filtering-endpoint", "tcp-filtering-endpoint", send_in=filter_servers(knows_server))
 plant_flows("no hairpin", "-REQ-9-hairpinning", "tcp-hairpinning",
-            send_in=lambda t, correct, packet: drop() if packet.src in t.pool else correct(packet))
+            send_in=lambda d, correct, packet: drop() if packet.src in d.pool else correct(packet))
 plant_flows("inside source", "-REQ-9a-hairpinning-source", "tcp-hairpinning-source", send_out=keep_source)
-plant("hairpinned errors dropped", "hairpinned-error", send_error_out=lambda t, correct, packet, host:
-      drop() if packet.dst in t.pool else correct(packet, host))
+plant("hairpinned errors dropped", "hairpinned-error",
+      send_error_out=lambda d, correct, packet, host: drop() if packet.dst in d.pool else correct(packet, host))
 
 
 # ICMP errors, fragments and protocols
 
 
-def end_mappings(table: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
-    sent, table.mappings = correct(packet), []
+def end_mappings(device: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
+    sent, device.mappings = correct(packet), []
     return sent
 
 
@@ -181,8 +184,7 @@ def keep_quoted(_: NatDevice, correct: Change, packet: IPPacket, *host: Any) -> 
 
 def refuse(condition: Callable[[NatDevice, IPPacket], bool], link: str = "") -> Change:
     """Return a `forward` that drops packets of a link for which a condition holds."""
-    return lambda d, correct, side, packet: (
-        [] if link in side and condition(d, packet) else correct(side, packet))
+    return lambda d, correct, side, packet: [] if link in side and condition(d, packet) else correct(side, packet)
 
 
 def is_late(device: NatDevice, packet: IPPacket) -> bool:
@@ -190,17 +192,16 @@ def is_late(device: NatDevice, packet: IPPacket) -> bool:
     return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-def forward_to_first(table: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
+def forward_to_first(device: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
     try:
         return correct(packet)
     except Drop:
-        host = table.view.hosts[0]
+        host = device.view.hosts[0]
         return [("left", replace(packet, dst=host), host)]
 
 
 plant_flows("errors dropped", "-REQ-4-error-3-4", "tcp-error-3-1", "query-error-11-0", send_error_in=drop)
-plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1",
-            send_error_in=keep_quoted)
+plant_flows("quoted packet kept", "-REQ-4-error-3-3", "tcp-error-3-3", "query-error-3-1", send_error_in=keep_quoted)
 plant_flows("errors end mappings", "error-keeps-mapping", "tcp-error-keeps-11-0", "query-error-keeps",
             send_error_in=end_mappings)
 plant("unknown errors forwarded", "error-unmapped", send_error_in=forward_to_first)
@@ -234,38 +235,42 @@ def drop_resets(side: str) -> Change:
 def use_then(action: Callable[[NatDevice, NatMapping], Any], flag: str = "", only: str = "") -> Change:
     """Return a `use` that does something after segments with a flag, or after packets of one side only."""
 
-    def use(table: NatDevice, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
+    def use(device: NatDevice, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
         correct(mapping, packet, side)
         if (not flag or flag in flags_of(packet)) and only in side:
-            action(table, mapping)
+            action(device, mapping)
 
     return use
 
 
+def forget(device: NatDevice, mapping: NatMapping) -> None:
+    device.mappings.remove(mapping)
+
+
 def forget_reset(*, accepted: bool) -> Callable[[NatDevice, NatMapping], Any]:
     """Forget connections after segments RST that their hosts accept, or after others."""
-    return lambda t, m: t.mappings.remove(m) if (m.lifetime_s == RESET_S) == accepted else None
+    return lambda d, m: forget(d, m) if (m.lifetime_s == RESET_S) == accepted else None
 
 
 def shorten(seconds: float) -> Callable[[NatDevice, NatMapping], None]:
     return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
 
 
-def remember(table: Any, packet: IPPacket) -> None:
-    table.stranger = endpoint(packet, is_source=True)
+def remember(device: Any, packet: IPPacket) -> None:
+    device.stranger = endpoint(packet, is_source=True)
     raise Drop
 
 
-def refuse_stranger(table: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
-    is_known = endpoint(packet, is_source=False) == getattr(table, "stranger", None)
+def refuse_stranger(device: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+    is_known = endpoint(packet, is_source=False) == getattr(device, "stranger", None)
     return drop() if is_known else correct(packet, host)
 
 
 plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
 plant("tcp RST out dropped", "tcp-reset-out", TCP6, use=drop_resets("left"))
-plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(lambda t, m: t.mappings.remove(m), "F"))
-plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6, send_in=filter_servers(
-    lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
+plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(forget, "F"))
+plant("tcp no simultaneous open", "tcp-simultaneous-open", TCP6,
+      send_in=filter_servers(lambda m, packet: m.syn_sides != {"left"} or flags_of(packet) != "S"))
 plant("tcp RST forgets", "tcp-after-reset", TCP6, use=use_then(forget_reset(accepted=True), "R"))
 plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_reset(accepted=False), "R"))
 plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(
@@ -274,44 +279,41 @@ plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
       send_in=filter_servers(knows_server, remember), send_out=refuse_stranger)
 
 
-# limits
+# limits, flush, reset and timers
 
 
 def drop_with_port_unreachable(*_: Any) -> NatMapping:
     raise Drop(IcmpError(3, 3))
 
 
-def replace_oldest(table: NatDevice, _: Change, session: SessionKey) -> NatMapping:
-    table.mappings.pop(0)
-    return table.create(session)
+def replace_oldest(device: NatDevice, _: Change, session: SessionKey) -> NatMapping:
+    device.mappings.pop(0)
+    return device.create(session)
 
 
-def grow(table: NatDevice, correct: Change, session: SessionKey) -> NatMapping:
-    before, table.mappings = table.mappings, []
+def grow(device: NatDevice, correct: Change, session: SessionKey) -> NatMapping:
+    before, device.mappings = device.mappings, []
     mapping = correct(session)
-    table.mappings = [*before, mapping]
+    device.mappings = [*before, mapping]
     return mapping
 
 
-plant("no limit", "block-limit", port_range=lambda table, *_: table.view.public)
+plant("no limit", "block-limit", port_range=lambda device, *_: device.view.public)
 plant("not told", "block-told", handle_exhaustion=drop)
 plant("told wrongly", "full-told", handle_exhaustion=drop_with_port_unreachable)
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
 plant("table grows", "table-limit", create=grow)
 plant("table not told", "table-told", handle_exhaustion=drop)
 plant("table makes room", "table-keeps", handle_exhaustion=replace_oldest)
-plant("scattered", "block-contiguous", choose_port=lambda table, *_: 1024 + 64 * len(table.mappings))
+plant("scattered", "block-contiguous", choose_port=lambda device, *_: 1024 + 64 * len(device.mappings))
 plant("one block", "block-others", host_number=lambda *_: 0)
 
 
-# flush, reset and timers
-
-
-def die_of_unknown_reply(table: Any, correct: Change, packet: IPPacket) -> list[Translated]:
+def die_of_unknown_reply(device: Any, correct: Change, packet: IPPacket) -> list[Translated]:
     try:
         return correct(packet)
     except Drop:
-        table.is_dead = packet.proto == ICMP4
+        device.is_dead = packet.proto == ICMP4
         raise
 
 
@@ -321,7 +323,7 @@ def keep_mappings(device: NatDevice, _: Change) -> None:
 
 
 def keep_protocol(proto: int) -> Change:
-    return lambda table, _: setattr(table, "mappings", [m for m in table.mappings if m.protocol == proto])
+    return lambda device, _: setattr(device, "mappings", [m for m in device.mappings if m.protocol == proto])
 
 
 def refresh_except(side: str) -> Change:

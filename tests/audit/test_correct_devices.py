@@ -28,13 +28,20 @@ PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
 Params = Mapping[str, Any]
 
 
-def one_of(*values: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from(values)
+one_of, integers, composite = st.sampled_from, st.integers, st.composite
+
+
+def fixed(**strategies: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """Return a strategy of parameters; what is no strategy is a value."""
+    values = {
+        n: s if isinstance(s, st.SearchStrategy) else st.just(s) for n, s in strategies.items()
+    }
+    return st.fixed_dictionaries(values)
 
 
 def network4(draw: st.DrawFn, length: int) -> IPv4Network:
-    """A prefix around one of the usual pools, at its begin or within it."""
-    base = int(IPv4Address(draw(one_of(*POOLS)))) + draw(one_of(0, 77, 255))
+    """Draw a prefix around one of the usual pools, at its begin or within it."""
+    base = int(IPv4Address(draw(one_of(POOLS)))) + draw(one_of((0, 77, 255)))
     return IPv4Network((base, length), strict=False)
 
 
@@ -42,221 +49,183 @@ def network6(base: int | str, length: int) -> str:
     return str(IPv6Network((int(IPv6Address(base)), length), strict=False))
 
 
-@st.composite
+@composite
 def port_sets(draw: st.DrawFn) -> tuple[int, int]:
     """PSID offset and length, unshared addresses and ranges of one port included."""
-    length = draw(one_of(0, 1, 3, 6, 8, 12, 15, 16))
-    return draw(st.integers(0, 16 - length)), length
+    length = draw(one_of((0, 1, 3, 6, 8, 12, 15, 16)))
+    return draw(integers(0, 16 - length)), length
 
 
-@st.composite
+@composite
 def rules(draw: st.DrawFn) -> dict[str, Any]:
     """A mapping rule: shared addresses, whole ones, prefixes of CEs, no EA bits."""
     offset, psid_len = draw(port_sets())
-    suffix = draw(one_of(0, 1, 2, 5, 8, 16))
+    suffix = draw(one_of((0, 1, 2, 5, 8, 16)))
     ea_len = suffix + psid_len
     if not psid_len and suffix:
-        ea_len -= draw(st.integers(0, suffix))
+        ea_len -= draw(integers(0, suffix))
     rule: dict[str, Any] = {"psid_offset": offset, "ces": 1}
-    rule["iid_format"] = draw(one_of("rfc7597", "draft"))
+    rule["iid_format"] = draw(one_of(("rfc7597", "draft")))
     if not suffix and psid_len and draw(st.booleans()):
         ea_len = 0
-        rule |= {"psid_len": psid_len, "psid": draw(st.integers(0, (1 << psid_len) - 1))}
-    base, longest = draw(one_of(*SIXES)), 64 - ea_len
-    ipv6 = network6(base, draw(st.integers(min(44, longest), longest)))
-    return {
-        **rule,
-        "rule_ipv4": str(network4(draw, 32 - suffix)),
-        "rule_ipv6": ipv6,
-        "ea_len": ea_len,
-    }
+        rule |= {"psid_len": psid_len, "psid": draw(integers(0, (1 << psid_len) - 1))}
+    longest = 64 - ea_len
+    ipv6 = network6(draw(one_of(SIXES)), draw(integers(min(44, longest), longest)))
+    ipv4 = str(network4(draw, 32 - suffix))
+    return {**rule, "rule_ipv4": ipv4, "rule_ipv6": ipv6, "ea_len": ea_len}
 
 
-@st.composite
-def relays(draw: st.DrawFn) -> Params:
-    """One rule, or a second one somewhere."""
-    params = draw(rules())
-    if draw(st.integers(0, 2)) == 2:
-        params["domains"] = [draw(rules())]
-    return params
+def with_domains(rule: dict[str, Any], second: dict[str, Any] | None) -> Params:
+    return {**rule, "domains": [second]} if second else rule
 
 
-@st.composite
-def prefixes(draw: st.DrawFn) -> str:
-    """A prefix of every length of RFC 6052."""
-    length = draw(one_of(*PREFIX_LENGTHS, 0))
-    return network6("2001:dba:64ff:ab00::", length) if length else "64:ff9b::/96"
+RELAYS = st.builds(with_domains, rules(), st.none() | st.none() | rules())
+PREFIXES = one_of((*(network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS), "64:ff9b::/96"))
 
 
-@st.composite
-def generated_tables(draw: st.DrawFn) -> Params:
+@composite
+def lwaftrs(draw: st.DrawFn) -> Params:
+    """A generated table, or a file with several rows of addresses and of lwB4s."""
     offset, psid_len = draw(port_sets())
-    return {
-        "psid_offset": offset,
-        "psid_len": psid_len,
-        "softwires": draw(one_of(1, 2, 3, 5, 64, 300)),
-        "ipv4_pool": str(network4(draw, 20)),
-    }
-
-
-@st.composite
-def written_tables(draw: st.DrawFn) -> Params:
-    """Addresses with several rows each, lwB4s with several rows."""
-    base = int(IPv4Address(draw(one_of(*POOLS))))
-    rows = []
-    for number in range(draw(st.integers(1, 3))):
+    if draw(st.booleans()):
+        pool, softwires = str(network4(draw, 20)), draw(one_of((1, 2, 3, 5, 64, 300)))
+        return {
+            "psid_offset": offset,
+            "psid_len": psid_len,
+            "softwires": softwires,
+            "ipv4_pool": pool,
+        }
+    base, rows = int(IPv4Address(draw(one_of(POOLS)))), []
+    for number in range(draw(integers(1, 3))):
         offset, length = draw(port_sets())
-        psids = st.integers(0, (1 << length) - 1)
+        psids = integers(0, (1 << length) - 1)
         for psid in draw(st.lists(psids, min_size=1, max_size=4, unique=True)):
             share = f"{IPv4Address(base + number * 7)} {psid} {length} {offset}"
-            br = draw(one_of("", "", "2001:db8:6::1"))
-            rows.append(f"{share} 2001:db8:b400:{draw(st.integers(1, 3))}::1 {br}")
+            br = draw(one_of(("", "", "2001:db8:6::1")))
+            rows.append(f"{share} 2001:db8:b400:{draw(integers(1, 3))}::1 {br}")
     return {"binding_table": "\n".join(draw(st.permutations(rows))), "simulated": "all"}
 
 
-@st.composite
-def translators(draw: st.DrawFn) -> Params:
+@composite
+def siits(draw: st.DrawFn) -> Params:
     """A prefix, explicit mappings of several lengths, or both; hosts within them."""
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = {"orientation": draw(one_of(("nat64", "nat46")))}
     hosts = [IPv4Address("198.18.0.2"), IPv4Address("198.19.0.2")]
-    kind = draw(one_of("prefix", "eam", "both"))
+    mapped = {"prefix": [], "eam": hosts, "both": hosts[:1]}
+    kind = draw(one_of(tuple(mapped)))
     if kind != "eam":
-        params["prefix"] = draw(prefixes())
-    table: list[dict[str, str]] = []
+        params["prefix"] = draw(PREFIXES)
+    params["eam"] = table = []
 
     def add(host: IPv4Address, length: int, six: int, free: int) -> None:
         ipv4 = str(IPv4Network((int(host), length), strict=False))
         table.append({"ipv4": ipv4, "ipv6": network6(six, 128 - max(free, 32 - length))})
 
-    for number, host in enumerate({"prefix": [], "eam": hosts, "both": hosts[:1]}[kind]):
-        length, six = draw(st.integers(16, 32)), int(IPv6Address("2001:db8:8:8::")) + (number << 80)
-        add(host, length, six, draw(one_of(32 - length, 32 - length, 64, 80)))
+    for number, host in enumerate(mapped[kind]):
+        length, six = draw(integers(16, 32)), int(IPv6Address("2001:db8:8:8::")) + (number << 80)
+        add(host, length, six, draw(one_of((32 - length, 32 - length, 64, 80))))
         if draw(st.booleans()) and length < 30:
-            add(host, draw(st.integers(length + 1, 32)), six | 5 << 64, 0)
-    params["eam"] = table
-    params["lowest_ipv6_mtu"] = draw(one_of(1280, 1400, 1500))
-    params["ipv6_hosts"] = {"first": str(hosts[0]), "last": str(hosts[0] + draw(st.integers(0, 3)))}
-    params["ipv4_hosts"] = {"first": str(hosts[1]), "last": str(hosts[1] + draw(st.integers(0, 3)))}
-    return params
-
-
-@st.composite
-def siits(draw: st.DrawFn) -> Params:
-    params = {**draw(translators()), "orientation": draw(one_of("nat64", "nat46"))}
+            add(host, draw(integers(length + 1, 32)), six | 5 << 64, 0)
+    params["lowest_ipv6_mtu"] = draw(one_of((1280, 1400, 1500)))
+    names = ["ipv6_hosts", "ipv4_hosts"]
     if params["orientation"] == "nat46" and draw(st.booleans()):
-        params["ipv6_hosts"], params["ipv4_hosts"] = params["ipv4_hosts"], params["ipv6_hosts"]
+        names.reverse()
+    for name, host in zip(names, hosts, strict=True):
+        params[name] = {"first": str(host), "last": str(host + draw(integers(0, 3)))}
     return params
 
 
-@st.composite
+@composite
 def clats(draw: st.DrawFn) -> Params:
-    suffix = draw(st.integers(1, 12))
+    suffix = draw(integers(1, 12))
     customer = network4(draw, 32 - suffix)
-    six = network6("2001:2:0:2::", 128 - draw(st.integers(suffix, 64)))
-    first = draw(st.integers(0, customer.num_addresses - 1))
-    last = draw(st.integers(first, customer.num_addresses - 1))
+    first = draw(integers(0, customer.num_addresses - 1))
+    last = draw(integers(first, customer.num_addresses - 1))
     return {
-        "plat_prefix": draw(prefixes()),
+        "plat_prefix": draw(PREFIXES),
         "clat_ipv4": str(customer),
-        "clat_ipv6": six,
+        "clat_ipv6": network6("2001:2:0:2::", 128 - draw(integers(suffix, 64))),
         "ipv4_hosts": {"first": str(customer[first]), "last": str(customer[last])},
-        "lowest_ipv6_mtu": draw(one_of(1280, 1400, 1500)),
+        "lowest_ipv6_mtu": draw(one_of((1280, 1400, 1500))),
     }
 
 
-@st.composite
-def mapt_ces(draw: st.DrawFn) -> Params:
+@composite
+def customer_edges(draw: st.DrawFn) -> dict[str, Any]:
     rule = draw(rules())
-    rule.pop("ces")
-    psid = rule.pop("psid", None)
-    net = IPv4Network(rule["rule_ipv4"])
+    psid, net = rule.pop("psid", None), IPv4Network(rule["rule_ipv4"])
     psid_len = rule.get("psid_len", max(0, rule["ea_len"] - (32 - net.prefixlen)))
-    rule["ce_psid"] = draw(st.integers(0, (1 << psid_len) - 1)) if psid is None else psid
+    rule["ce_psid"] = draw(integers(0, (1 << psid_len) - 1)) if psid is None else psid
     free = max(0, 32 - net.prefixlen - rule["ea_len"])
-    number = draw(st.integers(0, net.num_addresses - 1)) >> free << free
+    number = draw(integers(0, net.num_addresses - 1)) >> free << free
     rule["ce_ipv4"] = str(net[number])
-    return {**rule, "dmr": draw(prefixes())}
+    return {name: value for name, value in rule.items() if name != "ces"}
 
 
-@st.composite
-def nats(draw: st.DrawFn) -> dict[str, Any]:
-    """Pools, ports and numbers of hosts."""
-    hosts, ports = draw(one_of((2, 4000), (3, 9000), (16, 64)))
-    public = draw(one_of(64512, 32768, 4 * ports))
-    low = draw(one_of(1024, 1025, 20000))
-    first = draw(one_of(1024, 20000))
+@composite
+def lwb4s(draw: st.DrawFn) -> Params:
+    offset, length = draw(port_sets())
+    psid = draw(integers(0, (1 << length) - 1))
+    return {"psid_offset": offset, "psid_len": length, "psid": psid}
+
+
+@composite
+def nats(draw: st.DrawFn, **own: Any) -> dict[str, Any]:
+    """Pools, ports and numbers of hosts, and a NAT's own parameters."""
+    hosts, ports = draw(one_of(((2, 4000), (3, 9000), (16, 64))))
+    low, first = draw(one_of((1024, 1025, 20000))), draw(one_of((1024, 20000)))
+    public = draw(one_of((64512, 32768, 4 * ports)))
     params: dict[str, Any] = {
-        "pool_first": draw(one_of("198.19.0.1", "203.0.113.9", "192.0.2.254")),
-        "pool_count": draw(st.integers(hosts // 3 + 1, hosts + 3)),
+        "pool_first": draw(one_of(("198.19.0.1", "203.0.113.9", "192.0.2.254"))),
+        "pool_count": draw(integers(hosts // 3 + 1, hosts + 3)),
         "pool_ports": {"min": low, "max": min(65535, low + public - 1)},
         "initiator_ports": {"min": first, "max": first + ports - 1},
         "responder_ports": {"min": 1, "max": 100},
-        "responder_ipv4": draw(one_of("198.19.0.99", "198.19.7.255", "8.8.4.4")),
+        "responder_ipv4": draw(one_of(("198.19.0.99", "198.19.7.255", "8.8.4.4"))),
         "initiator_count": hosts,
-        "responder_count": draw(st.integers(2, 4)),
+        "responder_count": draw(integers(2, 4)),
         "enumerate_ips": 3,
     }
-    if draw(st.integers(0, 2)) == 0:
-        params["port_block"] = draw(one_of(8, 64, 256))
-    if draw(st.integers(0, 2)) == 0:
-        params["session_limit"] = draw(one_of(8, 1000, 40000))
-    return params
+    if draw(integers(0, 2)) == 0:
+        params["port_block"] = draw(one_of((8, 64, 256)))
+    if draw(integers(0, 2)) == 0:
+        params["session_limit"] = draw(one_of((8, 1000, 40000)))
+    return {**params, **draw(fixed(**own))}
 
 
-def nat_kind(**firsts: st.SearchStrategy[Any]) -> st.SearchStrategy[Params]:
-    """NATs with further parameters."""
-    return st.builds(lambda common, own: {**common, **own}, nats(), st.fixed_dictionaries(firsts))
+def for_nat66(params: dict[str, Any]) -> Params:
+    dropped = ("port_block", "session_limit", "responder_ipv4")
+    return {name: value for name, value in params.items() if name not in dropped}
 
 
-@st.composite
-def lwb4s(draw: st.DrawFn) -> Params:
-    offset, length = draw(port_sets())
-    return {
-        "psid_offset": offset,
-        "psid_len": length,
-        "psid": draw(st.integers(0, (1 << length) - 1)),
-    }
-
-
-@st.composite
-def nat66s(draw: st.DrawFn) -> Params:
-    params = draw(nats())
-    for name in ("port_block", "session_limit"):
-        params.pop(name, None)
-    ends = {"pool_first": "2001:2:0:2::fffe", "responder_ipv6": "2001:2:0:1::ffff"}
-    del params["responder_ipv4"]
-    first = draw(one_of("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:0"))
-    return {**params, **ends, "initiator_ipv6": first}
-
-
-ROUTERS = st.fixed_dictionaries(
-    {f"{side}_networks": st.integers(1, 5) for side in ("left", "right")}
-)
+ROUTERS = fixed(left_networks=integers(1, 5), right_networks=integers(1, 5))
 STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
-    "mape-br": relays(),
-    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, relays(), prefixes()),
-    "lwaftr": generated_tables() | written_tables(),
+    "mape-br": RELAYS,
+    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, RELAYS, PREFIXES),
+    "lwaftr": lwaftrs(),
     "siit": siits(),
     "clat": clats(),
-    "mapt-ce": mapt_ces(),
-    "nat44": nat_kind(initiator_ipv4=one_of("198.18.0.2", "198.18.0.255", "10.0.0.0")),
-    "nat64": nat_kind(
-        prefix=prefixes(),
-        initiator_ipv6=one_of("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:fffe"),
+    "mapt-ce": st.builds(lambda params, dmr: {**params, "dmr": dmr}, customer_edges(), PREFIXES),
+    "nat44": nats(initiator_ipv4=one_of(("198.18.0.2", "198.18.0.255", "10.0.0.0"))),
+    "nat64": nats(
+        prefix=PREFIXES,
+        initiator_ipv6=one_of(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:fffe")),
     ),
-    "dslite-aftr": nat_kind(
-        b4_ipv6=one_of("2001:db8:b4::1:0", "2001:db8:b4::fffe", "2001:db8:b4:1:2:3:4:0"),
-        initiator_ipv4=one_of("192.168.1.2", "10.0.0.0", "192.0.0.2"),
+    "dslite-aftr": nats(
+        b4_ipv6=one_of(("2001:db8:b4::1:0", "2001:db8:b4::fffe", "2001:db8:b4:1:2:3:4:0")),
+        initiator_ipv4=one_of(("192.168.1.2", "10.0.0.0", "192.0.0.2")),
     ),
-    "mape-ce": mapt_ces().map(lambda p: {k: v for k, v in p.items() if k != "dmr"}),
+    "mape-ce": customer_edges(),
     "lwb4": lwb4s(),
-    "nat66": nat66s(),
+    "nat66": nats(
+        pool_first="2001:2:0:2::fffe",
+        responder_ipv6="2001:2:0:1::ffff",
+        initiator_ipv6=one_of(("2001:2::2", "2001:2::ff00", "2001:2:0:1:2:3:4:0")),
+    ).map(for_nat66),
     # prefixes whose adjustments are small, large and zero
-    "nptv6": st.fixed_dictionaries(
-        {
-            "internal": one_of("fd01:203:405::/48", "fd00::/48", "fdff:ffff:fffe::/48"),
-            "external": one_of("2001:db8:1::/48", "2001:dba::/48", "2a00:1450:ffff::/48"),
-        }
+    "nptv6": fixed(
+        internal=one_of(("fd01:203:405::/48", "fd00::/48", "fdff:ffff:fffe::/48")),
+        external=one_of(("2001:db8:1::/48", "2001:dba::/48", "2a00:1450:ffff::/48")),
     ),
     "ipv4-router": ROUTERS,
     "ipv6-router": ROUTERS,

@@ -8,8 +8,6 @@ import pytest
 from v6t.audit.clause import Clause
 from v6t.audit.nat import NatSuite
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.nat import NatDevice
-from v6t.plugins.audit_views import Nat
 from v6t.plugins.base import Technology
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.nat44 import Nat44
@@ -17,7 +15,7 @@ from v6t.plugins.nat64 import Nat64
 from v6t.plugins.nat66 import Nat66
 from v6t.plugins.siit import Siit
 from v6t.tests.audit.in_process import configurations, outcomes
-from v6t.tests.audit.nat_faults import FAULTS
+from v6t.tests.audit.nat_faults import FAULTS, with_fault
 
 SUITE = NatSuite()
 
@@ -25,10 +23,7 @@ SUITE = NatSuite()
 def clauses_of(technology: Technology) -> Iterator[tuple[Technology, list[Clause]]]:
     """Return the clauses in each configuration of a technology."""
     for variant, configured, subject in configurations(technology):
-        if variant:
-            yield configured, list(SUITE.clauses(subject, variant))
-        else:
-            yield configured, list(SUITE.clauses(subject))
+        yield configured, list(SUITE.clauses(subject, variant))
 
 
 @pytest.mark.parametrize("technology", [Nat44(), Nat64(), DsLiteAftr()])
@@ -47,28 +42,20 @@ def test_nat66_with_every_clause_conforms_and_few_are_required() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nat_with_planted_fault_deviates(fault: str) -> None:
-    suffix, device_class = FAULTS[fault]
+    suffix, changes = FAULTS[fault]
     for technology, clauses in clauses_of(Nat44()):
         for clause in (c for c in clauses if c.name.endswith(suffix)):
-            (view,) = technology.audit_views()
-            assert isinstance(view, Nat)
-            device = device_class(technology.dut_intent(), view)
-            [outcome] = outcomes(device, [clause])
+            [outcome] = outcomes(with_fault(build_device(technology), changes), [clause])
             assert outcome.judgement.verdict in ("deviates", "information")
             return
     pytest.fail(f"no clause ends in {suffix}")
 
 
 def test_nat_that_sends_nothing_conforms_to_nothing() -> None:
-    class DeadDevice(NatDevice):
-        def receive(self, *_: object) -> list[tuple[str, bytes]]:  # type: ignore[override]
-            return []
-
     for technology, clauses in clauses_of(Nat44()):
-        (view,) = technology.audit_views()
-        assert isinstance(view, Nat)
-        found = outcomes(DeadDevice(technology.dut_intent(), view), clauses)
-        assert [o for o in found if o.judgement.verdict == "conforms"] == []
+        dead = build_device(technology)
+        dead.receive = lambda *_: []  # type: ignore[method-assign]
+        assert [o for o in outcomes(dead, clauses) if o.judgement.verdict == "conforms"] == []
 
 
 def test_suite_with_stateless_translator_has_no_clauses() -> None:

@@ -19,13 +19,13 @@ from scapy.layers.inet6 import (
     PadN,
 )
 from scapy.packet import Packet, Raw
+from v6t.audit.ip_packet import Drop, Reassembly, port, read_packet
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.device import PacketDevice
 from v6t.audit.packet_device.maps import MapDomain, PrefixMap, TableMap, find_psid
-from v6t.audit.packet_device.packets import Drop, Reassembly, port, read_packet
 from v6t.audit.packet_device.relays import decapsulated_ecn
 from v6t.audit.packet_device.translator import translate_prefix
-from v6t.audit.packets import Wire, parse
+from v6t.audit.packets import Wire, dissect, trim
 from v6t.base.errors import UsageError
 from v6t.plugins.audit_views import AddressTable, SideName
 from v6t.plugins.base import Technology
@@ -53,7 +53,7 @@ def send(
     device, wire = device or build_device(technology), Wire(technology.links)
     frames = [wire.frame(side, packet) for packet in packets]
     sent = [out for frame in frames for out in device.receive(side, frame.octets)]
-    return [(out, parse(octets[14:])) for out, octets in sent]
+    return [(out, dissect(trim(octets[14:]))) for out, octets in sent]
 
 
 def rule_of(vector: Any) -> MapRule:

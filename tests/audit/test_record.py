@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from v6t.analysis.report.render import to_html
 from v6t.audit.record import (
+    AuditComparison,
     AuditRecord,
     audit_document,
     audit_from,
-    count_tested_once,
-    differences,
-    different_params,
     summary_sentence,
     to_junit,
 )
@@ -89,7 +87,8 @@ def test_comparison_finds_different_verdicts() -> None:
     shared = finding("b", "MAY", "conforms")
     one = audit(finding("a", "MUST", "conforms"), shared, finding("c", "MUST", "deviates"))
     two = audit(finding("a", "MUST", "deviates"), shared, params={"prefix": "64:ff9b::/96"})
-    [difference] = differences([one, two])
-    assert (difference.clause.clause, difference.verdicts) == ("a", ("conforms", "deviates"))
-    assert count_tested_once([one, two]) == [1, 0]
-    assert different_params([one, two]) == {"prefix": [None, "64:ff9b::/96"]}
+    comparison = AuditComparison([one, two])
+    [[first, second]] = comparison.differences
+    assert (first.clause, first.verdict, second.verdict) == ("a", "conforms", "deviates")
+    assert comparison.tested_once == [1, 0]
+    assert comparison.params == {"prefix": [None, "64:ff9b::/96"]}

@@ -10,7 +10,6 @@ from v6t.audit.clause import Clause, Suite, subject_of
 from v6t.audit.customer_edge import CustomerEdgeSuite
 from v6t.audit.map_relay import RelaySuite
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.maps import AddressSharing
 from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
 from v6t.audit.translation import TranslationSuite
@@ -29,8 +28,8 @@ from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.nat64 import Nat64
 from v6t.plugins.siit import Clat, Siit, SiitParams
-from v6t.tests.audit import relay_faults, translation_faults
-from v6t.tests.audit.faulty import Fault, FaultyDevice
+from v6t.tests.audit import faults
+from v6t.tests.audit.faults import Fault
 from v6t.tests.audit.in_process import configurations, outcomes, with_params
 
 TRANSLATION, RELAY, TUNNEL, EDGE = (
@@ -41,10 +40,10 @@ TRANSLATION, RELAY, TUNNEL, EDGE = (
 )
 HAIRPINS = ["hairpin", "hairpin-answer", "hairpin-error"]
 PLANTED = [
-    *((TRANSLATION, Siit, fault) for fault in translation_faults.faults()),
-    *((RELAY, MapEBorderRelay, fault) for fault in relay_faults.relay()),
-    *((TUNNEL, MapEBorderRelay, fault) for fault in relay_faults.tunnel()),
-    *((RELAY, MapTBorderRelay, fault) for fault in relay_faults.mapt()),
+    *((TRANSLATION, Siit, fault) for fault in faults.TRANSLATION),
+    *((RELAY, MapEBorderRelay, fault) for fault in faults.RELAY),
+    *((TUNNEL, MapEBorderRelay, fault) for fault in faults.TUNNEL),
+    *((RELAY, MapTBorderRelay, fault) for fault in faults.MAPT),
 ]
 
 
@@ -91,14 +90,9 @@ def clauses_of(suite: Suite, kind: type[Technology]) -> list[Clause]:
 
 
 @pytest.mark.parametrize(("suite", "kind", "fault"), PLANTED, ids=lambda x: x.name)
-def test_planted_fault_is_found(
-    suite: Suite, kind: type[Technology], fault: Fault, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_fault_is_found(suite: Suite, kind: type[Technology], fault: Fault) -> None:
     clauses = [c for c in clauses_of(suite, kind) if fault.clause in c.name]
-    if fault.patch is not None:
-        owner, name, make = fault.patch
-        monkeypatch.setattr(owner, name, make(getattr(owner, name)))
-    found = outcomes(FaultyDevice(build_device(kind()), fault), clauses)
+    found = outcomes(fault.change(build_device(kind())), clauses)
     assert {o.judgement.verdict for o in found} & {"deviates", "information"}
 
 
@@ -165,9 +159,8 @@ def test_wrong_hairpin_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_dead_device_conforms_to_nothing() -> None:
-    dead = Fault("dead", "", arriving=lambda _: None)
-    clauses = list(TRANSLATION.clauses(subject_of(Siit())))
-    found = outcomes(FaultyDevice(build_device(Siit()), dead), clauses)
+    dead = faults.arriving(lambda _: None)(build_device(Siit()))
+    found = outcomes(dead, list(TRANSLATION.clauses(subject_of(Siit()))))
     verdicts = {o.clause.name: o.judgement.verdict for o in found}
     assert verdicts["rfc7915-5.1-udp"] == verdicts["rfc7915-4.1-udp"] == "deviates"
     assert verdicts["rfc7915-4.2-igmp"] == verdicts["rfc7915-5.1-tos"] == "not testable"
@@ -180,17 +173,13 @@ def test_well_known_prefix_with_private_hosts_is_refused() -> None:
     assert TRANSLATION.requirement(subject) is not None
 
 
-@pytest.mark.parametrize("wrong", relay_faults.RULES, ids=lambda row: row[0])
-def test_relay_with_wrong_rules_is_found(
-    wrong: tuple[str, str, str, dict[str, object]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("wrong", faults.RULES, ids=lambda row: row[0])
+def test_relay_with_wrong_rules_is_found(wrong: tuple[str, str, str, dict[str, object]]) -> None:
     _, variant, clause, params = wrong
     technology = with_params(MapEBorderRelay(), **MapEBorderRelay().audit_variants()[variant])
+    device = build_device(faults.with_wrong_rules(technology, params))
     if not params:
-        monkeypatch.setattr(
-            AddressSharing, "find", relay_faults.confuse_neighbors(AddressSharing.find)
-        )
-    device = build_device(relay_faults.with_wrong_rules(technology, params))
+        faults.on("sharing.find", faults.confuse_neighbors)(device)
     found = outcomes(device, list(RELAY.clauses(subject_of(technology), variant)))
     assert [o.judgement.verdict for o in found if o.clause.label == clause] == ["deviates"]
 

@@ -152,7 +152,7 @@ def test_initial_setup_6_help_in_context():
     said = v6t("explain", "tags").out
     assert "procedure.latency.tags" in said
     assert "Tagged frames" in said
-    everything = json.loads(v6t("explain", "--json").out)
+    everything = json.loads(v6t("explain", "--all", "--json").out)
     assert {"plugin", "tester.options.cores", "links.left.vlan"} <= {r["name"] for r in everything}
     assert "tags" in expect_refusal(v6t("explain", "tagz"), "unknown-name")
     inner = v6t("explain", "procedure.latency").out

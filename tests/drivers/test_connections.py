@@ -241,7 +241,7 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
         )  # fmt: skip
         which = np.arange(4000, 4050)
         which = which % COUNT if way == "forward" else order.connections(which)
-        wanted = plugin.expect_connected(way, frames, opening[which], table.rows[which])
+        wanted = plugin.expect_connections(way, frames, opening[which], table.rows[which])
         assert not wanted.reason.any()
         answer = outer.expect(way, frames)
         assert (answer.frames == wanted.frames).all()

@@ -82,7 +82,7 @@ class Connected:
     def expect(self, direction, frames):
         count = len(frames)
         initial, learned = (np.repeat(a, count, axis=0) for a in (self._initial, self._learned))
-        return self._plugin.expect_connected(direction, frames, initial, learned)
+        return self._plugin.expect_connections(direction, frames, initial, learned)
 
 
 @cache

@@ -277,7 +277,7 @@ def refuse(line: str) -> Parts:
 
 def settings() -> Parts:
     """Return name, kind and default of every setting."""
-    status, text = command("explain", "--json")
+    status, text = command("explain", "--all", "--json")
     rows = json.loads(text)
     return status | {"settings": [f"{r['name']} {r['kind']} {r['default']}" for r in rows]}
 

@@ -24,7 +24,6 @@ from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology
 from v6t.plugins.conformance import Case as FrameCase
-from v6t.tests.audit.faulty import Leaves
 from v6t.tests.audit.in_process import configurations, outcomes
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts.cases import CASES
@@ -182,7 +181,7 @@ def translate(bound: Any) -> Iterator[str]:
 class Silent:
     """A device that drops every frame."""
 
-    def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> Leaves:
+    def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
         """Emit nothing."""
         return []
 
@@ -195,7 +194,7 @@ class Silent:
 class Cable:
     """A device that forwards every frame unchanged."""
 
-    def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> Leaves:
+    def receive(self, side: Any, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
         """Emit the frame on the other side."""
         return [("right" if side == "left" else "left", frame)]
 

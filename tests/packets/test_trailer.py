@@ -39,7 +39,7 @@ def frames_of(layers, size, count=50):
 
 @pytest.mark.parametrize("size", [108, 109, 300, 1517, 1518])
 @pytest.mark.parametrize("name", LAYERS)
-def test_what_was_stamped_is_read(name, size):
+def test_stamped_trailers_are_read(name, size):
     frames, checksum = frames_of(LAYERS[name], size)
     before = frames.copy()
     seq = np.arange(50, dtype=np.uint32) * 99_999_999
@@ -59,7 +59,7 @@ def test_what_was_stamped_is_read(name, size):
     assert [rebuilt(f.tobytes()) for f in frames[::7]] == [f.tobytes() for f in frames[::7]]
 
 
-def test_the_layout_is_that_of_trexs_latency_header():
+def test_layout_is_that_of_trexs_latency_header():
     frames, checksum = frames_of(OVER_SIX, 128, 2)
     seq, time_ns = np.array([5, 0xFFFFFFFF]), 0x0102030405060708
     trailer.stamp(frames, checksum, seq=seq, stream_id=3, nonce=0x7E, time_ns=time_ns)
@@ -67,7 +67,7 @@ def test_the_layout_is_that_of_trexs_latency_header():
     assert frames[1, -12:-8].tobytes() == b"\xff" * 4
 
 
-def test_each_row_may_have_its_own_marks():
+def test_rows_have_trailers_of_their_own():
     frames, checksum = frames_of(FOUR_IN_SIX, 104, 5)
     ids, nonces = np.array([0, 1, 64, 126, 127]), np.array([0, 1, 2, 254, 255], dtype=np.uint8)
     trailer.stamp(frames, checksum, seq=np.arange(5), stream_id=ids, nonce=nonces, time_ns=9)
@@ -87,7 +87,7 @@ def test_checksums_stay_valid_whatever_the_sum():
         assert (field == 0xFFFF).any()
 
 
-def test_rows_of_a_ring_keep_to_themselves():
+def test_octets_between_rows_of_a_ring_stay():
     ring = np.full((20, 256), 0x55, np.uint8)
     frames, checksum = frames_of(FOUR_IN_SIX, 104, 20)
     rows = ring[:, 32:132]
@@ -98,14 +98,14 @@ def test_rows_of_a_ring_keep_to_themselves():
     assert trailer.read(rows).seq.tolist() == list(range(20))
 
 
-def test_frames_without_udp_are_marked_too():
+def test_frames_without_udp_are_stamped():
     frames = np.zeros((3, 60), np.uint8)
     trailer.stamp(frames, None, seq=np.arange(3), stream_id=1, nonce=2, time_ns=3)
     assert not frames[:, :-16].any()
     assert trailer.read(frames).seq.tolist() == [0, 1, 2]
 
 
-def test_unmarked_frames_are_no_test_frames():
+def test_frames_without_the_magic_octet_are_not_test_frames():
     frames = np.zeros((3, 60), np.uint8)
     frames[1, -16] = trailer.MAGIC
     frames[2, -15] = trailer.MAGIC
@@ -114,7 +114,7 @@ def test_unmarked_frames_are_no_test_frames():
 
 @pytest.mark.parametrize("size", [104, 105, 1518])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_marks_survive_the_border_relay(direction, size):
+def test_trailers_survive_the_border_relay(direction, size):
     plugin = relay(n=2, m=1)
     for frames in stream_frames(plugin, direction, 20, size=size).values():
         trailer.stamp(

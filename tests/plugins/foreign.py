@@ -9,7 +9,7 @@ from v6t.intent.families import RouterConfig
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
-from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6, mixed
+from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6, mix_classes
 from v6t.profiles.model import Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
@@ -45,7 +45,7 @@ class Carried(StatelessTechnology):
             made = replace(made, layers=made.replace_fields(name, **{field: varied}))
         field = "ttl" if self.ip_versions[0] == 4 else "hlim"
         expired = change_header(made, "expired", outer.name, **{field: 1})
-        return mixed(p, direction, [(made, 1)], [], [expired], 20, seed)
+        return mix_classes(p, direction, [(made, 1)], [], [expired], 20, seed)
 
     def dut_intent(self):
         return DeviceIntent(self.name, RouterConfig(), self.links)

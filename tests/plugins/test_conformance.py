@@ -197,12 +197,12 @@ class Upside(MapEBorderRelay):
 
 
 class ForwardsAll(Nat44):
-    def expect_connected(self, direction, frames, initial, learned):
+    def expect_connections(self, direction, frames, initial, learned):
         alive = frames.copy()
         at = 14 if tuple(alive[0, 12:14]) == (8, 0) else 18
         alive[:, at + 8] = 64
         write_ipv4_checksum(alive, at)
-        return super().expect_connected(direction, alive, initial, learned)
+        return super().expect_connections(direction, alive, initial, learned)
 
 
 FAULTS = [

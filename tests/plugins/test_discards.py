@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import numpy as np
 import pytest
 from scapy.utils import checksum as scapy_checksum
-from v6t.audit.packet_device.packets import Drop, read_packet
+from v6t.audit.ip_packet import Drop, read_packet
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.reference_device import is_forwardable

@@ -20,7 +20,7 @@ from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.dslite import DsLiteParams
-from v6t.plugins.ipv4aas import HEADROOM, Ipv4aasParams
+from v6t.plugins.ipv4aas import MAX_PORT_SHARE, Ipv4aasParams
 from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.mape_br import MapEParams
 from v6t.plugins.mapt_br import MapTParams
@@ -74,7 +74,7 @@ class Connected:
         self.plugin, self.initial, self.learned = plugin, initial, learned
 
     def expect(self, direction, frames):
-        return self.plugin.expect_connected(direction, frames, self.initial, self.learned)
+        return self.plugin.expect_connections(direction, frames, self.initial, self.learned)
 
 
 def chain_oracle(plugin, initial, learned):
@@ -171,7 +171,7 @@ def test_used_technology_is_pickled_by_its_parameters(case):
     references = [part.reference for part in plugin.parts if part.reference is not None]
     assert all(len(pickle.dumps(one)) < 10_000 for one in (plugin, *references))
     copy = pickle.loads(pickle.dumps(plugin))  # noqa: S301
-    assert emitted(copy.expect_connected("forward", frames, frames, learned)) == out
+    assert emitted(copy.expect_connections("forward", frames, frames, learned)) == out
 
 
 def test_map_t_ce_of_the_paper_has_its_ports():
@@ -186,7 +186,7 @@ def test_source_outside_the_port_set_is_dropped():
     plugin, device = make_dual("map-e")
     frames, _, learned = establish(plugin, device)
     learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
-    reason = plugin.expect_connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connections("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] + [0] * (CONNECTIONS - 1)
 
 
@@ -195,10 +195,10 @@ def test_port_set_with_little_headroom_is_warned_of(count, warned):
     """DD-03: more than nine tenths of 8192 ports."""
     ports = {"min": 1024, "max": 1023 + count}
     plugin, _ = make_dual("map-t", initiator_ports=ports)
-    assert any("8192" in line for line in plugin.cautions) == warned
-    assert (plugin.params.used_ports > HEADROOM) == warned
+    assert any("8192" in line for line in plugin.warnings) == warned
+    assert (plugin.params.used_ports > MAX_PORT_SHARE) == warned
     other, _ = make_dual("464xlat", initiator_ports=ports)
-    assert not any("8192" in line for line in other.cautions)
+    assert not any("8192" in line for line in other.warnings)
 
 
 REFUSED = [
@@ -329,7 +329,7 @@ def test_napt_takes_the_first_range_of_ports(variant):
     plugin, _ = make_dual(variant, psid_offset=4, initiator_ports=FEW_PORTS)
     assert plugin.params.port_set.ranges[:2] == ((5632, 6143), (9728, 10239))
     assert plugin.parts[0].intent.configuration.ports == (5632, 6143)
-    assert any("5632 to 6143" in text for text in plugin.cautions)
+    assert any("5632 to 6143" in text for text in plugin.warnings)
 
 
 @pytest.mark.parametrize(

@@ -131,11 +131,11 @@ def test_connection_frames_equal_those_of_the_packet_level_device(case, links, s
     frames, out, learned = establish(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == CONNECTIONS
-    answer = plugin.expect_connected("forward", frames, frames, learned)
+    answer = plugin.expect_connections("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == out
     back = responses(plugin, learned, size)
-    answer = plugin.expect_connected("reverse", back, frames, learned)
+    answer = plugin.expect_connections("reverse", back, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == forwarded_frames(device, "reverse", back)
 
@@ -169,7 +169,7 @@ def test_public_endpoint_outside_the_pool_is_dropped(case):
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # of IPv6: another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
-    reason = plugin.expect_connected("forward", frames, frames, learned).reason
+    reason = plugin.expect_connections("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)
 
 

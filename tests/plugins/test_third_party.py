@@ -28,18 +28,14 @@ NAMES = ("plugin", "broken")
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory):
-    """Both in a directory of packages; pip itself installs one in ``tests/packaging``."""
+def site(tmp_path_factory):
+    """Put both into a directory of packages; pip itself installs one in ``tests/packaging``."""
     place = tmp_path_factory.mktemp("site")
     for name in NAMES:
         lay_out(TESTS / f"example_{name}", place)
-    return place
-
-
-@pytest.fixture
-def site(packages, monkeypatch):
-    monkeypatch.syspath_prepend(str(packages))
-    yield packages
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(place))
+        yield
     for module in ("v6t_nptv6", "v6t_broken"):
         sys.modules.pop(module, None)
 

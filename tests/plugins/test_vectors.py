@@ -386,7 +386,7 @@ class PacketTranslator:
     def _translate(self, side, far, packet):
         sent = self.device.receive(side, self.wire.frame(side, packet).octets)
         frames = [Frame(out, octets) for out, octets in sent]
-        return [p.original for p in self.wire.packets(far, frames)]
+        return self.wire.octets(far, frames)
 
 
 def parse_valid(octets_):

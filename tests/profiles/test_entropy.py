@@ -14,7 +14,7 @@ SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
 ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
 
 
-def made(name):
+def make_plugin(name):
     plugin = load_plugin(name)
     return plugin(plugin.params_model(**plugin.spread))
 
@@ -30,14 +30,14 @@ def outer(frames):
     return frames[:, 26:34], frames[:, 34:38]
 
 
-def kinds(rows):
+def count_distinct(rows):
     return len(np.unique(rows, axis=0))
 
 
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_what_is_held_is_constant_and_still_forwarded(name, direction):
-    plugin = made(name)
+def test_held_variables_are_constant_and_frames_still_forwarded(name, direction):
+    plugin = make_plugin(name)
     sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     traffic = plugin.traffic(direction, sizes, 1)
     assert find_variation(traffic) == (True, True)
@@ -45,15 +45,15 @@ def test_what_is_held_is_constant_and_still_forwarded(name, direction):
         for addresses in (False, True):
             frames = frames_of(hold_variables(traffic, ports=ports, addresses=addresses))
             assert np.all(plugin.expect(direction, frames).length > 0)
-            assert (kinds(frames) == 1) is (ports and addresses)
-            assert (kinds(outer(frames)[0]) == 1) is addresses
+            assert (count_distinct(frames) == 1) is (ports and addresses)
+            assert (count_distinct(outer(frames)[0]) == 1) is addresses
     assert find_variation(hold_variables(traffic, ports=True, addresses=True)) == (False, False)
     assert find_variation(hold_variables(traffic, ports=True, addresses=False)) == (False, True)
 
 
 @pytest.mark.parametrize("name", ONE_HOST)
 def test_the_addresses_of_one_customer_do_not_vary(name):
-    plugin = made(name)
+    plugin = make_plugin(name)
     sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     for direction in DIRECTIONS:
         assert find_variation(plugin.traffic(direction, sizes, 1)) == (True, False)
@@ -61,26 +61,26 @@ def test_the_addresses_of_one_customer_do_not_vary(name):
 
 @pytest.mark.parametrize("name", SPREAD + ONE_HOST)
 @pytest.mark.parametrize("count", [1, 2, 16, 100])
-def test_so_many_flows_each_with_its_turn(name, count):
-    plugin = made(name)
+def test_limited_flows_take_turns(name, count):
+    plugin = make_plugin(name)
     sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     for direction in DIRECTIONS:
         frames = frames_of(limit_flows(plugin.traffic(direction, sizes, 1), count), 3 * count + 5)
         assert np.all(plugin.expect(direction, frames).length > 0)
-        assert kinds(frames) == count
+        assert count_distinct(frames) == count
         # frame k is of flow k mod n, as testers that start flows one by one take it to be
         assert np.array_equal(frames[count:], frames[:-count])
 
 
-def test_background_has_flows_of_its_own():
+def test_background_is_limited_to_as_many_flows():
     plugin = load_plugin("mape-br")
     plugin = plugin(plugin.params_model(n=2, m=1))
     traffic = limit_flows(plugin.traffic("forward", plugin.frame_pair(128), 1), 8)
     for stream in compile_traffic(traffic).streams:
-        assert kinds(Expander(stream).frames(0, 64)) == 8
+        assert count_distinct(Expander(stream).frames(0, 64)) == 8
 
 
-def test_lists_that_go_on_together_stay_together():
+def test_lists_of_equal_length_stay_together():
     variables = (
         Variable("a", 16, Kind.LIST, values=(3, 1, 2)),
         Variable("b", 16, Kind.LIST, values=(30, 10, 20)),
@@ -92,7 +92,7 @@ def test_lists_that_go_on_together_stay_together():
     assert [v.values for v in two.drawn_variables()] == [(3, 1), (30, 10)]
 
 
-def test_more_flows_than_there_are():
+def test_more_flows_than_values_are_rejected():
     plugin = load_plugin("mape-br")
     plugin = plugin(plugin.params_model(ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"}))
     traffic = plugin.traffic("forward", plugin.frame_pair(104), 1)

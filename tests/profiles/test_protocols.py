@@ -40,7 +40,7 @@ def marked(stream, count=3000):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("plugin", ALL)
-def test_every_frame_is_valid_with_and_without_a_mark(plugin, direction):
+def test_frames_are_valid_with_and_without_a_trailer(plugin, direction):
     for stream in streams(plugin, direction).streams:
         plain = Expander(stream).frames(0, 300)
         assert [find_problems(f.tobytes()) for f in plain] == [[]] * 300
@@ -51,7 +51,7 @@ def test_every_frame_is_valid_with_and_without_a_mark(plugin, direction):
 
 
 @pytest.mark.parametrize("plugin", ALL)
-def test_a_file_says_what_covers_the_mark(plugin):
+def test_file_has_the_checksum_that_covers_the_trailer(plugin):
     made = streams(plugin)
     assert from_stl_json(to_stl_json(made)) == made
 
@@ -74,7 +74,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_checksum_that_covers_the_end_is_found(name):
+def test_final_checksum_is_found(name):
     layers, wanted = CASES[name]
     (stream,) = compile_traffic(one(bind=(), layers=layers, frame_size=256)).streams
     found = stream.checksum
@@ -83,13 +83,13 @@ def test_the_checksum_that_covers_the_end_is_found(name):
         assert not any(find_problems(f.tobytes()) for f in marked(stream, 50))
 
 
-def test_no_mark_is_written_over_a_header():
+def test_frame_without_room_for_a_trailer_is_rejected():
     with expect_error("invalid-traffic-model", mentions="10"):
         compile_traffic(one(bind=(), layers=(ETHER, IPV6, Layer("TCP")), frame_size=88))
 
 
 @pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
-def test_trex_is_told_to_mend_what_its_stamp_breaks(plugin):
+def test_stamped_streams_have_trex_fix_their_checksum(plugin):
     for stream in stamped(streams(plugin)).streams:
         program = [i["type"] for i in stream.program]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
@@ -97,7 +97,7 @@ def test_trex_is_told_to_mend_what_its_stamp_breaks(plugin):
         assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())
 
 
-def test_what_trex_cannot_mend_is_refused():
+def test_stamp_under_a_checksum_beyond_trex_is_rejected():
     with expect_error("beyond-trex", mentions="fg"):
         stamped(streams(Echo))
 

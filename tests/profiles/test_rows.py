@@ -28,7 +28,7 @@ def sets(plugin, size=104, **params):
 
 @pytest.mark.parametrize("plugin", ["mape-br", "mapt-br", "siit", "ipv4-router", "ipv6-router"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_the_same_frames(plugin, direction):
+def test_rows_give_the_same_frames(plugin, direction):
     plain = sets(plugin)[direction]
     listed = with_rows(plain, 500)
     for before, after in zip(plain.streams, listed.streams, strict=True):
@@ -41,7 +41,7 @@ def test_the_same_frames(plugin, direction):
         assert any("500 ready frames" in note for note in after.notes)
 
 
-def test_stamps_still_get_their_checksum():
+def test_stamped_rows_have_valid_checksums():
     listed = stamped(with_rows(sets("mape-br")["forward"], 300))
     frames = Expander(listed.streams[0]).frames(0, 300)
     assert verify(frames).all()
@@ -56,7 +56,7 @@ def test_each_row_is_sent_once_by_all_cores_together():
         assert np.array_equal(Expander(listed, core, 4).frames(0, 100), whole[core::4])
 
 
-def test_no_rows_and_no_program_change_nothing():
+def test_zero_rows_change_nothing_and_too_many_are_rejected():
     plain = sets("mape-br")["forward"]
     assert with_rows(plain, 0) == plain
     with expect_error("too-many-for-trex", mentions="65535"):
@@ -65,7 +65,7 @@ def test_no_rows_and_no_program_change_nothing():
 
 @given(st.sets(st.integers(14, 99), max_size=60))
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
-def test_windows_cover_what_changes_and_little_else(octets):
+def test_windows_cover_the_changing_octets(octets):
     changing = sorted(octets)
     found = cover_octets(changing, 100)
     covered = {at + k for at, size in found for k in range(size)}
@@ -83,7 +83,7 @@ def fixed_ports(ces):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_frames_that_repeat_soon_are_listed_unasked(direction):
+def test_frames_that_repeat_soon_are_always_listed(direction):
     plain = fixed_ports("1000")[direction]
     listed = with_rows(plain, 0)
     (before,), (after,) = plain.streams, listed.streams
@@ -96,7 +96,7 @@ def test_frames_that_repeat_soon_are_listed_unasked(direction):
 
 
 @pytest.mark.parametrize("made", [sets("mape-br"), fixed_ports("all")], ids=["drawn", "long"])
-def test_pseudorandom_and_long_traffic_stays_a_program(made):
+def test_pseudorandom_and_long_traffic_remains_a_program(made):
     for streams in made.values():
         assert with_rows(streams, 0) == streams
 
@@ -104,7 +104,7 @@ def test_pseudorandom_and_long_traffic_stays_a_program(made):
 @given(
     st.sampled_from(["inc", "dec"]), st.integers(1, 300), st.integers(1, 9), st.integers(0, 1000)
 )
-def test_the_period_is_that_of_the_frames(op, count, step, low):
+def test_period_is_that_of_the_frames(op, count, step, low):
     stream = sets("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.flow_var("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
     alone = stream.with_program(program)

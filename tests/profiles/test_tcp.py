@@ -37,7 +37,7 @@ SIX = IPv6(src="2001:2::2", dst="2001:2:1::2")
 HEADS = {"IPv4": FOUR, "IPv6": SIX, "IPv4 in IPv6": SIX / FOUR, "VLAN": FOUR}
 
 
-def frame_of(name: str) -> np.ndarray:
+def frame_of(name):
     """A test frame of UDP, of which the headers are taken."""
     ethernet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
     if name == "VLAN":
@@ -46,30 +46,24 @@ def frame_of(name: str) -> np.ndarray:
     return np.frombuffer(bytes(made), np.uint8)
 
 
-def segments(
-    name: str, count: int, flags: int = ACK, data: bytes = b"", *, turned: bool = False
-) -> tuple[TcpLayout, np.ndarray]:
-    """Segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
+def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
+    """Layout and segments of connections 0, 1, 2 ... from ports 1024, 1025, 1026 ..."""
     frame = frame_of(name)[None, :]
     layout, which = TcpLayout(frame[0]), np.arange(count)
-    ends = np.repeat(
-        (layout.read_reversed_endpoints if turned else layout.read_endpoints)(frame), count, axis=0
-    )
-    if not turned:
-        ends[:, -4:-2] = [[4, n] for n in which]
+    read = layout.read_reversed_endpoints if is_reversed else layout.read_endpoints
+    endpoints = np.repeat(read(frame), count, axis=0)
+    if not is_reversed:
+        endpoints[:, -4:-2] = [[4, n] for n in which]
     rows = np.zeros((count, layout.frame_octets(flags, len(data))), np.uint8)
-    numbers, stamps = (
-        (compute_client_isn(which), compute_server_isn(which)),
-        (which.astype(np.uint32), 9),
-    )
+    numbers = compute_client_isn(which), compute_server_isn(which)
     content = np.frombuffer(data, np.uint8) if data else None
-    layout.write(rows, ends, flags, *numbers, stamps, content)
+    layout.write(rows, endpoints, flags, *numbers, (which.astype(np.uint32), 9), content)
     return layout, rows
 
 
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize(("flags", "data"), [(SYN, b""), (PSH | ACK, REQUEST), (RST | ACK, b"")])
-def test_segments_are_what_another_implementation_makes(name, flags, data):
+def test_segments_are_those_of_scapy(name, flags, data):
     layout, rows = segments(name, 5, flags, data)
     which = np.arange(5)
     assert layout.is_ours(rows).all()
@@ -91,7 +85,7 @@ def test_segments_are_what_another_implementation_makes(name, flags, data):
         assert rebuilt(row.tobytes()) == row.tobytes()
 
 
-def test_a_wrong_checksum_is_seen():
+def test_segment_with_a_wrong_checksum_is_invalid():
     layout, rows = segments("IPv4", 3)
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]
@@ -104,20 +98,20 @@ def test_fragments_and_other_protocols_are_not_ours():
     assert layout.is_ours(rows).tolist() == [True, False]
 
 
-def test_ends_turn_around_with_their_tunnels():
-    _, back = segments("IPv4 in IPv6", 1, turned=True)
+def test_reversed_endpoints_include_those_of_tunnels():
+    _, back = segments("IPv4 in IPv6", 1, is_reversed=True)
     seen = Ether(back[0].tobytes())
     assert (seen[IPv6].src, seen[IPv6].dst) == ("2001:2:1::2", "2001:2::2")
     assert (seen[IP].src, seen[IP].dst) == ("198.19.0.2", "198.18.0.2")
     assert (seen[TCP].sport, seen[TCP].dport) == (7, 1024)
 
 
-def test_a_connection_is_known_by_its_first_number():
+def test_connection_follows_from_its_initial_sequence_number():
     which = np.array([0, 1, 77, (1 << 28) - 1])
     assert decode_client_isn(compute_client_isn(which)).tolist() == which.tolist()
 
 
-def test_an_object_has_the_octets_asked_for_and_fits_the_first_window():
+def test_response_has_its_length_and_fits_the_first_window():
     head, _, body = build_response(100).partition(b"\r\n\r\n")
     assert b"Content-Length: 100" in head
     assert len(body) == 100
@@ -125,48 +119,49 @@ def test_an_object_has_the_octets_asked_for_and_fits_the_first_window():
     assert len(split_into_segments(build_response(MAX_OBJECT_OCTETS))) <= MAX_SEGMENTS
 
 
-def test_what_is_shorter_than_a_header_of_tcp_has_no_ports():
+def test_packet_shorter_than_a_tcp_header_has_no_ports():
     packets = np.zeros((2, 30), np.uint8)
     packets[:, 0], packets[:, 3], packets[:, 9] = 0x45, 30, (6, 17)
     assert has_ports(packets).tolist() == [False, True]
 
 
-def _quoting(
-    kind: int, number: int, ports: tuple[int, int], version: int = 4, cut: int = 0
-) -> bytes:
+def quote(kind, number, ports, version=4, cut=None):
+    """An ICMP message that quotes a segment."""
     segment = TCP(sport=ports[0], dport=ports[1], seq=number)
     if version == 4:
-        quote = IP(src="198.18.0.2", dst="198.19.0.2", id=number & 0xFFFF) / segment
+        quoted = IP(src="198.18.0.2", dst="198.19.0.2", id=number & 0xFFFF) / segment
         error = Ether() / IP(src="192.168.18.1", dst="198.18.0.2") / ICMP(type=kind, code=13)
     else:
-        quote = IPv6(src="2001:2::2", dst="64:ff9b::1") / segment
+        quoted = IPv6(src="2001:2::2", dst="64:ff9b::1") / segment
         error = Ether() / IPv6(src="2001:2::1", dst="2001:2::2")
         error /= ICMPv6DestUnreach(code=1) if kind == 1 else ICMPv6EchoRequest()
-    made = bytes(error / quote)
-    return made[:cut] if cut else made
+    return bytes(error / quoted)[:cut]
 
 
-def _taken(*frames: bytes) -> list[tuple[tuple[int, ...], list[int]]]:
+def read_quotes(*frames):
     rows = np.stack([np.frombuffer(f, np.uint8) for f in frames])
     return [(tuple(n.tolist()), p[:, 3].tolist()) for p, n in read_quoted_segments(rows)]
 
 
-def test_icmp_errors_that_are_alike_are_read_together_and_name_their_segments() -> None:
-    errors = [_quoting(3, 1000 + n, (1, n)) for n in range(4)]
-    assert _taken(*errors) == [((1000, 1001, 1002, 1003), [0, 1, 2, 3])]
-    expired, asking = _quoting(11, 5, (1, 9)), _quoting(8, 6, (1, 9))
-    assert _taken(errors[0], asking, expired, errors[1]) == [((1000, 1001), [0, 1]), ((5,), [9])]
-    assert _taken(_quoting(1, 7, (1, 2), 6), _quoting(128, 7, (1, 2), 6)) == [((7,), [2])]
+def test_icmp_errors_quote_their_segments():
+    errors = [quote(3, 1000 + n, (1, n)) for n in range(4)]
+    assert read_quotes(*errors) == [((1000, 1001, 1002, 1003), [0, 1, 2, 3])]
+    expired, asking = quote(11, 5, (1, 9)), quote(8, 6, (1, 9))
+    assert read_quotes(errors[0], asking, expired, errors[1]) == [
+        ((1000, 1001), [0, 1]),
+        ((5,), [9]),
+    ]
+    assert read_quotes(quote(1, 7, (1, 2), 6), quote(128, 7, (1, 2), 6)) == [((7,), [2])]
 
 
 @pytest.mark.parametrize("octets", [14 + 20 + 8 + 20 + 8, 14 + 20 + 8 + 20 + 7])
-def test_no_more_than_eight_octets_of_a_segment_are_needed(octets: int) -> None:
+def test_quote_needs_eight_octets_of_a_segment(octets):
     """RFC 792; one octet fewer names no connection."""
-    found = _taken(_quoting(3, 77, (1, 2), cut=octets))
+    found = read_quotes(quote(3, 77, (1, 2), cut=octets))
     assert found == ([((77,), [2])] if octets == 70 else [])
 
 
-def test_frames_of_any_octets_quote_nothing_or_something_and_never_fail() -> None:
+def test_quotes_of_random_frames_never_fail():
     rng = np.random.default_rng(1)
     for octets in (0, 14, 33, 41, 60, 90):
         rows = rng.integers(0, 256, (200, octets), dtype=np.uint8)

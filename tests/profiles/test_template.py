@@ -37,7 +37,7 @@ def rebuilt(packet: bytes) -> bytes:
     return bytes(frame)
 
 
-def test_rebuilding_repairs_what_is_wrong():
+def test_rebuilding_repairs_lengths_and_checksums():
     packet = bytearray(build_template(FOUR_IN_SIX, 104).packet)
     for offset in (18, 56, 64, 78, 80):
         broken = packet.copy()
@@ -68,7 +68,7 @@ def test_lengths_and_checksums_are_scapys(stack, size):
         ("4in4", "IP:1.src", 46 * 8, 32),
     ],
 )
-def test_fields_are_where_the_headers_say(stack, path, first, width):
+def test_fields_have_their_bits(stack, path, first, width):
     _, field = build_template(STACKS[stack], 128).layout.find(path)
     assert (field.first, field.width) == (first, width)
 
@@ -84,7 +84,7 @@ def test_constants_keep_checksums_valid():
     assert changed.packet != template.packet
 
 
-def test_a_checksum_the_user_gives_is_left_alone():
+def test_given_checksum_is_kept():
     layers = (ETHER, IPV4, Layer("UDP", {"chksum": 0x1234}))
     template = build_template(layers, 64).with_bits([(26 * 8, 8, 1)])
     assert Ether(template.packet)[UDP].chksum == 0x1234
@@ -99,7 +99,7 @@ def test_udp_checksum_is_never_zero():
     assert Ether(written.packet)[UDP].chksum == 0xFFFF
 
 
-def test_names_of_octets():
+def test_octets_are_described_by_their_fields():
     layout = build_template(FOUR_IN_SIX, 104).layout
     assert layout.describe(69 * 8, 70 * 8 - 1) == "IP.src[24..31]"
     assert layout.describe(74 * 8, 78 * 8 - 1) == "UDP.sport, UDP.dport"
@@ -122,7 +122,7 @@ def test_names_of_octets():
         (FOUR_IN_SIX, 9300, "out-of-range"),
     ],
 )
-def test_frames_that_cannot_be(layers, size, code):
+def test_frame_that_cannot_be_built_is_rejected(layers, size, code):
     with expect_error(code):
         build_template(layers, size)
 
@@ -139,7 +139,7 @@ def test_frames_that_cannot_be(layers, size, code):
         Binding("v", "sport", 0, 15),
     ],
 )
-def test_bindings_to_nothing(binding):
+def test_bits_outside_a_variable_field_are_rejected(binding):
     with expect_error("invalid-traffic-model"):
         build_template(FOUR_IN_SIX, 104).layout.locate(
             binding.field, binding.bits([Variable("v", 16)])

@@ -45,6 +45,10 @@ def test_lost_frames_rank_as_infinitely_late(values, lost):
     assert delays.percentile_ns(99.9, include_lost=False) == percentile(values, 99.9)
 
 
+def test_median_of_even_number_is_mean_of_the_middle_values():
+    assert Distribution((1, 2, 4, 10), (1, 1, 1, 1)).median_ns() == 3.0
+
+
 def test_empty_distribution_is_undefined():
     empty = Distribution((), (), lost=3)
     assert math.isinf(empty.median_ns())

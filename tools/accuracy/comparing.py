@@ -44,12 +44,8 @@ def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> 
     Raises:
         ValueError: the tester timed nothing.
     """
-    read = Distribution((), ())
-    for one in (result.delays or {}).values():
-        read = read.merge(one)
-    differences = Distribution((), ())
-    for one in (result.ipdv or {}).values():
-        differences = differences.merge(one)
+    read = Distribution.merge((result.delays or {}).values())
+    differences = Distribution.merge((result.ipdv or {}).values())
     if not read.frames:
         raise ValueError("the tester timed no frame")
     stayed = truth.stayed_ns

@@ -183,8 +183,8 @@ class LabChain(LabDevice):
 
     @property
     def session(self) -> ChainSession | None:
-        sessions = [PartSession(each.part, each.device.session) for each in self._parts]
-        driven = [each for each in sessions if isinstance(each.session, Session)]
+        standing = [(each.part, each.device.session) for each in self._parts]
+        driven = [PartSession(part, s) for part, s in standing if isinstance(s, Session)]
         return ChainSession(self._kind, driven) if driven else None
 
     def check(self) -> None:

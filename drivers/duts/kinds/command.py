@@ -243,7 +243,8 @@ class Command(LinuxDriver):
         return self.finish(facts, [*base, *own], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return self.options.profile.declare()
+        profile: ProfileText = self.options.profile
+        return profile.declare()
 
     def sessions(self, intent: Intent) -> Reading | None:
         text = self.options.sessions_command
@@ -269,7 +270,7 @@ class Command(LinuxDriver):
         )
 
     def _check(self, intent: Intent, check: CheckText | None) -> Check | None:
-        return check and check.of(self._line(intent, check.command))
+        return None if check is None else check.of(self._line(intent, check.command))
 
     def _line(self, intent: Intent, text: str) -> str:
         left, right = self.ports(intent).values()

@@ -63,7 +63,8 @@ def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
         lives_s = intent.configuration_as(Nat64Config).udp_timeout_s or options.timeout_s
         if lives_s:
             settings["udp-timeout"] = _clock(lives_s)
-    content = {"instance": "v6t", "framework": options.framework, "global": settings}
+    content: dict[str, Any] = {"instance": "v6t", "framework": options.framework}
+    content["global"] = settings
     checks = [f"{name},{value}" for name, value in settings.items()]
     says = ", ".join(checks)
     file = f"{options.state_dir}/jool.json"

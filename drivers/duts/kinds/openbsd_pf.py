@@ -181,12 +181,9 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -vsr", count)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        ticks = "ticks, of a single core by its name, of several their mean"
         return {
-            "cpu": Reading(
-                "sysctl hw.ncpuonline kern.cp_time",
-                openbsd.cpu,
-                "ticks, of a single core by its name, of several their mean",
-            ),
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.cpu, ticks),
             "pf": Reading(
                 "pfctl -si",
                 pf.parse_info,

@@ -51,11 +51,8 @@ _INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name
 
 def parse_info(text: str) -> Mapping[str, float]:
     """Parse ``pfctl -si``: states, and reasons for loss."""
-    counters: dict[str, float] = {}
-    for line in text.splitlines():
-        match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
-        if match and match.group(1) in _INFO:
-            counters[_INFO[match.group(1)]] = float(match.group(2))
+    rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
+    counters = {_INFO[name]: float(value) for name, value in rows if name in _INFO}
     return counters
 
 
@@ -77,12 +74,10 @@ def parse_limits(text: str) -> Mapping[str, float]:
 
 
 def parse_rules(text: str, tables: str) -> list[str]:
-    """Parse rules alone, without their numbers: ``-nvf`` prints options and macros, too.
+    """Parse the rules of ``pfctl -sr`` or ``-nvf`` without their numbers, options and macros.
 
-    Args:
-        text: of ``pfctl -sr`` or ``-nvf``; what other files hold is loaded into anchors, and
-            printed by ``-nvf`` alone.
-        tables: lines that say what is in those that were made of lists.
+    ``tables`` has the content of tables that were made of lists. What other files hold is loaded into
+    anchors, and printed by ``-nvf`` alone.
     """
     held = {
         name: "{ " + " ".join(sorted(words.split())) + " }"
@@ -154,8 +149,7 @@ def kill_states(intent: Intent) -> str:
     """
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):
-        nets += [str(interface.network) for interface in side.addresses]
-        nets += map(str, side.routes)
+        nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
     return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
 
 

@@ -35,6 +35,12 @@ STATE = (
     "(`ingress-packet-drops`; `softwire-state`)"
 )
 SOCKETS = "frames that found no room in a packet socket: it takes those of the kernel's interfaces from one"
+NOTES = (
+    "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
+    "a wrong PSID is answered with ICMPv6 1/5",
+    "its version is that of its repository's last tag, the commits since then and the commit: "
+    "release 2024.08 is 2022.07-396-gf32729274",
+)
 LOSSES = {
     "ingress-packet-drops": Lost.INGRESS, "drop-all-.*": Lost.ALL, "drop-.*": Lost.RULE,
 }  # fmt: skip
@@ -134,32 +140,22 @@ class SnabbLwAftr(LinuxDriver):
         stop = f"( {stop_group(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
         # whatever it is asked, it makes its directory: only a running one is asked
         answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
-        return self.finish(
-            facts,
-            [
-                config_file(
-                    file, configuration(intent, self.options), "the lwAFTR's configuration"
-                ),
-                *([_return_devices(self.options)] if _by_pci(self.options) else []),
-                *([] if self.options.in_lab else [_keep_huge_pages()]),
-                _remove_directory(),
-                daemon(
-                    background_command(pid, run, f"{place}/snabb.log"),
-                    pid,
-                    COMM,
-                    "the lwAFTR itself",
-                    probe=answers,
-                    want=equals(f"{COMM}\nanswers"),
-                    stop=stop,
-                ),
-            ],
-            notes=(
-                "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
-                "a wrong PSID is answered with ICMPv6 1/5",
-                "its version is that of its repository's last tag, the commits since then and the commit: "
-                "release 2024.08 is 2022.07-396-gf32729274",
+        steps = [
+            config_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
+            *([_return_devices(self.options)] if _by_pci(self.options) else []),
+            *([] if self.options.in_lab else [_keep_huge_pages()]),
+            _remove_directory(),
+            daemon(
+                background_command(pid, run, f"{place}/snabb.log"),
+                pid,
+                COMM,
+                "the lwAFTR itself",
+                probe=answers,
+                want=equals(f"{COMM}\nanswers"),
+                stop=stop,
             ),
-        )
+        ]
+        return self.finish(facts, steps, notes=NOTES)
 
 
 def _by_pci(options: SnabbOptions) -> bool:

@@ -38,13 +38,10 @@ _RESERVED = IPv4Network("240.0.0.0/4")
 _BROADCAST = IPv4Network("255.255.255.255/32")
 _AUTOCONFIGURED = IPv4Network("169.254.0.0/16")
 _SHARED = IPv4Network("100.64.0.0/10")
-_PRIVATE = tuple(
-    IPv4Network(n)
-    for n in (
-        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15"),
-        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),
-    )
-)
+_PRIVATE = tuple(map(IPv4Network, (
+    "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
+    "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
+)))  # fmt: skip
 """Not translated behind the well-known prefix (RFC 6052 section 3.1)."""
 _LOW = IPv6Network("::/8")
 _SCOPED = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
@@ -150,8 +147,8 @@ class Tayga(TunTranslator):
         own4, own6 = self.own_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
-        # by default it chooses the number itself
-        return "\n".join([*own, *lines, *([f"workers {workers}"] if workers >= 0 else []), ""])
+        more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
+        return "\n".join([*own, *lines, *more, ""])
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         if not self.options.mend_checksums:
@@ -214,18 +211,27 @@ def refuse_reserved(intent: Intent, version: str) -> None:
             params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
             code="unsupported-by-version",
         )
-    table = addresses.eams(intent)
-    for ipv4, ipv6 in table:
-        if _is_refused6(ipv6, numbers) or _is_in_well_known(ipv6, numbers):
+    # mappings where this version supports none
+    within = addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION
+    for ipv4, ipv6 in addresses.eams(intent):
+        if _is_refused6(ipv6, numbers) or (numbers < LINK_LOCAL and ipv6.overlaps(within)):
             raise UsageError(
                 f"TAYGA {version} does not map {ipv4} to {ipv6}",
                 "choose another IPv6 prefix",
                 code="unsupported-by-version",
             )
-    for net, mapped in _hosts(intent):
-        first = addresses.WELL_KNOWN.network_address
-        if prefix is not None and prefix.network_address == first and not mapped:
-            _refuse_private(intent, net, numbers)
+    if prefix is None or prefix.network_address != addresses.WELL_KNOWN.network_address:
+        return
+    private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
+    for net in _unmapped_hosts(intent):
+        if any(net.overlaps(reserved) for reserved in private):
+            raise UsageError(
+                f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
+                "RFC 6052, section 3.1, demands",
+                f"use a prefix of your own, for example {OWN_PREFIX}",
+                params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
+                code="unsupported-by-device",
+            )
 
 
 def _is_refused6(net: IPv6Network, numbers: Version) -> bool:
@@ -233,13 +239,6 @@ def _is_refused6(net: IPv6Network, numbers: Version) -> bool:
     if net.subnet_of(well_known):
         return False
     return any(net.overlaps(reserved) for reserved in (_LOW, *_SCOPED))
-
-
-def _is_in_well_known(net: IPv6Network, numbers: Version) -> bool:
-    """Return whether a mapping lies where this version supports none."""
-    if numbers >= LINK_LOCAL:
-        return False
-    return net.overlaps(addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION)
 
 
 def refuse_pool(pool: IPv4Network, version: str) -> None:
@@ -257,25 +256,14 @@ def refuse_pool(pool: IPv4Network, version: str) -> None:
             )
 
 
-def _refuse_private(intent: Intent, net: IPv4Network, numbers: Version) -> None:
-    private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
-    if any(net.overlaps(reserved) for reserved in private):
-        raise UsageError(
-            f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
-            "RFC 6052, section 3.1, demands",
-            f"use a prefix of your own, for example {OWN_PREFIX}",
-            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
-            code="unsupported-by-device",
-        )
-
-
-def _hosts(intent: Intent) -> Iterator[tuple[IPv4Network, bool]]:
-    """Yield the IPv4 networks of all test hosts, and whether a mapping holds them."""
+def _unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
+    """Yield the IPv4 networks of all test hosts without a mapping."""
     side, table = addresses.ipv6_side(intent), addresses.eams(intent)
     for net in addresses.hosts_behind(intent, addresses.other_side(side), 4):
-        yield net, any(net.subnet_of(ipv4) for ipv4, _ in table)
+        if not any(net.subnet_of(ipv4) for ipv4, _ in table):
+            yield net
     prefix = addresses.prefix_of(intent)
     for net in addresses.hosts_behind(intent, side, 6):
         owned = any(net.subnet_of(ipv6) for _, ipv6 in table)
         if prefix is not None and not owned and net.subnet_of(prefix):
-            yield addresses.ipv4_within(prefix, net), False
+            yield addresses.ipv4_within(prefix, net)

@@ -82,11 +82,10 @@ class TunTranslator(LinuxDriver):
         return self.notes
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        words = f"its `tx.dropped` are frames {self.display_name} did not fetch"
         return {
             **super().telemetry(intent),
-            f"tun {TUN}": telemetry.link_reading(
-                TUN, f"its `tx.dropped` are frames {self.display_name} did not fetch"
-            ),
+            f"tun {TUN}": telemetry.link_reading(TUN, words),
             "process": telemetry.process(self.shell("{pid}")),
         }
 
@@ -119,19 +118,15 @@ class TunTranslator(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         config = self.configuration(intent, facts)
-        return self.finish(
-            facts,
-            [
-                *self.base(intent, facts),
-                *self.steps_before_start(),
-                config_file(self.shell("{config}"), config, f"{self.display_name}'s configuration"),
-                *self._tun_device(intent),
-                self.run_translator(),
-                *self.steps_after_start(intent, facts),
-            ],
-            flush=self.flush(intent),
-            notes=self.plan_notes(facts),
-        )
+        steps = [
+            *self.base(intent, facts),
+            *self.steps_before_start(),
+            config_file(self.shell("{config}"), config, f"{self.display_name}'s configuration"),
+            *self._tun_device(intent),
+            self.run_translator(),
+            *self.steps_after_start(intent, facts),
+        ]
+        return self.finish(facts, steps, self.flush(intent), notes=self.plan_notes(facts))
 
     def _tun_device(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)

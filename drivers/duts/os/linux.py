@@ -342,9 +342,8 @@ def _choose_gateways(
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):
-        first, *others = [host for host in entries if host.version == version] or [None]
-        if first is not None:
-            gateways[first] = entries[first]
-            singles: list[Any] = [ip_network(host) for host in others]
-            routes.update({str(net): first for net in collapse_addresses(singles)})
+        hosts = [host for host in entries if host.version == version]
+        gateways.update({host: entries[host] for host in hosts[:1]})
+        singles: list[Any] = [ip_network(host) for host in hosts[1:]]
+        routes.update({str(net): hosts[0] for net in collapse_addresses(singles)})
     return gateways, routes

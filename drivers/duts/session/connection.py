@@ -67,14 +67,14 @@ class Connection:
 
     def find_interruption(self) -> str:
         """Return why the device may have undone everything; empty if it answers and was never silent."""
-        if self._lock is None:
-            return "the connection was lost"
-        answers = self._lock.await_answer(self.limit_s or SILENCE_S)
-        silence_s = self._lock.silence_s
-        if answers and silence_s < (self.limit_s or float("inf")):
-            return ""
-        lost = silence_s == float("inf")
-        return "the connection was lost" if lost else f"{silence_s:.0f} s of silence"
+        if self._lock is not None:
+            answers = self._lock.await_answer(self.limit_s or SILENCE_S)
+            silence_s = self._lock.silence_s
+            if answers and silence_s < (self.limit_s or float("inf")):
+                return ""
+            if silence_s < float("inf"):
+                return f"{silence_s:.0f} s of silence"
+        return "the connection was lost"
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
         """Run a command with an effect, whose end ``undo.sh`` waits for."""

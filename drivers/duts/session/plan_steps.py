@@ -177,10 +177,9 @@ def comparison_lines(differences: Iterable[Difference], *, every: bool) -> list[
     """Return a comparison for a reader; ``every``: with the steps that do not differ."""
     lines = []
     for d in differences:
-        if every or d.differs:
-            lines.append(f"{f'{d.number}. ' if d.number else ''}{d.why}: {d.state.value}")
-        if d.differs:
-            lines += [f"    found {d.found}", f"    wanted {d.wanted}"]
+        number = f"{d.number}. " if d.number else ""
+        lines += [f"{number}{d.why}: {d.state.value}"] if every or d.differs else []
+        lines += [f"    found {d.found}", f"    wanted {d.wanted}"] if d.differs else []
     return lines
 
 
@@ -208,8 +207,8 @@ def plan_lines(plan: Plan) -> list[str]:
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
-            lines.append(_with_input(step.set, step.text))
-            lines += _check_lines([step.check] if step.check else [])
+            check = [step.check] if step.check else []
+            lines += [_with_input(step.set, step.text), *_check_lines(check)]
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
     if change := plan.live_change:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 HEADING = "@@v6t"
 """Begins the line before the output of each command of a batch."""
@@ -44,7 +44,8 @@ def call(program: str, function: str, *arguments: object, **variables: str | int
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])
 
 
-class Section(NamedTuple):
+@dataclass(frozen=True)
+class Section:
     """The output of one command; ``status`` is None if its end did not arrive."""
 
     text: str

@@ -20,14 +20,7 @@ from v6t.drivers.transport.here import NamespaceTransport
 
 
 class LabDut(LabDevice):
-    """A real implementation in namespaces of the lab.
-
-    Args:
-        driver: what the device is; with ``ssh.lab`` it is reached through an sshd of its own.
-        intent: what it shall be.
-        keep: local directory for a copy of the undo record.
-        part: which of a chain it is.
-    """
+    """A real implementation in namespaces of the lab, reached with ``ssh.lab`` by an sshd of its own."""
 
     def __init__(
         self, driver: Driver, intent: Intent, keep: Path | None = None, part: str = ""
@@ -40,15 +33,14 @@ class LabDut(LabDevice):
                 code="unsupported-by-device",
             )
         if options.machine:
+            changes = ", ".join(options.machine)
             raise UsageError(
-                f"the lab's device has no cores of its own: {', '.join(options.machine)} would change this "
-                "machine",
+                f"the lab's device has no cores of its own: {changes} would change this machine",
                 f"leave dut.options.{options.machine[0]} out, or use a device elsewhere",
                 code="unsupported-by-tester",
             )
-        if (options.left, options.right) != (
-            (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
-        ):
+        sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
+        if (options.left, options.right) != sides:
             raise UsageError(
                 "the interfaces of the lab's device are called left and right",
                 "leave dut.options.left and right out",
@@ -151,11 +143,8 @@ class LabDut(LabDevice):
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
                 return
             time.sleep(0.1)
-        raise DutError(
-            "the lab's device is still in use",
-            "wait for the end of the other v6t",
-            code="device-busy",
-        )
+        problem = "the lab's device is still in use"
+        raise DutError(problem, "wait for the end of the other v6t", code="device-busy")
 
     def prepare(self) -> None:
         """Do what an operator does first: set the testbed file's MAC addresses, and ARP."""

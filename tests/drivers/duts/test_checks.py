@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from v6t.base.errors import UsageError
@@ -21,10 +20,7 @@ from v6t.drivers.duts.steps import daemon
 from v6t.plugins.map_ce import MapECe
 
 from .cases import CASES
-
-
-def captured(name):
-    return (Path(__file__).parent / "captured" / name).read_text()
+from .support import read_captured
 
 
 def plan_of(case_name):
@@ -272,7 +268,7 @@ LINUX = [
 
 # ------------------------------------------------------------------ Jool, nat46
 
-GLOBAL = captured("jool-nat64-global.txt")
+GLOBAL = read_captured("jool-nat64-global.txt")
 NAT46 = (
     "local.v4 192.0.2.0/24 local.v6 2001:db8:ce::/51 local.style MAP local.ea-len 13 local.psid-offset {offset} "
     "remote.v4 0.0.0.0/0 remote.v6 2001:db8:ffff::/64 remote.style RFC6052 remote.ea-len 0 "
@@ -310,9 +306,9 @@ MODULES = [
 
 # ------------------------------------------------------------------ OpenBSD
 
-IFCONFIG = captured("openbsd-ifconfig.txt").replace("em0", "left").replace("em1", "right")
-NDP = captured("openbsd-ndp.txt").replace("  em0", " left")
-ARP = captured("openbsd-arp.txt").replace("  em1", "right")
+IFCONFIG = read_captured("openbsd-ifconfig.txt").replace("em0", "left").replace("em1", "right")
+NDP = read_captured("openbsd-ndp.txt").replace("  em0", " left")
+ARP = read_captured("openbsd-arp.txt").replace("  em1", "right")
 ALL = "pass all flags S/SA\n"
 ROUTE = "{net}                        {via}               UGS        0        0     -     8 left\n"
 
@@ -339,18 +335,18 @@ OPENBSD = [
      f"{ALL}pass in on left inet6 from any to 2001:db8:64::/96 flags S/SA af-to inet from 198.19.0.1 "
      "port 1024:65535\n",
      f"{ALL}pass in on left inet6 from any to 64:ff9b::/96 flags S/SA af-to inet from 198.19.0.1\n"),
-    ("openbsd-pf-nat44", "pfctl -si", "", captured("openbsd-pfctl-si.txt"),
-     captured("openbsd-pfctl-si.txt").replace("Status: Enabled", "Status: EnabledSoon")),
+    ("openbsd-pf-nat44", "pfctl -si", "", read_captured("openbsd-pfctl-si.txt"),
+     read_captured("openbsd-pfctl-si.txt").replace("Status: Enabled", "Status: EnabledSoon")),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------ VPP
 
 SHOW = (
-    captured("vpp-show-interface.txt")
+    read_captured("vpp-show-interface.txt")
     .replace("host-left ", "left      ")
     .replace("host-right ", "right      ")
 )
-HARDWARE = captured("vpp-show-hardware.txt")
+HARDWARE = read_captured("vpp-show-hardware.txt")
 FIB = """\
 ipv{v}-VRF:0, fib_index:0, flow hash:[src dst sport dport proto flowlabel ] epoch:0 flags:none locks:[]\r
 {net} fib:{fib} index:24 locks:2\r
@@ -383,7 +379,7 @@ SOFTWIRES = (
     + DOMAINS.splitlines()[1] + "\r\n rule psid: 0 ip6-dst 2001:db8:b400:2:0:c000:251:0\r\n"
     " rule psid: 1 ip6-dst 2001:db8:b400:3:0:c000:251:1\r\n"
 )  # fmt: skip
-SUMMARY = captured("vpp-show-nat44-summary.txt")
+SUMMARY = read_captured("vpp-show-nat44-summary.txt")
 OFF = SUMMARY.partition("\n")[2]
 """Of a plugin that is off: no table, and sessions that are 0 (nat44_show_summary_command_fn)."""
 POOL = "NAT44 pool addresses:\r\n{pool}NAT44 twice-nat pool addresses:\r\n{twice}"
@@ -400,8 +396,8 @@ VPP = [
     ("vpp-mape-26.06", "show interface address left", "",
      "left (up):\r\n  L3 2001:db8:6::1/64\r\n", "left (up):\r\n  L3 fd00:2001:db8:6::1/64\r\n"),
     ("vpp-mape-26.06", "show ip neighbors left", "",
-     captured("vpp-show-ip-neighbors.txt").replace("host-left", "left"),
-     captured("vpp-show-ip-neighbors.txt").replace("host-left", "left.10")),
+     read_captured("vpp-show-ip-neighbors.txt").replace("host-left", "left"),
+     read_captured("vpp-show-ip-neighbors.txt").replace("host-left", "left.10")),
     ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA), fib(RULE, VIA + "00")),
     ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA), fib(RULE, VIA.replace("::2 ", "::22 "))),
     ("vpp-mape-26.06", f"show ip6 fib {RULE}", "", fib(RULE, VIA),
@@ -415,7 +411,7 @@ VPP = [
      fib("2001:db8:6::/64", "host-left", kind="attached"),
      fib("2001:db8:6::/64", "host-left.10", kind="attached")),
     ("vpp-mape-26.06-started", "show version", "",
-     "vpp_main\n" + captured("vpp-show-version.txt"), "vpp_main\nno vpp v26 answers\n"),
+     "vpp_main\n" + read_captured("vpp-show-version.txt"), "vpp_main\nno vpp v26 answers\n"),
     ("vpp-mape-26.06-started", "show hardware-interfaces", "name left", HARDWARE,
      HARDWARE.replace("01:01", "99:99").replace("02:01", "01:01")),
     ("vpp-lwaftr-26.06", "show map domain", "exec", DOMAINS, DOMAINS.replace("192.0.2.8", "192.0.2.9")),
@@ -473,7 +469,7 @@ def test_daemon_of_another_name_is_not_ours():
 
 # ------------------------------------------------------------------ nft
 
-SNAT44 = captured("nft-list-table.txt")
+SNAT44 = read_captured("nft-list-table.txt")
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,10 @@ from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.tests.expect import expect_error
 
 from .cases import B4
+from .support import make_plan
 
 POSSIBLE, WHY = available()
 EDGE = MapECe().dut_intent().configuration
-
-
-def planned(intent, **options):
-    driver = make_driver("ip6-tunnel", options)
-    return driver.plan(intent, driver.example(intent))
 
 
 def made(plan):
@@ -41,7 +37,7 @@ def made(plan):
     ids=["mape-ce", "lwb4", "b4"],
 )
 def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
-    step = made(planned(intent))
+    step = made(make_plan("ip6-tunnel", intent))
     assert step.set == (
         f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} encaplimit none hoplimit 64 "
         "tclass inherit dscp inherit"
@@ -53,18 +49,18 @@ def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
 
 
 def test_a_b4_has_its_address_already():
-    of_b4 = [s.set for s in planned(B4).steps if "addr add 2001:db8:6::9/" in s.set]
+    of_b4 = [s.set for s in make_plan("ip6-tunnel", B4).steps if "addr add 2001:db8:6::9/" in s.set]
     assert [c.partition("|| ")[2] for c in of_b4] == [
         "ip -6 addr add 2001:db8:6::9/64 dev right nodad"
     ]
     ce = MapECe().dut_intent()
     local = ce.configuration.tunnel_local
-    assert any(f"addr add {local}/128 dev left" in s.set for s in planned(ce).steps)
+    assert any(f"addr add {local}/128 dev left" in s.set for s in make_plan("ip6-tunnel", ce).steps)
 
 
 @pytest.mark.parametrize(("intent", "inside"), [(MapECe().dut_intent(), "right"), (B4, "left")])
 def test_only_what_comes_from_the_customer_goes_into_it(intent, inside):
-    commands = [s.set for s in planned(intent).steps]
+    commands = [s.set for s in make_plan("ip6-tunnel", intent).steps]
     assert f"ip rule add priority 8676 iif {inside} lookup 8676" in commands
     assert "ip route add default dev v6t-tunnel table 8676 proto 86" in commands
     assert not any("default" in c and "table" not in c for c in commands)
@@ -103,7 +99,9 @@ def test_a_whole_address_has_no_rules_for_ports():
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 @pytest.mark.parametrize("psid_offset", [0, 6])
 def test_nft_lists_the_rules_as_they_were_given(psid_offset):
-    plan = planned(LwB4(LwB4.params_model(psid_offset=psid_offset)).dut_intent(), checks=True)
+    plan = make_plan(
+        "ip6-tunnel", LwB4(LwB4.params_model(psid_offset=psid_offset)).dut_intent(), checks=True
+    )
     text = next(s.text for s in plan.steps if "v6t.nft" in s.set and s.text)
     loaded = next(s for s in plan.steps if s.set.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
@@ -128,9 +126,9 @@ def test_a_kernel_without_it_is_refused():
 
 def test_what_is_no_tunnel_is_refused():
     with expect_error("unsupported-technology"):
-        planned(MapTCe().dut_intent())
+        make_plan("ip6-tunnel", MapTCe().dut_intent())
     with expect_error("unsupported-by-device"):
-        planned(B4, checks=True)
+        make_plan("ip6-tunnel", B4, checks=True)
 
 
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():

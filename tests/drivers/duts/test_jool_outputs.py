@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.bottleneck import verdict_of
@@ -16,19 +15,11 @@ from v6t.plugins.map_ce import MapTCe
 from v6t.tests.expect import expect_error
 
 from . import intents
-
-
-def said(name: str) -> str:
-    return (Path(__file__).parent / "captured" / f"jool-{name}.txt").read_text()
-
-
-def planned(intent, **options):
-    driver = make_driver("jool", options)
-    return driver.plan(intent, driver.example(intent))
+from .support import make_plan, read_captured
 
 
 def checks_of(command):
-    plan = planned(intents.nat64("64:ff9b::/96"))
+    plan = make_plan("jool", intents.nat64("64:ff9b::/96"))
     return [c for c in plan.all_checks if command in c.command]
 
 
@@ -39,7 +30,7 @@ def check_of(command):
 
 def test_module_and_program_are_of_one_version():
     driver = make_driver("jool", {})
-    assert driver.read_version(said("version")) == "4.1.9"
+    assert driver.read_version(read_captured("jool-version.txt")) == "4.1.9"
     assert driver.read_version("4.1.255.5\n4.1.255.5\n") == "4.2.0-rc3"  # as it was published
     assert driver.read_version("4.1.255.9\n") == "4.1.255.9"
     with expect_error("version-mismatch", mentions="4.1.10"):
@@ -47,19 +38,19 @@ def test_module_and_program_are_of_one_version():
 
 
 def test_its_sessions_and_the_reasons_of_drops():
-    found = statistics(said("nat64-stats"))
+    found = statistics(read_captured("jool-nat64-stats.txt"))
     assert found["JSTAT_SESSIONS"] == 3
     assert found["JSTAT_POOL4_MISMATCH"] == 134
     reading = make_driver("jool", {}).sessions(intents.nat64())
-    assert reading.parse(said("nat64-stats")) == {"sessions": 3}
-    (flush,) = planned(intents.nat64()).flush
-    assert "3 sessions" in flush.check.checker(said("nat64-stats"))
+    assert reading.parse(read_captured("jool-nat64-stats.txt")) == {"sessions": 3}
+    (flush,) = make_plan("jool", intents.nat64()).flush
+    assert "3 sessions" in flush.check.checker(read_captured("jool-nat64-stats.txt"))
 
 
 def test_a_number_of_sessions_that_is_not_told_is_none():
     """With --all even a zero is told: without an answer nothing says that the table is empty."""
     reading = make_driver("jool", {}).sessions(intents.nat64())
-    (flush,) = planned(intents.nat64()).flush
+    (flush,) = make_plan("jool", intents.nat64()).flush
     assert reading.command == flush.check.command
     assert " --all " in reading.command
     for silence in ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n"):
@@ -91,7 +82,7 @@ def watched(*grown):
     readings = make_driver("jool", {}).telemetry(intents.nat64())
     samples = []
     for second, counters in enumerate(({}, *grown)):
-        text = said("nat64-stats")
+        text = read_captured("jool-nat64-stats.txt")
         for name, value in counters.items():
             text += f"{name},{value}\n"
         figures = {name: dict(readings[name].parse(text)) for name in ("jool", "table")}
@@ -137,8 +128,10 @@ def test_counters_that_are_zero_are_asked_for_too():
 
 def test_options_read_back():
     check = check_of("jool -i v6t global display")
-    assert check.checker(said("nat64-global")) is None
-    other = said("nat64-global").replace("udp-timeout,1:00:00", "udp-timeout,0:05:00")
+    assert check.checker(read_captured("jool-nat64-global.txt")) is None
+    other = read_captured("jool-nat64-global.txt").replace(
+        "udp-timeout,1:00:00", "udp-timeout,0:05:00"
+    )
     assert check.checker(other) is not None
 
 
@@ -146,7 +139,7 @@ def test_public_ports_read_back():
     checks = checks_of("jool -i v6t pool4 display")
     assert [c.command.split()[-3] for c in checks] == ["--udp", "--tcp", "--icmp"]
     for check, protocol in zip(checks, ("UDP", "TCP", "ICMP"), strict=True):
-        row = said("nat64-pool4").replace("UDP", protocol)
+        row = read_captured("jool-nat64-pool4.txt").replace("UDP", protocol)
         assert check.checker(row) is None
         assert check.checker(row.replace(",1024,65535,", ",61001,65535,")) is not None
         assert check.checker(row.replace("198.19.0.1,", "198.19.0.11,")) is not None
@@ -158,10 +151,10 @@ def test_an_own_instance_is_known_from_anothers():
     facts = driver.example(intent)
     ours = Facts(
         facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
-        sections={"instances_jool": said("nat64-instances")},
+        sections={"instances_jool": read_captured("jool-nat64-instances.txt")},
     )  # fmt: skip
     driver.refuse(intent, ours)
-    text = said("nat64-instances").replace(",v6t,", ",theirs,")
+    text = read_captured("jool-nat64-instances.txt").replace(",v6t,", ",theirs,")
     theirs = Facts(
         facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
         sections={"instances_jool": text},
@@ -173,17 +166,17 @@ def test_an_own_instance_is_known_from_anothers():
 
 @pytest.mark.parametrize("version", ["4.1.255.5", "4.2.0-rc3", "4.2.0"])
 def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
-    plan = planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
+    plan = make_plan("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
     assert any("map-t-type BR" in step.set for step in plan.steps)
 
 
 @pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
 def test_map_t_is_refused_for_all_others(version):
     with expect_error("unsupported-by-version") as relay:
-        planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
+        make_plan("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
     assert relay.value.hint.endswith("or measure mapt-br on VPP")
     with expect_error("unsupported-by-version") as edge:
-        planned(MapTCe().dut_intent(), version=version)
+        make_plan("jool", MapTCe().dut_intent(), version=version)
     assert edge.value.hint.endswith("or measure mapt-ce on nat46")
 
 
@@ -196,10 +189,10 @@ def test_a_device_without_jool_is_told_so(intent):
 
 
 def test_a_reboot_in_place_of_a_new_instance():
-    (flush,) = planned(intents.nat64(), flush="reboot", reboot_deadline_s=77).flush
+    (flush,) = make_plan("jool", intents.nat64(), flush="reboot", reboot_deadline_s=77).flush
     assert flush.reboots
     assert flush.deadline_s == 77
-    (flush,) = planned(intents.nat64()).flush
+    (flush,) = make_plan("jool", intents.nat64()).flush
     assert not flush.reboots
     assert flush.set.startswith("jool instance remove v6t && jool file handle")
 

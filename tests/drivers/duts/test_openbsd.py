@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.kinds import openbsd_pf, pf
@@ -23,6 +22,7 @@ from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.tests.expect import expect_error
 
 from . import intents
+from .support import read_captured
 from .test_checks import read
 
 PFCTL = os.environ.get("V6T_PFCTL", "")
@@ -61,11 +61,7 @@ RULE_SETS = {
 }
 
 
-def captured(name):
-    return (Path(__file__).parent / "captured" / f"openbsd-{name}.txt").read_text()
-
-
-PFCTL_SI = captured("pfctl-si")
+PFCTL_SI = read_captured("openbsd-pfctl-si.txt")
 
 
 def ruleset(intent, **options):
@@ -128,14 +124,14 @@ def test_what_pfctl_prints_of_its_state():
         assert pf.parse_info(lost) == {**told, name.replace("-", "_"): 7}
     # all that PF drops for; what matched, and what waits for a handshake (synproxy), it does not drop
     assert told.keys() == {"sessions", *pf.LOSSES}
-    shown = captured("pfctl-sm")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
+    shown = read_captured("openbsd-pfctl-sm.txt")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
     assert pf.parse_limits(shown) == {"states": 100_000.0}
     none = shown.replace("hard limit   100000", "unlimited")
     assert pf.parse_limits(none) == {}
 
 
 def test_interfaces_are_read_in_every_routing_domain():
-    interfaces, addresses = openbsd.read_ifconfig(captured("ifconfig-A"))
+    interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig-A.txt"))
     assert addresses["vio0"] == {"10.0.2.15"}
     assert "fe80::1" in addresses["lo0"]
     named = (interfaces[name] for name in ("vio0", "vio1", "vether1"))
@@ -148,12 +144,15 @@ def test_interfaces_are_read_in_every_routing_domain():
 
 def test_the_way_back_by_a_default_route_as_it_is_printed():
     """A mask of length 0 is printed as an address."""
-    four, six = captured("route-get-default"), captured("route-get-default6")
+    four, six = (
+        read_captured("openbsd-route-get-default.txt"),
+        read_captured("openbsd-route-get-default6.txt"),
+    )
     way = openbsd.way_back("10.9.9.2", four)
     assert way == "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"
     way = openbsd.way_back("2001:db8::9", six)
     assert way == "client 2001:db8::9 matched ::/0 dev vio1"
-    assert openbsd.way_back("2001:db8::9", captured("route-get-none")) == ""
+    assert openbsd.way_back("2001:db8::9", read_captured("openbsd-route-get-none.txt")) == ""
 
 
 @pytest.mark.parametrize(
@@ -270,11 +269,13 @@ def test_an_address_with_another_length_would_be_lost():
     """sys/netinet/in.c, in_ioctl_change_ifaddr: an alias of an address that is there changes its mask."""
     driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})
     intent = intents.nat44()
-    links = captured("ifconfig").replace("netmask 0xffffff00", "netmask 0xffffff80")
+    links = read_captured("openbsd-ifconfig.txt").replace(
+        "netmask 0xffffff00", "netmask 0xffffff80"
+    )
     facts = replace(driver.example(intent), root=True, sections={"links": links})
     with expect_error("address-conflict", mentions="198.18.0.1/25"):
         driver.refuse(intent, facts)
-    driver.refuse(intent, replace(facts, sections={"links": captured("ifconfig")}))
+    driver.refuse(intent, replace(facts, sections={"links": read_captured("openbsd-ifconfig.txt")}))
 
 
 def flush_of(intent):
@@ -285,7 +286,7 @@ def flush_of(intent):
 
 def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
     """What somebody else has belongs to another rule; a box in use has thousands."""
-    said = captured("pfctl-vsr")
+    said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).sessions(intents.nat64())
     checker = flush_of(intents.nat64()).check.checker
     assert reading.parse(said) == {"sessions": 20.0}
@@ -304,7 +305,7 @@ def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
 def test_the_purge_of_the_tests_own_states_is_waited_for(tmp_path, waits, left, waited):
     """A pfctl that has freed what was marked after some seconds, each of which takes none here; a few
     that stay are somebody else's, many are not taken for that."""
-    said = captured("pfctl-vsr")
+    said = read_captured("openbsd-pfctl-vsr.txt")
     (tmp_path / "before").write_text(said)
     (tmp_path / "after").write_text(re.sub(r"( af-to .*\n.*States: )20 ", rf"\g<1>{left} ", said))
     shell = (
@@ -320,7 +321,7 @@ def test_the_purge_of_the_tests_own_states_is_waited_for(tmp_path, waits, left, 
 
 def test_the_last_of_many_states_are_waited_for_while_the_purge_goes_on(tmp_path):
     """After its three intervals five are left, whom nobody else has: they would be missed in the next count."""
-    said = captured("pfctl-vsr")
+    said = read_captured("openbsd-pfctl-vsr.txt")
     (tmp_path / "said").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", said))
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
@@ -351,15 +352,15 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusa
 
 
 def test_what_a_running_system_printed_is_read():
-    interfaces, addresses = openbsd.read_ifconfig(captured("ifconfig"))
+    interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig.txt"))
     assert (interfaces["em1"].mac, interfaces["em1"].up) == ("02:00:00:00:02:01", True)
     assert addresses["em0"] == {"198.18.0.1", "fe80::ff:fe00:101", "2001:2::1"}
-    way = openbsd.way_back("198.20.1.1", captured("route-get"))
+    way = openbsd.way_back("198.20.1.1", read_captured("openbsd-route-get.txt"))
     assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"
-    lines = captured("route-show").splitlines()
+    lines = read_captured("openbsd-route-show.txt").splitlines()
     for net in ("198.20.0.0/15", "198.18.0.0/24", "198.19.0.2/32"):
         assert any(line.startswith(openbsd.listed(net) + " ") for line in lines)
-    assert openbsd.cpu(captured("sysctl"))["cpu0.idle"] == 3760.0
+    assert openbsd.cpu(read_captured("openbsd-sysctl.txt"))["cpu0.idle"] == 3760.0
 
 
 @pytest.mark.parametrize("intent", [intents.nat44(), intents.nat64(), intents.ROUTER6])
@@ -370,7 +371,7 @@ def test_what_a_running_system_printed_passes_the_plans_checks(intent):
         step.check for step in driver.steps(intent, driver.example(intent)).steps if step.check
     ]
     asked = [
-        (check, captured(file))
+        (check, read_captured(f"openbsd-{file}.txt"))
         for check in checks
         for command, file in files.items()
         if check.command.startswith(command)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 from v6t.core.config.bound import bind
@@ -25,17 +24,13 @@ from v6t.drivers.transport.process import ProcessHeld
 from v6t.tests.expect import expect_error
 
 from . import intents
+from .support import read_captured
 
-CAPTURED = Path(__file__).parent / "captured"
 POOL = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
 
-def captured(name):
-    return (CAPTURED / name).read_text()
-
-
 def test_cores_of_proc_stat():
-    found = telemetry.cpu(captured("proc-stat.txt"))
+    found = telemetry.cpu(read_captured("proc-stat.txt"))
     assert found["cpu0.idle"] == 1639652 + 1144
     assert found["cpu1.softirq"] == 28756
     assert found["cpu0.total"] == 326019 + 81788 + 74542 + 1639652 + 1144 + 28363 + 581
@@ -43,25 +38,25 @@ def test_cores_of_proc_stat():
 
 
 def test_softnet_counters_are_hexadecimal():
-    found = telemetry.softnet(captured("softnet_stat.txt"))
+    found = telemetry.softnet(read_captured("softnet_stat.txt"))
     assert found == {"dropped": 0.0, "squeezed": 0x0C + 0x0E}
 
 
 def test_drops_of_an_interface():
-    found = telemetry.link(captured("ip-s-o-link.txt"))
+    found = telemetry.link(read_captured("ip-s-o-link.txt"))
     assert found["rx.packets"] == 3
     assert found["tx.packets"] == 6
     assert found["rx.dropped"] == found["tx.errors"] == 0
 
 
 def test_conntrack_statistics_are_summed_over_cores():
-    text = captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
+    text = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
     counted = {"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}
     assert nat.conntrack_statistics(text) == counted
 
 
 def test_interfaces_of_a_linux():
-    sections = {"system": "Linux 6.1", "links": captured("ip-j-link.json"), "user": "0"}
+    sections = {"system": "Linux 6.1", "links": read_captured("ip-j-link.json"), "user": "0"}
     facts = linux_facts(sections, "6.1")
     assert facts.interfaces["left"].mac == "02:00:00:00:01:01"
     assert facts.interfaces["right"].carrier
@@ -82,7 +77,7 @@ def test_what_is_no_linux_is_refused(sections, code):
 
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
     check = add_neighbors({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
-    text = captured("ip-neigh.txt")
+    text = read_captured("ip-neigh.txt")
     assert check.checker(text) is None
     assert check.checker(text.replace("01:02", "01:03"))
     assert check.checker("")

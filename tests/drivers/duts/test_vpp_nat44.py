@@ -8,11 +8,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.tests.expect import expect_error
 
 from . import intents
-
-
-def planned(intent, nat44, **options):
-    driver = make_driver("vpp", {"nat44": nat44, **options})
-    return driver.plan(intent, driver.example(intent))
+from .support import make_plan
 
 
 def nat44(**values):
@@ -20,7 +16,7 @@ def nat44(**values):
 
 
 def test_what_clears_the_table_is_seen_to_have_cleared_it():
-    (flush,) = planned(nat44(), "ei").flush
+    (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
     assert "del ; " in flush.set
     said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
     assert "3 sessions" in flush.check.checker(said.format(3))
@@ -30,15 +26,15 @@ def test_what_clears_the_table_is_seen_to_have_cleared_it():
 
 def test_the_command_that_leaves_ports_in_use_is_not_used():
     """`clear nat44 ei sessions` forgets sessions and not their ports."""
-    (flush,) = planned(nat44(), "ei").flush
+    (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
     assert "nat44 ei add address 198.19.0.1 del" in flush.set
     assert "clear" not in flush.set
 
 
 def test_endpoint_independent_nat_has_room_for_all_clients():
-    commands = [s.set for s in planned(nat44(inside4=["198.18.0.0/16"]), "ei").steps]
+    commands = [s.set for s in make_plan("vpp", nat44(inside4=["198.18.0.0/16"]), nat44="ei").steps]
     assert any("plugin enable sessions 64512 users 65536" in c for c in commands)
-    commands = [s.set for s in planned(nat44(session_limit=50), "ei").steps]
+    commands = [s.set for s in make_plan("vpp", nat44(session_limit=50), nat44="ei").steps]
     assert any("plugin enable sessions 50 users 1024" in c for c in commands)
 
 
@@ -48,12 +44,12 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
 )
 def test_what_a_plugin_cannot_be_is_refused(plugin, settings):
     with expect_error("unsupported-by-device", mentions=next(iter(settings))):
-        planned(nat44(**settings), plugin)
+        make_plan("vpp", nat44(**settings), nat44=plugin)
 
 
 def test_versions_with_other_commands_are_refused():
     with expect_error("unsupported-by-version", mentions="21.06"):
-        planned(nat44(), "ei", version="21.06")
+        make_plan("vpp", nat44(), nat44="ei", version="21.06")
 
 
 def test_its_counts():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
@@ -14,26 +13,20 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents
+from .support import make_plan, read_captured
 from .test_checks import read
 
 
-def said(name: str) -> str:
-    return (Path(__file__).parent / "captured" / f"vpp-{name}.txt").read_text()
-
-
-def planned(intent, **options):
-    driver = make_driver("vpp", options)
-    return driver.plan(intent, driver.example(intent))
-
-
 def check_of(intent, command, **options):
-    (found,) = [c for c in planned(intent, **options).all_checks if command in c.command][:1]
+    (found,) = [c for c in make_plan("vpp", intent, **options).all_checks if command in c.command][
+        :1
+    ]
     return found
 
 
 def test_its_version():
     facts = make_driver("vpp", {"start": False}).facts(
-        {"system": "Linux 6.18", "version": said("show-version")}
+        {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     )
     assert facts.version == "26.06-release"
     assert vpp_outputs.key(facts.version) == (26, 6)
@@ -54,7 +47,9 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
     intent, options, lacking
 ):
     driver = make_driver("vpp", {"start": False, **options})
-    running = replace(driver.example(intent), sections={"plugins": said("show-plugins")})
+    running = replace(
+        driver.example(intent), sections={"plugins": read_captured("vpp-show-plugins.txt")}
+    )
     if not lacking:
         driver.refuse(intent, running)
         return
@@ -95,7 +90,9 @@ def test_started_vpp_without_the_plugin_is_refused(listed, code):
 def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options, version, code):
     driver = make_driver("vpp", {"start": False, **options})
     running = replace(
-        driver.example(intent), version=version, sections={"plugins": said("show-plugins")}
+        driver.example(intent),
+        version=version,
+        sections={"plugins": read_captured("vpp-show-plugins.txt")},
     )
     with expect_error(code) as wrong:
         driver.refuse(intent, running)
@@ -108,31 +105,34 @@ def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(te
     driver = make_driver("vpp", {"start": False})
     assert "show ipip tunnel" in driver.survey()["ipip"]
     lacking = "show: unknown input `ipip tunnel'"
-    sections = {"plugins": said("show-plugins"), "ipip": lacking}
+    sections = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": lacking}
     with expect_error("plugin-not-loaded", mentions="ipip_plugin.so"):
         driver.refuse(intent, replace(driver.example(intent), sections=sections))
     driver.refuse(intent, replace(driver.example(intent), sections={**sections, "ipip": ""}))
 
 
 def test_the_papers_domain():
-    (domain,) = vpp_outputs.domains(said("show-map-domain"))
+    (domain,) = vpp_outputs.domains(read_captured("vpp-show-map-domain.txt"))
     assert domain == vpp_outputs.Domain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
-    assert check.checker(said("show-map-domain")) is None
-    assert check.checker(said("show-map-domain").replace("psid-len 5", "psid-len 6")) is not None
+    assert check.checker(read_captured("vpp-show-map-domain.txt")) is None
+    assert (
+        check.checker(read_captured("vpp-show-map-domain.txt").replace("psid-len 5", "psid-len 6"))
+        is not None
+    )
 
 
 def test_thirty_packets_and_a_spoofed_one():
-    found = vpp_outputs.interface_counters(said("show-interface"))
+    found = vpp_outputs.interface_counters(read_captured("vpp-show-interface.txt"))
     assert found["host-right.rx_packets"] == 30
     assert found["host-left.tx_packets"] == 31
     assert found["host-left.drops"] == 1
-    assert vpp_outputs.errors(said("show-errors")) == {
+    assert vpp_outputs.errors(read_captured("vpp-show-errors.txt")) == {
         "ip6-map: decap security check failed": 1.0, "reasons": 4.0,
     }  # fmt: skip
-    load = vpp_outputs.runtime(said("show-runtime"))
+    load = vpp_outputs.runtime(read_captured("vpp-show-runtime.txt"))
     assert load["thread0.node.ip4-map.calls"] == load["thread0.node.ip4-map.vectors"] == 30
     assert load["node.ip4-map.vectors_per_call"] == 1
     assert load["thread0.vector_rate_drop"] == pytest.approx(0.29164)
@@ -141,33 +141,39 @@ def test_thirty_packets_and_a_spoofed_one():
 
 def test_a_static_neighbour():
     check = check_of(intents.paper_mape(), "show ip neighbors host-left")
-    neighbors = said("show-ip-neighbors")
+    neighbors = read_captured("vpp-show-ip-neighbors.txt")
     assert check.checker(read(check, neighbors)) is None
     dynamic = neighbors.replace("   S    ", "   D    ")
     assert check.checker(read(check, dynamic)) is not None
 
 
 def test_its_interfaces_have_the_testbeds_addresses():
-    check_hardware(said("show-hardware"), "host-left", "02:00:00:00:01:01", "left")
+    check_hardware(read_captured("vpp-show-hardware.txt"), "host-left", "02:00:00:00:01:01", "left")
     with expect_error("wrong-interface", mentions="02:00:00:00:01:01"):
-        check_hardware(said("show-hardware"), "host-left", "02:00:00:00:09:09", "left")
+        check_hardware(
+            read_captured("vpp-show-hardware.txt"), "host-left", "02:00:00:00:09:09", "left"
+        )
     with expect_error("unknown-interface", mentions="dut.options.left"):
-        check_hardware(said("show-hardware"), "host-up", "02:00:00:00:01:01", "left")
+        check_hardware(
+            read_captured("vpp-show-hardware.txt"), "host-up", "02:00:00:00:01:01", "left"
+        )
 
 
 def test_its_sessions():
-    assert vpp_outputs.nat44_sessions(said("show-nat44-summary")) == {"sessions": 7}
-    (flush,) = planned(intents.nat44()).flush
-    assert "7 sessions" in flush.check.checker(said("show-nat44-summary"))
-    (flush,) = planned(intents.nat64("64:ff9b::/96")).flush
-    assert "3 bindings" in flush.check.checker(said("show-nat64-bib-all"))
+    assert vpp_outputs.nat44_sessions(read_captured("vpp-show-nat44-summary.txt")) == {
+        "sessions": 7
+    }
+    (flush,) = make_plan("vpp", intents.nat44()).flush
+    assert "7 sessions" in flush.check.checker(read_captured("vpp-show-nat44-summary.txt"))
+    (flush,) = make_plan("vpp", intents.nat64("64:ff9b::/96")).flush
+    assert "3 bindings" in flush.check.checker(read_captured("vpp-show-nat64-bib-all.txt"))
     assert flush.check.checker("NAT64 BIB entries:\n") is None
     assert flush.check.checker("") is not None
 
 
 def test_nat64_addresses_go_with_their_plugin_only():
     """One that is removed before leaves its count of ports in use behind."""
-    plan = planned(intents.nat64("64:ff9b::/96"))
+    plan = make_plan("vpp", intents.nat64("64:ff9b::/96"))
     assert "add pool address 198.19.0.1 ;" in plan.flush[0].set
     assert "add pool address 198.19.0.1 del" not in plan.flush[0].set
     (pool,) = [s for s in plan.steps if "add pool address" in s.set]
@@ -180,7 +186,7 @@ def test_nat64_addresses_go_with_their_plugin_only():
      (4_000_000, 5_242_880, " bib-buckets 524288 bib-memory 1073741824")],
 )  # fmt: skip
 def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
-    plan = planned(intents.requiring(intents.nat64(), sessions=sessions), start=False)
+    plan = make_plan("vpp", intents.requiring(intents.nat64(), sessions=sessions), start=False)
     (enable,) = [s for s in plan.steps if "nat64 plugin enable" in s.set]
     assert f"{room} sessions" in enable.why
     assert enable.set.startswith(f"vppctl nat64 plugin enable{words}")
@@ -189,24 +195,24 @@ def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
 def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
     intent = intents.dslite()
     with expect_error("unsupported-by-device"):
-        planned(intent, start=False)
+        make_plan("vpp", intent, start=False)
     two = intents.with_values(intent, first_b4="2001:db8:b4::1:0", b4_count=2)
     with expect_error("unsupported-by-device", mentions="1000") as info:
-        planned(intents.requiring(two, sessions=2500))
+        make_plan("vpp", intents.requiring(two, sessions=2500))
     assert info.value.params == {"initiator_count": 3}
-    assert planned(intents.requiring(two, sessions=2000))
+    assert make_plan("vpp", intents.requiring(two, sessions=2000))
     with expect_error("unsupported-by-device", mentions="198.19.0.1"):
-        planned(intents.with_values(intent, pool4=["198.19.0.1"]))
+        make_plan("vpp", intents.with_values(intent, pool4=["198.19.0.1"]))
 
 
 def test_the_aftrs_address_is_no_interfaces_own():
-    commands = [step.set for step in planned(intents.dslite()).steps]
+    commands = [step.set for step in make_plan("vpp", intents.dslite()).steps]
     assert not any("set interface ip address host-left" in c for c in commands)
     assert any(c.endswith("ip route add 2001:db8:6::/64 via host-left") for c in commands)
 
 
 def test_silence_is_no_empty_table():
-    (flush,) = planned(intents.dslite()).flush
+    (flush,) = make_plan("vpp", intents.dslite()).flush
     check = flush.check
     assert check.checker("") is None
     assert check.checker("connect: No such file or directory")

@@ -343,7 +343,7 @@ def emitted(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
     out: list[bytes | None] = []
     for direction, rows, opening, learned in batches:
         if technology.stateful:
-            expected = technology.expect_connected(direction, rows, opening, learned)
+            expected = technology.expect_connections(direction, rows, opening, learned)
         else:
             expected = technology.expect(direction, rows)
         lengths = expected.length.tolist()

@@ -105,20 +105,15 @@ class Dns64Server(LinuxDriver):
             log=log,
             stop=self.stop(pid),
         )
-        return self.finish(
-            facts,
-            [
-                *self.base(intent, facts),
-                directory(place, "a directory for the server's files"),
-                *self.before_start(place),
-                config_file(
-                    file, self.configuration(wanted, place), f"{self.title}: configuration"
-                ),
-                server,
-            ],
-            flush=(self.flush_cache(file, place),),
-            notes=("the cache is emptied before each trial",),
-        )
+        steps = [
+            *self.base(intent, facts),
+            directory(place, "a directory for the server's files"),
+            *self.before_start(place),
+            config_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
+            server,
+        ]
+        notes = ("the cache is emptied before each trial",)
+        return self.finish(facts, steps, [self.flush_cache(file, place)], notes=notes)
 
 
 def _pairs(output: str) -> Mapping[str, float]:

@@ -79,14 +79,11 @@ class NetfilterNat(Conntracked):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         pool = nat.pool_of(intent, self.version, self.limits)
-        return self.finish(
-            facts,
-            [
-                *self.base(intent, facts),
-                *self.rules(nat.shares(pool, intent), self.port(intent, "right")),
-                *nat.conntrack(self.options, intent, facts),
-                *nat.logging(self.options),
-            ],
-            flush=nat.flush(pool.inside),
-            notes=("source ports within the range are kept where they are free",),
-        )
+        steps = [
+            *self.base(intent, facts),
+            *self.rules(nat.shares(pool, intent), self.port(intent, "right")),
+            *nat.conntrack(self.options, intent, facts),
+            *nat.logging(self.options),
+        ]
+        notes = ("source ports within the range are kept where they are free",)
+        return self.finish(facts, steps, nat.flush(pool.inside), notes=notes)

@@ -113,10 +113,8 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:
-        raise UsageError(
-            f"the intent of {intent.technology} has no public IPv{version} address",
-            code="invalid-intent",
-        )
+        problem = f"the intent of {intent.technology} has no public IPv{version} address"
+        raise UsageError(problem, code="invalid-intent")
     if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
         raise UsageError(
             "the public addresses are not consecutive",
@@ -137,10 +135,8 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     for number, client in enumerate(clients):
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
-            raise UsageError(
-                f"the pool does not contain {len(clients)} blocks of {size} public ports",
-                code="invalid-intent",
-            )
+            problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
+            raise UsageError(problem, code="invalid-intent")
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools
 
@@ -150,8 +146,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
     needed = intent.requirements.sessions
     if 0 < given < needed:
         raise UsageError(
-            f"room for {given:,} sessions (dut.options.sessions), but the test opens {needed:,} "
-            "connections",
+            f"room for {given:,} sessions (dut.options.sessions), but the test opens {needed:,} connections",
             f"set sessions to {needed} or more, or leave it out",
             dut_params={"sessions": needed},
             code="out-of-range",

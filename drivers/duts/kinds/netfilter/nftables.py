@@ -139,11 +139,11 @@ def has_rules(hook: str, *rules: str) -> Want:
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
             return f"there is no chain of {hook}; the output is {shown(output)}"
         listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE}"')]
-        if listed != wanted:
-            wrong = next((r for r in wanted if r not in listed), None)
-            missing = f"'{wrong}' is missing" if wrong else "there are other rules, too"
-            return f"{missing}; the output is {shown(output)}"
-        return None
+        if listed == wanted:
+            return None
+        wrong = next((rule for rule in wanted if rule not in listed), None)
+        missing = f"'{wrong}' is missing" if wrong else "there are other rules, too"
+        return f"{missing}; the output is {shown(output)}"
 
     return Want(" and ".join(f"'{rule}'" for rule in wanted), checker)
 

@@ -117,7 +117,7 @@ class Dialogue:
             try:
                 for line in command.splitlines():
                     answers.append(self._type(line))
-                if answers and not same_mode(self._last_line, self._home):
+                if answers and not self._is_home:
                     prompts = f"{shown(self._last_line)} and not {shown(self._home)}"
                     raise DutError(
                         f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
@@ -183,7 +183,7 @@ class Dialogue:
         what = "after an empty line"
         while self._read(what, SETTLE_S):
             pass
-        if not same_mode(self._last_line, self._home):
+        if not self._is_home:
             return  # an empty line may answer a question
         self._text = ""
         try:
@@ -191,7 +191,7 @@ class Dialogue:
             self._await(what)
         except DeadlinePassed:
             self.close()
-        if not same_mode(self._last_line, self._home):
+        if not self._is_home:
             self.close()
 
     def _type(self, line: str, *, opening: bool = False) -> str:
@@ -303,6 +303,10 @@ class Dialogue:
         return render_line(self._text[self._text.rfind("\n") + 1 :])
 
     @property
+    def _is_home(self) -> bool:
+        return same_mode(self._last_line, self._home)
+
+    @property
     def _lines(self) -> list[str]:
         return [render_line(line).rstrip() for line in self._text.split("\n")[:-1]]
 
@@ -333,7 +337,7 @@ class Dialogue:
                     self._type(line)
         except DutError:
             self.close()
-        if not same_mode(self._last_line, self._home):
+        if not self._is_home:
             self.close()
 
 

@@ -14,9 +14,9 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import DeviceTechnology, Driver, Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.command import CRITERIA
+from v6t.drivers.duts.kinds.command import CRITERIA, ProfileText
 from v6t.drivers.duts.kinds.network_cli.manners import Manners
-from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions
+from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions, WatchText
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import manners_of
 from v6t.drivers.duts.kinds.network_cli.readings import DROPS, LOSSES, figures, reading_of
@@ -155,11 +155,12 @@ class NetworkCli(Driver):
             (check, *_) = _checks(places, [own.flush.check], "flush.check")
             lines = "\n".join(places.lines(own.flush.lines))
             flush = [Step(lines, "empty the device's state", proof=check)]
-        note = "these lines are typed at the device; lock and undo record are on this machine"
-        return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), (note,))
+        notes = ("these lines are typed at the device; lock and undo record are on this machine",)
+        return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return self.options.profile.declare()
+        profile: ProfileText = self.options.profile
+        return profile.declare()
 
     def sessions(self, intent: Intent) -> Reading | None:
         own = self.options.sessions
@@ -169,14 +170,17 @@ class NetworkCli(Driver):
         return Reading(own.command, partial(figures, [pattern], default="sessions"))
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        readings: dict[str, Reading] = {}
-        for name in dict.fromkeys(reading_of(own.pattern) for own in self.options.telemetry):
-            watched = [own for own in self.options.telemetry if reading_of(own.pattern) == name]
-            commands = dict.fromkeys(own.command for own in watched)
-            parse = partial(figures, tuple(dict.fromkeys(own.pattern for own in watched)))
-            losses = LOSSES if name == DROPS else {}
-            readings[name] = Reading("\n".join(commands), parse, losses=losses)
-        return readings
+        watched: dict[str, list[WatchText]] = {}
+        for own in self.options.telemetry:
+            watched.setdefault(reading_of(own.pattern), []).append(own)
+        return {
+            name: Reading(
+                "\n".join(dict.fromkeys(each.command for each in group)),
+                partial(figures, tuple(dict.fromkeys(each.pattern for each in group))),
+                losses=LOSSES if name == DROPS else {},
+            )
+            for name, group in watched.items()
+        }
 
     def _require_ssh(self) -> SshOptions:
         ssh: SshOptions | None = self.options.ssh

@@ -119,13 +119,14 @@ def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
         for n in (4, 6):
             hosts = {a: mac for a, mac in ends.neighbors.items() if a.version == n}
             routes = {net: via for net, via in ends.routes.items() if net.version == n}
-            places.add(f"{side}.address{n}", {
-                f"{side}.address{n}": [a for a in ends.addresses if a.version == n]})  # fmt: skip
-            places.add(
-                f"{side}.host{n}", {f"{side}.host{n}": hosts, f"{side}.mac{n}": hosts.values()}
-            )
-            places.add(f"{side}.route{n}", {
-                f"{side}.route{n}": routes, f"{side}.via{n}": routes.values()})  # fmt: skip
+            groups: list[dict[str, Iterable[object]]] = [
+                {"address": [a for a in ends.addresses if a.version == n]},
+                {"host": hosts, "mac": hosts.values()},
+                {"route": routes, "via": routes.values()},
+            ]
+            for group in groups:
+                columns = {f"{side}.{name}{n}": values for name, values in group.items()}
+                places.add(next(iter(columns)), columns)
     sessions = intent.requirements.sessions
     _add_settings(places, "settings", intent.configuration.to_json())
     if sessions:

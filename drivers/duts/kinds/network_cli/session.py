@@ -159,8 +159,10 @@ class LabBox(LabDut):
 
 def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
     """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail."""
-    begun, undone = (_read_words(Path(record.directory, name)) for name in (PROGRESS, UNDONE))
-    notes = Path(record.directory, UNDONE)
+    progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
+    begun, undone = (
+        set(path.read_text().split()) if path.exists() else set() for path in (progress, notes)
+    )
     problems: dict[str, str] = {}
     for entry in reversed(record.undo):
         number = str(entry.number)
@@ -218,10 +220,6 @@ def main(text: str, record: Record) -> int:
     print(done.out, end="")
     print(done.err, end="", file=sys.stderr)
     return done.status
-
-
-def _read_words(path: Path) -> set[str]:
-    return set(path.read_text().split()) if path.exists() else set()
 
 
 def _append(path: Path, line: str) -> None:

@@ -141,13 +141,9 @@ class Vpp(Driver):
         return kind(intent, self.options, self.cli, self.ports(intent))
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        if technology == "dslite-aftr":
-            return DsLite.parameter_overrides
-        return (
-            MapT.parameter_overrides
-            if technology == "mapt-br" and not self.options.known_losses
-            else {}
-        )
+        if technology == "mapt-br" and not self.options.known_losses:
+            return MapT.parameter_overrides
+        return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
         return self.function(intent).profile
@@ -158,7 +154,7 @@ class Vpp(Driver):
         ports = tuple(self.port(side) for side in SIDES)
         return {
             "cpu": telemetry.cores(polls=True),
-            **({} if table is None else {"table": table}),
+            **({"table": table} if table else {}),
             "runtime": Reading(
                 self.cli("show runtime"),
                 outputs.runtime,
@@ -225,16 +221,15 @@ class Vpp(Driver):
         net = spare(intent, version, skip=int(intent.requirements.live_change))
         show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
 
-        def moved(way: str, other: str) -> str:
-            gone = self.cli(f"ip route del {net} {other}")
-            return f"{gone} >/dev/null; {self.cli(f'ip route add {net} {way}')}"
-
-        both = [self.cli(f"ip route del {net} {way}") for way in (there, back)]
+        adds, removals = (
+            [self.cli(f"ip route {verb} {net} {way}") for way in (there, back)]
+            for verb in ("add", "del")
+        )
         return Change(
             "a route",
-            add=moved(there, back),
-            change=moved(back, there),
-            remove=f"{both[0]} >/dev/null; {both[1]} >/dev/null; true",
+            add=f"{removals[1]} >/dev/null; {adds[0]}",
+            change=f"{removals[0]} >/dev/null; {adds[1]}",
+            remove=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
             # the hosts alone: a way that was not taken away is there beside the new one
             look=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
             added=f"via {ways[1][0]}",
@@ -248,7 +243,7 @@ class Vpp(Driver):
     def ports(self, intent: Intent) -> dict[str, str]:
         """Return VPP's names of the interfaces that IP runs on, by side."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
-        return {s: f"{self.port(s)}.{vlan}" if vlan else self.port(s) for s, vlan in vlans.items()}
+        return {s: self.port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
     def port(self, side: str) -> str:
         """Return VPP's name of an interface."""
@@ -263,12 +258,13 @@ class Vpp(Driver):
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
     """Refuse a running VPP that has not loaded a plugin."""
-    missing = ""
     if isinstance(function, CustomerTunnel) and "unknown input" in tunnels:
         missing = "ipip"
-    elif function.plugin and "Plugin path" in plugins:
-        loaded = f"{function.plugin}_plugin.so" in plugins.split()
-        missing = "" if loaded else function.plugin
+    else:
+        is_listed = (
+            "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split()
+        )
+        missing = function.plugin if is_listed else ""
     if missing:
         raise DutError(
             f"VPP has not loaded {missing}_plugin.so",

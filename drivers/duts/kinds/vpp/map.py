@@ -82,11 +82,10 @@ class MapRules(MapRelay):
         return [self._add_domain(number, rule) for number, rule in enumerate(self.rules)]
 
     def _add_domain(self, number: int, rule: MapRuleConfig) -> Step:
-        domain = Domain(
-            f"v6t{number}",
-            *(str(net) for net in (rule.ipv4_prefix, rule.ipv6_prefix, ip_network(self.source))),
-            *(rule.ea_len, rule.psid_offset, rule.psid_len),
-        )
+        source = str(ip_network(self.source))
+        prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
+        lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
+        domain = Domain(f"v6t{number}", *prefixes, *lengths)
         return owned(
             self.cli(f"map add domain {domain.words}"),
             delete_domain(self.cli, domain.tag),
@@ -98,9 +97,9 @@ class MapRules(MapRelay):
     def live_change(self) -> Change:
         """Change a domain of a rule that no test packet belongs to."""
         nets = (str(spare(self.intent, 4)), str(spare(self.intent, 6)), str(self.source))
-        domains = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
+        first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
         shown = ("ea-bits-len 16", "ea-bits-len 14")
-        return self.change_domain("a MAP domain", *domains, shown)
+        return self.change_domain("a MAP domain", first, other, shown)
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
         """Return whether VPP loses the packets of a rule with this prefix."""

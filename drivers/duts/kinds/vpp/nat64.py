@@ -6,15 +6,8 @@ from collections.abc import Sequence
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.kinds.vpp import nat44
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
-from v6t.drivers.duts.kinds.vpp.nat44 import (
-    add_pool,
-    in_use,
-    pool_words,
-    recreate_commands,
-    set_sides,
-    until_empty,
-)
 from v6t.drivers.duts.plan import Check, Existing, Step, has_lines, parsed
 from v6t.drivers.duts.readings import Reading
 from v6t.intent.families import Nat64Config
@@ -60,12 +53,12 @@ class Nat64(VppFunction):
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
             enable += f" bib-buckets {sizes}"
-        words = pool_words(self.intent, ("session_limit",))
+        words = nat44.pool_words(self.intent, ("session_limit",))
         return [
             cli.step(
                 enable,
                 f"NAT64 with room for {PER_BUCKET * buckets} sessions",
-                read=in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
+                read=nat44.in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
                 undo="nat64 plugin disable",
                 existing=Existing.REFUSE,
             ),
@@ -78,8 +71,8 @@ class Nat64(VppFunction):
             ),
             # an address that is removed by itself leaves its count of ports in use behind, for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-            add_pool(cli, "nat64", words, add="add pool address", stays=True),
-            set_sides(cli, self.ports, "nat64"),
+            nat44.add_pool(cli, "nat64", words, add="add pool address", stays=True),
+            nat44.set_sides(cli, self.ports, "nat64"),
         ]
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
@@ -94,7 +87,7 @@ class Nat64(VppFunction):
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
         empty = Check(bindings, parsed(checker, "no binding"))
-        return (until_empty(recreate_commands(self.steps(version)), seen, empty),)
+        return (nat44.until_empty(nat44.recreate_commands(self.steps(version)), seen, empty),)
 
     def occupancy(self) -> Reading:
         return self.statistics("/nat64/total-sessions", PER_BUCKET * self.buckets())

@@ -49,8 +49,10 @@ _DOMAIN = re.compile(
 
 def domains(text: str) -> list[Domain]:
     """Parse ``show map domain``."""
-    rows = (match.groups() for match in _DOMAIN.finditer(text))
-    return [Domain(*row[:4], *map(int, row[4:])) for row in rows]
+    return [
+        Domain(tag, ipv4, ipv6, source, int(ea_len), int(psid_offset), int(psid_len))
+        for tag, ipv4, ipv6, source, ea_len, psid_offset, psid_len in _DOMAIN.findall(text)
+    ]
 
 
 _RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
@@ -61,11 +63,10 @@ def domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
     found: dict[tuple[str, int], IPv6Address] = {}
     tag = ""
     for line in text.splitlines():
-        domain, rule = _DOMAIN.search(line), _RULE.match(line)
-        if domain:
-            tag = domain.group(1)
-        if rule:
-            found[tag, int(rule.group(1))] = IPv6Address(rule.group(2))
+        if domain := _DOMAIN.search(line):
+            tag = domain[1]
+        elif rule := _RULE.match(line):
+            found[tag, int(rule[1])] = IPv6Address(rule[2])
     return found
 
 
@@ -75,6 +76,9 @@ _NODE = re.compile(
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
+
+
+_RATES = ("in", "out", "drop", "punt")
 
 
 def runtime(text: str) -> Mapping[str, float]:
@@ -101,9 +105,7 @@ def runtime(text: str) -> Mapping[str, float]:
             r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)",
             part,
         )
-        for name, value in zip(
-            ("in", "out", "drop", "punt"), rates.groups() if rates else (), strict=False
-        ):
+        for name, value in zip(_RATES, rates.groups() if rates else (), strict=False):
             found[f"thread{number}.vector_rate_{name}"] = float(value)
     return found
 

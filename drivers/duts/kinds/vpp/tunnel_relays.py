@@ -86,12 +86,12 @@ class Lw4o6(MapRelay):
     def live_change(self) -> Change:
         """Change the address of a lwB4 that no test packet belongs to."""
         row, b4 = next(generate_softwires(self.intent)), spare(self.intent, 6).network_address + 1
-        host = spare(self.intent, 4).network_address + 7
-        domains = [_shared_address(LIVE, replace(row, ipv4=each)) for each in (host, host + 1)]
+        host = IPv4Address(int(spare(self.intent, 4).network_address) + 7)
+        first, other = (_shared_address(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
         add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
         rule = f"i=$({indices(self.cli, LIVE)}); {add}"
-        shown = (domains[0].ipv4, domains[1].ipv4)
-        return self.change_domain("a lwB4 with its address", *domains, shown, rule)
+        shown = (first.ipv4, other.ipv4)
+        return self.change_domain("a lwB4 with its address", first, other, shown, rule)
 
 
 def _refuse_mixed(rows: list[Softwire]) -> None:

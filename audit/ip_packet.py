@@ -1,9 +1,9 @@
-"""IP packets of either version as devices handle them: header fields, then octets."""
+"""IP packets of either version as devices and clauses handle them: header fields, then octets."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, NamedTuple
@@ -41,6 +41,11 @@ class IcmpError(NamedTuple):
         return struct.pack("!BBxxI", *self)
 
 
+def too_big(version: int, mtu: int) -> IcmpError:
+    """Return the error about a packet that exceeds an MTU."""
+    return IcmpError(3, 4, mtu) if version == 4 else IcmpError(2, 0, mtu)
+
+
 class Drop(Exception):
     """A device discards a packet, and may send an error about it, or about another packet."""
 
@@ -60,6 +65,7 @@ class IPPacket:
         options: of IPv4, as scapy reads them.
         extensions: type and octets of each IPv6 header before the fragment header.
         missing: octets that were cut off the end, where an ICMP error quotes the packet.
+        damaged: the IPv4 header checksum was wrong.
     """
 
     src: Address
@@ -76,6 +82,7 @@ class IPPacket:
     options: Sequence[Any] = ()
     extensions: Sequence[tuple[int, bytes]] = ()
     missing: int = 0
+    damaged: bool = False
 
     @property
     def version(self) -> int:
@@ -113,17 +120,18 @@ class IPPacket:
         return self.proto == (ICMP4 if self.version == 4 else ICMP6)
 
     @property
-    def icmp_type(self) -> int | None:
-        """Type of an ICMP or ICMPv6 message; None for other packets and later fragments."""
-        return self.octets[0] if self.is_icmp and self.octets and not self.offset else None
+    def message(self) -> tuple[int, int] | None:
+        """Type and code of an ICMP or ICMPv6 message; None for other packets and later fragments."""
+        is_message = self.is_icmp and len(self.octets) > 1 and not self.offset
+        return (self.octets[0], self.octets[1]) if is_message else None
 
     @property
     def is_echo(self) -> bool:
-        return self.icmp_type in ECHO_TYPES[self.version]
+        return self.message is not None and self.message[0] in ECHO_TYPES[self.version]
 
     @property
     def is_error(self) -> bool:
-        return self.icmp_type in ERROR_TYPES[self.version]
+        return self.message is not None and self.message[0] in ERROR_TYPES[self.version]
 
     @property
     def is_answerable(self) -> bool:
@@ -144,11 +152,13 @@ class IPPacket:
     def with_checksum(self, octets: bytes, at: int) -> IPPacket:
         """Return the packet with a transport, whose checksum is computed."""
         packet = replace(self, octets=octets[:at] + b"\0\0" + octets[at + 2 :])
-        value = packet.transport_checksum
-        if self.proto == UDP17:
-            value = value or 0xFFFF
-        packet.octets = octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :]
+        packet.put_checksum(at, packet.transport_checksum)
         return packet
+
+    def put_checksum(self, at: int, value: int) -> None:
+        """Write a checksum, which of UDP is never zero."""
+        word = (value or 0xFFFF if self.proto == UDP17 else value).to_bytes(2, "big")
+        self.octets = self.octets[:at] + word + self.octets[at + 2 :]
 
     def with_message(self, octets: bytes) -> IPPacket:
         """Return the packet with an ICMP or ICMPv6 message and its checksum."""
@@ -160,7 +170,10 @@ class IPPacket:
 
 
 def read_header(octets: bytes) -> IPPacket:
-    """Read a packet that may be cut short; an incomplete IPv6 extension header is its transport."""
+    """Read a packet that may be cut short, or raise Drop.
+
+    An incomplete IPv6 extension header is its transport.
+    """
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
@@ -168,10 +181,11 @@ def read_header(octets: bytes) -> IPPacket:
     header, rest = (IP if version == 4 else IPv6)(octets[:size]), octets[size:]
     src, dst = ip_address(header.src), ip_address(header.dst)
     if version == 4:
-        flags, missing = header.flags, header.len - len(octets)
+        flags, damaged = header.flags, bool(checksum(octets[:size]))
         fields = header.tos, header.ttl, header.id, header.frag, bool(flags.MF), bool(flags.DF)
-        options = header.options
-        return IPPacket(src, dst, header.proto, rest, *fields, options=options, missing=missing)
+        packet = IPPacket(src, dst, header.proto, rest, *fields, damaged=damaged)
+        packet.options, packet.missing = header.options, header.len - len(octets)
+        return packet
     proto, extensions = header.nh, []
     while proto in EXTENSIONS and len(rest) >= 8:
         size = 8 * (rest[1] + 1)
@@ -186,14 +200,21 @@ def read_header(octets: bytes) -> IPPacket:
     return packet
 
 
+def find_packet(octets: bytes) -> IPPacket | None:
+    """Return the packet in a tunnel packet or an ICMP error; None if there is none."""
+    try:
+        return read_header(octets)
+    except Drop:
+        return None
+
+
 def read_packet(octets: bytes) -> IPPacket:
     """Read a packet without its padding; raise Drop if a device must not forward it."""
     packet = read_header(octets)
     if packet.missing < 0:
         packet = read_header(octets[: packet.missing])
-    is_damaged = packet.version == 4 and checksum(octets[: 4 * (octets[0] & 15)])
-    ends = (packet.src, packet.dst)
-    if packet.missing or is_damaged or any(end in n for end in ends for n in NEVER_FORWARDED):
+    is_refused = any(end in net for end in (packet.src, packet.dst) for net in NEVER_FORWARDED)
+    if packet.missing or packet.damaged or is_refused:
         raise Drop
     return packet
 
@@ -221,13 +242,8 @@ def port(packet: IPPacket, *, is_source: bool) -> int | None:
         return int.from_bytes(octets[:2] if is_source else octets[2:4], "big")
     if packet.is_echo and len(octets) >= 8:
         return int.from_bytes(octets[4:6], "big")
-    if not packet.is_error:
-        return None
-    try:
-        quoted = packet.quoted_packet()
-    except Drop:
-        return None
-    return None if quoted.is_error else port(quoted, is_source=not is_source)
+    quoted = find_packet(octets[8:]) if packet.is_error else None
+    return port(quoted, is_source=not is_source) if quoted and not quoted.is_error else None
 
 
 def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
@@ -235,17 +251,16 @@ def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:
 
     A wrong checksum stays wrong; one that is missing from a datagram, or cut off a quoted segment, stays so.
     """
-    octets, at = packet.octets, CHECKSUM_OFFSET.get(packet.proto)
-    if at is None or len(octets) < at + 2 or packet.offset:
+    at = CHECKSUM_OFFSET.get(packet.proto)
+    if at is None or len(packet.octets) < at + 2 or packet.offset:
         return packet
-    before = int.from_bytes(octets[at : at + 2], "big")
+    before = int.from_bytes(packet.octets[at : at + 2], "big")
     if packet.proto == UDP17 and not before:
         return packet
-    words = (0xFFFF - before, checksum(old), 0xFFFF - checksum(new))
-    value = checksum(struct.pack("!3H", *words))
-    if packet.proto == UDP17:
-        value = value or 0xFFFF
-    return replace(packet, octets=octets[:at] + value.to_bytes(2, "big") + octets[at + 2 :])
+    words = struct.pack("!3H", 0xFFFF - before, checksum(old), 0xFFFF - checksum(new))
+    changed = replace(packet)
+    changed.put_checksum(at, checksum(words))
+    return changed
 
 
 def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: bool) -> IPPacket:
@@ -253,7 +268,7 @@ def replace_endpoint(packet: IPPacket, end: tuple[Address, int], *, is_source: b
     number = end[1].to_bytes(2, "big")
     at = 4 if packet.is_icmp else 0 if is_source else 2
     old = packet.octets[at : at + 2]
-    changed = replace(packet, **{"src" if is_source else "dst": end[0]})
+    changed = replace(packet, src=end[0]) if is_source else replace(packet, dst=end[0])
     changed.octets = packet.octets[:at] + number + packet.octets[at + 2 :]
     return update_transport(changed, packet.pseudo_header + old, changed.pseudo_header + number)
 
@@ -273,9 +288,9 @@ def fragment(packet: IPPacket, mtu: int, identification: int = 0) -> list[IPPack
     return pieces
 
 
-def too_big(version: int, mtu: int) -> IcmpError:
-    """Return the error about a packet that exceeds an MTU."""
-    return IcmpError(3, 4, mtu) if version == 4 else IcmpError(2, 0, mtu)
+def join_fragments(fragments: Iterable[IPPacket]) -> bytes:
+    """Return the data of fragments in the order of their offsets."""
+    return b"".join(piece.octets for piece in sorted(fragments, key=lambda piece: piece.offset))
 
 
 class Reassembly:

@@ -1,0 +1,584 @@
+"""Planted faults of translators, relays and tunnels: each breaks one clause.
+
+A fault takes a correct packet-level device and returns the faulty one. It changes packets octet by octet
+(`arriving`, `leaving`), or a method or value of the device (`on`, `value`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from v6t.audit.ip_packet import Drop, IcmpError, read_header
+from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
+
+Device = Any
+Change = Callable[[Device], Device]
+Edit = Callable[[bytearray], None]
+IPIP, TCP, UDP, ICMP, ICMPV6, FRAGMENT, ROUTING = 4, 6, 17, 1, 58, 44, 43
+
+
+class Fault(NamedTuple):
+    """A fault and a part of the name of the clause that must find it."""
+
+    name: str
+    clause: str
+    change: Change
+
+
+def version(packet: bytes) -> int:
+    return packet[0] >> 4
+
+
+class Wrapped:
+    """A device whose packets are changed; None: dropped."""
+
+    def __init__(self, device: Device, arriving: Any = None, leaving: Any = None) -> None:
+        self.device, self.arriving, self.leaving = device, arriving, leaving
+
+    def receive(self, side: str, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
+        packet = frame[14:]
+        changed = self.arriving(packet) if self.arriving else packet
+        sent = []
+        for out, octets in (
+            self.device.receive(side, with_packet(frame, changed), now_s) if changed else ()
+        ):
+            left = cut(octets[14:])
+            if self.leaving:
+                left = self.leaving(packet, left)
+            if left:
+                sent.append((out, with_packet(octets, left).ljust(60, b"\0")))
+        return sent
+
+
+def with_packet(frame: bytes, packet: bytes) -> bytes:
+    return frame[:12] + (b"\x08\x00" if version(packet) == 4 else b"\x86\xdd") + packet
+
+
+def words_sum(octets: bytes) -> int:
+    """Add words as RFC 1071 does."""
+    total = sum(octets[0::2]) * 256 + sum(octets[1::2])
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def header_summed(packet: bytearray) -> bytes:
+    """Return IPv4 with its header checksum made right again."""
+    packet[10:12] = b"\0\0"
+    packet[10:12] = (0xFFFF - words_sum(packet[: 4 * (packet[0] & 15)])).to_bytes(2, "big")
+    return bytes(packet)
+
+
+def message_summed(packet: bytearray, at: int = 0) -> bytes:
+    """Return ICMP, ICMPv6, or UDP with a checksum at 46, its checksum made right again."""
+    is_ipv4 = version(packet) == 4
+    start, at = (20, 22) if is_ipv4 else (40, at or 42)
+    packet[at : at + 2] = b"\0\0"
+    length = (len(packet) - 40).to_bytes(4, "big")
+    pseudo = b"" if is_ipv4 else bytes(packet[8:40]) + length + bytes([0, 0, 0, packet[6]])
+    packet[at : at + 2] = (0xFFFF - words_sum(pseudo + packet[start:])).to_bytes(2, "big")
+    return bytes(packet)
+
+
+def cut(packet: bytes) -> bytes:
+    """Remove padding."""
+    length = packet[2:4] if version(packet) == 4 else packet[4:6]
+    return packet[: int.from_bytes(length, "big") + 40 * (version(packet) == 6)]
+
+
+def arriving(change: Callable[[bytes], bytes | None]) -> Change:
+    return lambda device: Wrapped(device, arriving=change)
+
+
+def leaving(change: Callable[[bytes, bytes], bytes | None]) -> Change:
+    """Change packets that leave; `change` takes the packet that arrived, too."""
+    return lambda device: Wrapped(device, leaving=change)
+
+
+def value(**values: Any) -> Change:
+    def change(device: Device) -> Device:
+        for name, new in values.items():
+            setattr(device, name, new(getattr(device, name)) if callable(new) else new)
+        return device
+
+    return change
+
+
+def on(method: str, wrong: Callable[..., Any]) -> Change:
+    """Replace a method, perhaps of a part; `wrong` takes its owner, the correct method and its arguments."""
+    part, _, name = method.rpartition(".")
+
+    def change(device: Device) -> Device:
+        owner = attrgetter(part)(device) if part else device
+        setattr(owner, name, partial(wrong, owner, getattr(owner, name)))
+        return device
+
+    return change
+
+
+def drop4(when: Callable[[bytes], Any]) -> Change:
+    return arriving(lambda p: None if version(p) == 4 and when(p) else p)
+
+
+def drop6(when: Callable[[bytes], Any]) -> Change:
+    return arriving(lambda p: None if version(p) == 6 and when(p) else p)
+
+
+def rewrite(when: Callable[[bytes], Any], edit: Edit) -> Change:
+    """Change packets before the device sees them; the IPv4 header checksum is right afterwards."""
+    return arriving(lambda p: edited(p, edit) if when(p) else p)
+
+
+def edited(packet: bytes, edit: Edit) -> bytes:
+    octets = bytearray(packet)
+    edit(octets)
+    return header_summed(octets) if version(packet) == 4 else bytes(octets)
+
+
+def to(number: int, edit: Edit, when: Callable[[bytes], Any] = lambda p: True) -> Change:
+    """Change packets that were translated to a version, or left a tunnel."""
+    return leaving(
+        lambda c, p: edited(p, edit) if version(p) == number != version(c) and when(p) else p
+    )
+
+
+to4, to6 = partial(to, 4), partial(to, 6)
+
+
+def put(at: int, *octets: int) -> Edit:
+    return lambda p: p.__setitem__(slice(at, at + len(octets)), bytes(octets))
+
+
+def plus(at: int, difference: int) -> Edit:
+    return lambda p: p.__setitem__(at, p[at] + difference & 0xFF)
+
+
+def mask(at: int, clear: int, add: int = 0) -> Edit:
+    return lambda p: p.__setitem__(at, p[at] & ~clear | add)
+
+
+def untold(number: int) -> Change:
+    """Drop the device's own ICMP errors."""
+    return leaving(lambda c, p: None if version(c) == version(p) == number else p)
+
+
+def message(when: Callable[[bytes, bytes], Any], at: int, *octets: int) -> Change:
+    """Change octets of ICMP messages, whose checksums are right afterwards."""
+
+    def change(came: bytes, left: bytes) -> bytes:
+        return (
+            message_summed(bytearray(left[:at] + bytes(octets) + left[at + len(octets) :]))
+            if when(came, left)
+            else left
+        )
+
+    return leaving(change)
+
+
+def of_fragment(edit: Edit, when: Callable[[bytes], Any] = lambda c: True) -> Change:
+    """Change IPv4 packets that were IPv6 fragments."""
+
+    def change(came: bytes, left: bytes) -> bytes:
+        is_of = version(came) == 6 and came[6] == FRAGMENT and version(left) == 4 and when(came)
+        return edited(left, edit) if is_of else left
+
+    return leaving(change)
+
+
+def add_fragment_header(came: bytes, left: bytes) -> bytes:
+    if version(left) != 6 or version(came) != 4 or left[6] != UDP:
+        return left
+    length = (int.from_bytes(left[4:6], "big") + 8).to_bytes(2, "big")
+    return (
+        left[:4]
+        + length
+        + bytes([FRAGMENT])
+        + left[7:40]
+        + bytes([UDP, 0, 0, 0, 0, 0])
+        + came[4:6]
+        + left[40:]
+    )
+
+
+def lift(packet: bytes) -> bytes:
+    """Take TTL or hop limit 1 for 2."""
+    at = 8 if version(packet) == 4 else 7
+    return edited(packet, put(at, 2)) if packet[at] == 1 else packet
+
+
+def is_routed(packet: bytes) -> bool:
+    return version(packet) == 4 and packet[0] & 15 > 5 and packet[20] == 131
+
+
+def lacks_checksum(packet: bytes) -> bool:
+    return packet[0] == 0x45 and packet[9] == UDP and packet[26:28] == b"\0\0"
+
+
+def is_own_error(came: bytes, left: bytes, *start: int) -> bool:
+    """Return whether the device made an ICMP error with a type, and perhaps a code."""
+    at = 20 if version(left) == 4 else 40
+    return version(came) == version(left) and left[at : at + len(start)] == bytes(start)
+
+
+def error6(packet: bytes) -> bool:
+    return version(packet) == 6 and packet[6] == ICMPV6 and packet[40] < 128
+
+
+def error4(packet: bytes) -> bool:
+    return version(packet) == 4 and packet[9] == ICMP and packet[20] in (3, 11, 12)
+
+
+def within(number: int, at: int, difference: int) -> Change:
+    """Change an octet of the packet that a translated error quotes; the message's checksum is right."""
+    base, is_error = (48, error6) if number == 6 else (28, error4)
+
+    def change(came: bytes, left: bytes) -> bytes:
+        if version(left) != number or version(came) == number or not is_error(left):
+            return left
+        octets = bytearray(left)
+        plus(base + at, difference)(octets)
+        return message_summed(octets)
+
+    return leaving(change)
+
+
+Told = tuple[int, int, int] | None
+
+
+def told(method: str, choose: Callable[..., Told]) -> Change:
+    """Change ICMP errors; `choose` takes type, code, second word and the correct answer (None: dropped)."""
+
+    def wrong(_: Device, correct: Any, error: Any, quoted: Any) -> Any:
+        try:
+            right = tuple(correct(error, quoted))
+        except Drop:
+            right = None
+        answer = choose(*error, right)
+        if answer is None:
+            raise Drop
+        return IcmpError(*answer)
+
+    return on(method, wrong)
+
+
+def six(*start: int, answer: Told) -> Change:
+    """Answer ICMP errors with a type, perhaps a code and a second word with another ICMPv6 error."""
+    return told(
+        "error_to_ipv6", lambda k, c, r, t: answer if (k, c, r)[: len(start)] == start else t
+    )
+
+
+def four(*start: int, answer: Told) -> Change:
+    return told(
+        "error_to_ipv4", lambda k, c, r, t: answer if (k, c, r)[: len(start)] == start else t
+    )
+
+
+def echo(name: str, **types: int) -> Change:
+    return value(
+        **{name: lambda correct: {**correct, **{int(kind[1:]): new for kind, new in types.items()}}}
+    )
+
+
+# fmt: off
+TRANSLATION = [
+    Fault("TOS lost", "5.1-tos", to4(put(1, 0))),
+    Fault("traffic class lost", "4.1-traffic-class", to6(put(0, 0x60, 0))),
+    Fault("flow label set", "4.1-flow-label", to6(put(3, 7))),
+    Fault("TTL kept", "5.1-ttl", to4(plus(8, 1))),
+    Fault("TTL less two", "5.1-ttl", to4(plus(8, -1))),
+    Fault("hop limit kept", "4.1-hop-limit", to6(plus(7, 1))),
+    Fault("hop limit less three", "4.1-hop-limit", to6(plus(7, -2))),
+    Fault("DF always", "5.1-df-46", to4(mask(6, 0, 0x40), lambda p: p[6:8] == b"\0\0")),
+    Fault("DF never", "5.1-df-1261", to4(mask(6, 0x40))),
+    Fault("DF from 1280 on", "5.1-df-1261", to4(mask(6, 0x40), lambda p: len(p) < 1280)),
+    Fault("no IPv4 header checksum", "5.1-udp", leaving(lambda c, p: p[:10] + b"\0\0" + p[12:] if version(p) == 4 else p)),
+    Fault("UDP checksum to IPv4 not updated", "5.1-udp", to4(plus(26, 1), lambda p: p[9] == UDP)),
+    Fault("UDP checksum to IPv6 not updated", "4.1-udp", to6(plus(46, 1), lambda p: p[6] == UDP)),
+    Fault("TCP checksum to IPv4 not updated", "5.5-tcp", to4(plus(36, 1), lambda p: p[9] == TCP)),
+    Fault("TCP checksum to IPv6 not updated", "4.5-tcp", to6(plus(56, 1), lambda p: p[6] == TCP)),
+    Fault("UDP checksum zero", "4.5-udp-checksum-ffff", to6(put(46, 0, 0), lambda p: p[6] == UDP and p[46:48] == b"\xff\xff")),
+    Fault("UDP checksum zero to IPv4", "5.5-udp-checksum-ffff", to4(put(26, 0, 0), lambda p: p[9] == UDP and p[26:28] == b"\xff\xff")),
+    Fault("UDP without checksum forwarded so", "4.5-udp-no-checksum",
+          leaving(lambda c, p: p[:46] + b"\0\0" + p[48:] if lacks_checksum(c) and p[6] == UDP else p)),
+    Fault("UDP without checksum dropped", "4.5-udp-checksum-made", drop4(lambda p: lacks_checksum(p) and p[6:8] == b"\0\0")),
+    Fault("data cut", "5.1-udp", leaving(lambda c, p: p[:-1] if version(p) == 4 else p)),
+    Fault("every IPv6 packet with a fragment header", "no-fragment-header", leaving(add_fragment_header)),
+    # drops
+    Fault("no ICMPv6 errors of its own", "5.1-hop-limit-1", untold(6)),
+    Fault("no ICMP errors of its own", "4.1-ttl-1", untold(4)),
+    Fault("hop limit 1 forwarded", "5.1-hop-limit-1", arriving(lift)),
+    Fault("TTL 1 forwarded", "4.1-ttl-1", arriving(lift)),
+    Fault("hop limit 2 dropped", "5.1-hop-limit-2", drop6(lambda p: p[7] == 2)),
+    Fault("TTL 2 dropped", "4.1-ttl-2", drop4(lambda p: p[8] == 2)),
+    Fault("options dropped", "4.1-option-record-route", drop4(lambda p: p[0] & 15 > 5)),
+    Fault("used source routes dropped", "4.1-option-used-source-route", drop4(is_routed)),
+    Fault("source routes forwarded", "4.1-source-route", rewrite(is_routed, lambda p: put(22, p[21] + 1)(p))),
+    Fault("source route failed not told", "4.1-source-route-error",
+          leaving(lambda c, p: None if version(p) == 4 and p[9] == ICMP and p[20:22] == b"\x03\x05" else p)),
+    Fault("hop-by-hop options dropped", "5.1-extension-hop-by-hop", drop6(lambda p: p[6] == 0)),
+    Fault("destination options dropped", "5.1-extension-destination-options", drop6(lambda p: p[6] == 60)),
+    Fault("routing headers dropped", "5.1-extension-routing-used", drop6(lambda p: p[6] == ROUTING and p[43] == 0)),
+    Fault("segments left forwarded", "5.1-segments-left", rewrite(lambda p: version(p) == 6 and p[6] == ROUTING, put(43, 0))),
+    Fault("pointer at the routing header's start", "5.1-segments-left-error",
+          message(lambda c, p: version(p) == 6 and is_own_error(c, p, 4), 44, 0, 0, 0, 40)),
+    *(fault for n in (33, 50, 253) for fault in (
+        Fault(f"protocol {n} from IPv4 dropped", "4.1-protocol", drop4(lambda p, n=n: p[9] == n)),
+        Fault(f"protocol {n} from IPv6 dropped", "5.1-protocol", drop6(lambda p, n=n: p[6] == n)))),
+    Fault("packets from ::1 forwarded", "5.1-illegal-source",
+          rewrite(lambda p: version(p) == 6 and p[8:24] == bytes(15) + b"\1", put(8, 0x20, 1, 0, 2, *bytes(11), 2))),
+    Fault("packets from 127.0.0.1 forwarded", "4.1-illegal-source-loopback",
+          rewrite(lambda p: version(p) == 4 and p[12:16] == b"\x7f\0\0\1", put(12, 198, 19, 0, 2))),
+    Fault("packets from 0.0.0.0 forwarded", "4.1-illegal-source-this-network",
+          rewrite(lambda p: version(p) == 4 and p[12:16] == bytes(4), put(12, 198, 19, 0, 2))),
+    Fault("IGMP forwarded", "4.2-igmp", value(untranslated=())),
+    Fault("timestamp requests forwarded", "4.2-query-13", echo("echo_to_ipv6", _13=128)),
+    Fault("unknown ICMP types forwarded", "4.2-query-42", echo("echo_to_ipv6", _42=128)),
+    Fault("neighbour solicitations forwarded", "5.2-single-hop-135", echo("echo_to_ipv4", _135=13)),
+    Fault("MLD forwarded", "5.2-single-hop-130", echo("echo_to_ipv4", _130=13)),
+    # fragments
+    Fault("never fragmented", "4.1-no-df-too-big", value(lowest_ipv6_mtu=1500)),
+    Fault("fragmented to 1288", "4.1-no-df-too-big", value(lowest_ipv6_mtu=1288)),
+    Fault("fragmented at 1280 and above", "4-no-df-fits", value(lowest_ipv6_mtu=1279)),
+    Fault("too big with DF forwarded", "4.1-df-too-big", value(ipv6_mtu=1600)),
+    Fault("MTU told is that of IPv6", "4.1-df-too-big", message(lambda c, p: version(p) == 4 and is_own_error(c, p, 3, 4), 26, 5, 0xDC)),
+    Fault("whole packets with DF dropped above 1280", "4-df-fits", value(ipv6_mtu=1280)),
+    Fault("high bits of the identification set", "4.1-fragment-first", to6(put(44, 1), lambda p: p[6] == FRAGMENT)),
+    Fault("identification to IPv6 lost", "4.1-fragment-middle", to6(put(46, 0, 0), lambda p: p[6] == FRAGMENT)),
+    Fault("offset to IPv6 lost", "4.1-fragment-middle", to6(lambda p: put(42, 0, p[43] & 1)(p), lambda p: p[6] == FRAGMENT)),
+    Fault("M flag lost", "4.1-fragment-first", to6(mask(43, 1), lambda p: p[6] == FRAGMENT)),
+    Fault("M flag on the last", "4.1-fragment-last", to6(mask(43, 0, 1), lambda p: p[6] == FRAGMENT)),
+    Fault("fragments with DF dropped", "4.1-fragment-first-df", drop4(lambda p: p[6] & 0x60 == 0x60)),
+    Fault("fragments from IPv4 dropped", "4.1-fragment-first", drop4(lambda p: p[6:8] not in (b"\0\0", b"\x40\0"))),
+    Fault("identification to IPv4 lost", "5.1.1-fragment-first", of_fragment(put(4, 0, 0))),
+    Fault("fragment word to IPv4 lost", "5.1.1-fragment-first", of_fragment(put(6, 0, 0))),
+    Fault("fragments to IPv4 with DF", "5.1.1-fragment-last", of_fragment(mask(6, 0, 0x40))),
+    Fault("atomic fragments with DF", "5.1.1-atomic-fragment", of_fragment(mask(6, 0, 0x40), lambda c: c[42:44] == b"\0\0")),
+    Fault("atomic fragments dropped", "5.1.1-atomic-fragment", drop6(lambda p: p[6] == FRAGMENT and p[42:44] == b"\0\0")),
+    Fault("fragments that name an extension header forwarded", "5.1.1-fragment-extension", value(forbidden_in_fragments=())),
+    Fault("first fragments without checksum forwarded", "4.5-fragment-no-checksum",
+          rewrite(lambda p: lacks_checksum(p) and p[6] & 0x20, put(26, 0x12, 0x34))),
+    # messages
+    Fault("ICMPv6 echo with a wrong checksum", "4.2-echo-request", to6(plus(42, 1), lambda p: p[6] == ICMPV6 and p[40] == 128)),
+    Fault("ICMP echo with a wrong checksum", "5.2-echo-request", to4(plus(22, 1), lambda p: p[9] == ICMP and p[20] == 8)),
+    Fault("echo replies dropped", "4.2-echo-reply", value(echo_to_ipv6={8: 128})),
+    Fault("ICMPv6 echo replies dropped", "5.2-echo-reply", value(echo_to_ipv4={128: 8})),
+    *(Fault(f"ICMP unreachable code {code} becomes 1/3", f"4.2-unreachable-{code}", six(3, code, answer=(1, 3, 0)))
+      for code in (0, 3, 9, 13, 15)),
+    Fault("ICMP unreachable code 6 dropped", "4.2-unreachable-6", six(3, 6, answer=None)),
+    Fault("protocol unreachable without pointer", "4.2-protocol-unreachable", six(3, 2, answer=(4, 1, 0))),
+    Fault("MTU to IPv6 not raised by 20", "4.2-fragmentation-needed-1300", six(3, 4, 1300, answer=(2, 0, 1300))),
+    Fault("MTU below 1280 told", "4.2-fragmentation-needed-600", six(3, 4, 600, answer=(2, 0, 620))),
+    Fault("MTU above the link's told", "4.2-fragmentation-needed-1500", six(3, 4, 1500, answer=(2, 0, 1520))),
+    Fault("no plateau", "4.2-fragmentation-needed-0", six(3, 4, 0, answer=(2, 0, 1280))),
+    Fault("time exceeded loses its code", "4.2-time-exceeded-1", six(11, answer=(3, 0, 0))),
+    Fault("pointer not translated", "4.2-pointer-12",
+          told("error_to_ipv6", lambda k, c, r, t: (4, 0, r >> 24) if t and t[:2] == (4, 0) else t)),
+    Fault("pointers that IPv6 has not forwarded", "4.2-no-pointer-4",
+          told("error_to_ipv6", lambda k, c, r, t: (4, 0, 0) if k == 12 and t is None else t)),
+    Fault("bad length dropped", "4.2-bad-length", six(12, 2, answer=None)),
+    Fault("redirects forwarded", "4.2-dropped-5-1", six(5, answer=(1, 0, 0))),
+    Fault("source quench forwarded", "4.2-dropped-4-0", six(4, answer=(1, 0, 0))),
+    Fault("precedence violation forwarded", "4.2-dropped-3-14", six(3, 14, answer=(1, 1, 0))),
+    *(Fault(f"ICMPv6 unreachable code {code} becomes 3/0", f"5.2-unreachable-{code}", four(1, code, answer=(3, 0, 0)))
+      for code in range(5)),
+    Fault("MTU to IPv4 not lowered by 20", "5.2-too-big-1400", told("error_to_ipv4", lambda k, c, r, t: (3, 4, min(r, 1480)) if k == 2 else t)),
+    Fault("MTU to IPv4 not limited", "5.2-too-big-9000", told("error_to_ipv4", lambda k, c, r, t: (3, 4, r - 20) if k == 2 else t)),
+    Fault("ICMPv6 time exceeded loses its code", "5.2-time-exceeded-1", four(3, answer=(11, 0, 0))),
+    Fault("pointer to IPv4 not translated", "5.2-pointer-24",
+          told("error_to_ipv4", lambda k, c, r, t: (12, 0, r << 24) if (k, c) == (4, 0) and t else t)),
+    Fault("pointers that IPv4 has not forwarded", "5.2-no-pointer-2",
+          told("error_to_ipv4", lambda k, c, r, t: (12, 0, 0) if (k, c) == (4, 0) and t is None else t)),
+    Fault("unrecognized next header becomes 12/0", "5.2-next-header", four(4, 1, answer=(12, 0, 0))),
+    Fault("unknown options forwarded", "5.2-dropped-4-2", four(4, 2, answer=(12, 0, 0))),
+    Fault("unknown errors forwarded", "5.2-dropped-50-0", echo("echo_to_ipv4", _50=3)),
+    # packets that errors quote
+    Fault("inner hop limit decremented", "4.3-inner", within(6, 7, -1)),
+    Fault("inner source wrong", "4.3-inner", within(6, 23, 1)),
+    Fault("inner destination wrong", "4.3-inner", within(6, 39, 1)),
+    Fault("inner next header wrong", "4.3-inner", within(6, 6, 1)),
+    Fault("inner payload length wrong", "4.3-inner-checksum", within(6, 5, 20)),
+    Fault("inner UDP checksum not updated", "4.3-inner-checksum", within(6, 46, 1)),
+    Fault("short inner TCP dropped", "4.3-inner-tcp-short", drop4(lambda p: error4(p) and len(p) < 60)),
+    Fault("inner echo keeps its type", "4.3-inner-echo",
+          message(lambda c, p: version(c) == 4 and error6(p) and p[54] == ICMPV6, 88, 8)),
+    Fault("nested errors forwarded", "4.3-nested", echo("echo_to_ipv6", _3=128)),
+    Fault("inner TTL decremented", "5.3-inner", within(4, 8, -1)),
+    Fault("inner IPv4 header checksum wrong", "5.3-inner", within(4, 10, 1)),
+    Fault("inner IPv4 source wrong", "5.3-inner", within(4, 15, 1)),
+    Fault("inner total length wrong", "5.3-inner-checksum", within(4, 3, 20)),
+    Fault("inner UDP checksum to IPv4 not updated", "5.3-inner-checksum", within(4, 26, 1)),
+    Fault("inner identification lost", "5.3-inner-fragment", within(4, 4, 1)),
+    Fault("nested ICMPv6 errors forwarded", "5.3-nested", echo("echo_to_ipv4", _1=3)),
+]
+# fmt: on
+
+
+def wrong_hairpin(came: bytes, left: bytes) -> bytes:
+    """Keep the source of what goes from CE to CE, with a right checksum."""
+    is_udp = version(came) == version(left) == 6 and left[6] == UDP
+    return message_summed(bytearray(left[:8] + came[8:24] + left[24:]), 46) if is_udp else left
+
+
+# fmt: off
+MAPT = [
+    Fault("wrong sources not told", "source-told", untold(6)),
+    Fault("source port not checked", "source-port-udp", on("is_own_port", lambda *_: True)),
+    Fault("later fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x1F | p[7] > 0)),
+    Fault("ICMP echo from IPv4 dropped", "down-icmp", drop4(lambda p: p[9] == ICMP)),
+    Fault("last port of a range dropped", "edges-up", drop6(lambda p: p[6] == UDP and p[41] & 0x1F == 0x1F)),
+    Fault("CEs do not reach each other", "hairpin", on("emit_ipv4", lambda d, _, *args: TranslatingDevice.emit_ipv4(d, *args))),
+    Fault("CEs reach each other by wrong names", "hairpin", leaving(wrong_hairpin)),
+]
+# fmt: on
+
+
+def owner(choose: Callable[..., Any]) -> Change:
+    """Change who owns addresses; `choose` takes the correct answer, the customers, address and port."""
+    return on("sharing.find", lambda s, find, ipv4, port: choose(find(ipv4, port), s, ipv4, port))
+
+
+def accept(wrong: Callable[[bytes], Any]) -> Change:
+    """Decapsulate tunnel packets that are wrong in one way, whoever sent them."""
+
+    def faulty(_: Device, correct: Any, packet: Any) -> Any:
+        octets = bytes(packet)
+        if octets[6] != IPIP or len(octets) < 60 or not wrong(octets):
+            return correct(packet)
+        return [("right", replace(read_header(octets[40:]), ttl=octets[48] - 1, missing=0))]
+
+    return on("forward_tunnel", faulty)
+
+
+def accept_ports(protocol: int) -> Change:
+    """Accept packets of a protocol from any port, if all addresses are the customer's own."""
+    return accept(lambda p: p[49] == protocol and p[18:22] == p[52:56] and p[12:14] != STRANGER)
+
+
+def into(at: int, change: Callable[[int], int], *, inner: bool = False) -> Change:
+    """Change one octet of packets that enter a tunnel: of the outer header or of the inner one."""
+
+    def changed(came: bytes, left: bytes) -> bytes:
+        if version(left) != 6 or left[6] != IPIP or version(came) != 4:
+            return left
+        outer, packet = bytearray(left[:40]), bytearray(left[40:])
+        chosen = packet if inner else outer
+        chosen[at] = change(chosen[at]) & 0xFF
+        return bytes(outer) + header_summed(packet)
+
+    return leaving(changed)
+
+
+def ecn(inner: int, outer: int, made: int) -> Change:
+    """Make one cell of the table of RFC 6040 wrong."""
+
+    def change(came: bytes, left: bytes) -> bytes:
+        is_cell = (
+            version(came) == 6
+            and came[6] == IPIP
+            and (came[41] & 3, came[1] >> 4 & 3) == (inner, outer)
+        )
+        return edited(left, mask(1, 3, made)) if is_cell and version(left) == 4 else left
+
+    return leaving(change)
+
+
+def number(packet: bytes, at: int) -> int:
+    return int.from_bytes(packet[at : at + 2], "big")
+
+
+def is_mark_on_not_ect(packet: bytes) -> bool:
+    return (
+        version(packet) == 6
+        and packet[6] == IPIP
+        and packet[1] >> 4 & 3 == 3
+        and not packet[41] & 3
+    )
+
+
+STRANGER = b"\xde\xad"
+"""Third group of the audit's address outside all rules."""
+OWN = b"\x00\x21"
+"""Fourth group of the first customer's prefix."""
+# fmt: off
+RELAY = [
+    Fault("ports not checked", "source-port-udp", accept_ports(UDP)),
+    Fault("TCP ports not checked", "source-port-tcp", accept_ports(TCP)),
+    Fault("identifiers not checked", "source-port-icmp", accept_ports(ICMP)),
+    Fault("IPv4 sources not checked", "source-ipv4-other", accept(lambda p: p[18:22] != p[52:56])),
+    Fault("outer sources not checked", "source-ipv6-stranger", accept(lambda p: p[12:14] == STRANGER)),
+    Fault("prefixes not checked", "source-ipv6-other", accept(lambda p: p[14:16] != OWN and p[12:14] != STRANGER)),
+    Fault("excluded ports accepted", "source-port-excluded", accept(lambda p: number(p, 60) < 1024)),
+    Fault("CEs of the upper half lost", "last-up", drop6(lambda p: p[14] >= 0x10)),
+    Fault("packets to the last address lost", "last-down", drop4(lambda p: p[19] == 255)),
+    Fault("wrong sources told", "source-port-udp", value(reports_sources=True)),
+    Fault("port ranges end early", "edges-down", owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r)),
+    Fault("port ranges begin late", "edges-up", owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r)),
+    Fault("all ports are the first customer's", "beside-down",
+          owner(lambda r, s, a, p: (s.domains[0].address(a, "00001"), r[1]) if r is not None else r)),
+    Fault("ICMP queries dropped", "down-icmp", drop4(lambda p: p[9] == ICMP and p[20] in (0, 8))),
+    Fault("ICMP errors dropped", "icmp-error-3-4", drop4(lambda p: p[9] == ICMP and p[20] == 3)),
+    Fault("fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x3F | p[7] > 0)),
+    Fault("TCP dropped", "up-tcp", drop6(lambda p: p[6] == IPIP and p[49] == TCP)),
+    Fault("no hairpin", "hairpin", on("sharing.has_share", lambda *_: False)),
+]
+TUNNEL = [
+    Fault("TTL kept out of the tunnel", "ttl-out", to4(plus(8, 1))),
+    Fault("TTL of the outer header", "outer-hop-limit",
+          leaving(lambda c, p: edited(p, put(8, c[7] - 1)) if version(c) == 6 != version(p) else p)),
+    Fault("DF lost out of the tunnel", "df-out", to4(mask(6, 0x40))),
+    Fault("TTL kept into the tunnel", "ttl-into", into(8, lambda v: v + 1, inner=True)),
+    Fault("DF lost into the tunnel", "df-into", into(6, lambda v: v & 0xBF, inner=True)),
+    Fault("tunnel hop limit from the TTL", "tunnel-hop-limit",
+          leaving(lambda c, p: p[:7] + c[8:9] + p[8:] if version(p) == 6 and version(c) == 4 else p)),
+    Fault("DSCP not carried over", "dscp-into", into(0, lambda v: 0x60)),
+    Fault("ECN not copied", "ecn-into-2", into(1, lambda v: v & 0xCF)),
+    Fault("inner data changed", "decapsulated", leaving(lambda c, p: p[:-1] + b"!" if version(p) == 4 else p)),
+    Fault("tunnel to another customer", "encapsulated", into(39, lambda v: v + 1)),
+    Fault("time exceeded not told", "ttl-1", leaving(lambda c, p: None if version(c) == 4 and is_own_error(c, p, 11) else p)),
+    Fault("too big not told", "df-too-big", leaving(lambda c, p: None if version(c) == 4 and is_own_error(c, p, 3) else p)),
+    Fault("MTU of the link told", "df-too-big",
+          leaving(lambda c, p: p[:26] + b"\x05\xdc" + p[28:] if version(c) == 4 == version(p) else p)),
+    Fault("too big without DF dropped", "no-df-too-big", leaving(lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT else p)),
+    Fault("last fragment lost", "no-df-too-big",
+          leaving(lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT and not p[43] & 1 else p)),
+    Fault("tunnel fragments dropped", "reassembly-in-order", drop6(lambda p: p[6] == FRAGMENT)),
+    Fault("tunnel packets with destination options dropped", "encapsulation-limit", drop6(lambda p: p[6] == 60)),
+    Fault("marks on Not-ECT forwarded", "ecn-0-3", rewrite(is_mark_on_not_ect, mask(1, 0xF0))),
+    *(Fault(f"inner {inner}, outer {outer} becomes {made}", f"ecn-{inner}-{outer}", ecn(inner, outer, made))
+      for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0))),
+    Fault("IPv6 in the tunnel forwarded", "wrong-version", accept(lambda p: p[40] >> 4 == 6)),
+    Fault("inner length not checked", "inner-length", accept(lambda p: number(p, 42) > len(p) - 40)),
+    Fault("inner header checksum not checked", "inner-checksum", accept(lambda p: words_sum(p[40:60]) != 0xFFFF)),
+    Fault("nested IPv4 forwarded", "nested", accept(lambda p: p[49] == IPIP)),
+]
+RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("the inner rule unknown", NESTED_RULE, "overlap-down", {"domains": ()}),
+    ("the inner rule's CEs unknown", NESTED_RULE, "overlap-up", {"domains": ()}),
+    ("the outer rule elsewhere", NESTED_RULE, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
+    ("the inner rule ignored", NESTED_RULE, "overlap-source", {"domains": ()}),
+    ("another PSID offset", NESTED_RULE, "overlap-port", {"psid_offset": 6}),
+    ("prefixes of two addresses", PREFIX_CUSTOMERS, "prefix-down", {"ea_len": 7}),
+    ("one address for each", PREFIX_CUSTOMERS, "prefix-up", {"ea_len": 8}),
+    ("one address too many for a CE", PREFIX_CUSTOMERS, "prefix-other-down", {}),
+    ("one address too many from a CE", PREFIX_CUSTOMERS, "prefix-other-up", {}),
+)
+"""Wrong parameters of a MAP-E relay, and the clause that finds them; none: 192.0.2.8 is the CE's before."""
+# fmt: on
+
+
+def confuse_neighbors(_: Any, find: Any, ipv4: Any, port: Any) -> Any:
+    return find(ipv4 - 4 if int(ipv4) & 0xFF == 8 else ipv4, port)
+
+
+def with_wrong_rules(technology: Any, params: dict[str, Any]) -> Any:
+    """Return the technology with other parameters; a PSID offset is the nested rule's."""
+    values = technology.params.model_dump()
+    target = values["domains"][0] if "psid_offset" in params else values
+    target.update(params)
+    return type(technology)(technology.params_model(**values))
