@@ -12,7 +12,7 @@ MARGIN_99 = 2.575
 
 
 def means(values: Sequence[float | None]) -> dict[str, float] | None:
-    """Mean, margin of 99 % and relative standard deviation [%].
+    """Compute mean, margin of 99 % and relative standard deviation [%].
 
     Args:
         values: of the repetitions; None is undefined.

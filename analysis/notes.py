@@ -21,7 +21,7 @@ _LEAST_SEPARATION = 0.02
 
 
 def notes(values: Sequence[float], unit: str = "") -> list[str]:
-    """Sentences about the repetitions of one number; none if there is nothing to say.
+    """Describe outliers, modes and undefined repetitions of one number.
 
     Args:
         values: the repetitions; infinite ones (undefined) are counted and left out.

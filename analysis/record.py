@@ -408,7 +408,7 @@ def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def limited_rates(
+def summarize_rates(
     found: Sequence[tuple[float, Sequence[Attempt]]],
     unit: str,
     capacity: float | None,

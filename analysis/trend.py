@@ -164,17 +164,17 @@ class Trend:
         }
 
 
-def changes_of(
+def find_changes(
     values: Sequence[Value], more_is_better: bool, least_percent: float = LEAST_PERCENT
 ) -> tuple[Change, ...]:
-    """Where changes begin.
+    """Find where changes begin.
 
     Args:
         values: in order.
         more_is_better: decides whether a change is for the better.
         least_percent: smaller ones are not told.
     """
-    usual = _usual([v.value for v in values])
+    usual = _find_ordinary([v.value for v in values])
     places = [
         (usual[place], chance) for place, chance in _places([values[n].value for n in usual], 0)
     ]
@@ -190,8 +190,8 @@ def changes_of(
     return tuple(changes)
 
 
-def _usual(values: Sequence[float]) -> list[int]:
-    """Places of all but single runs far from those around them; changes stay (Hampel's filter)."""
+def _find_ordinary(values: Sequence[float]) -> list[int]:
+    """Return the places of all runs but single ones far from their neighbours (Hampel's filter)."""
     around = [median(values[max(0, n - _AROUND) : n + _AROUND + 1]) for n in range(len(values))]
     away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
     # where most runs are identical, those that differ tell how much differing runs differ

@@ -75,7 +75,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
     yield from (("means", text) for text in remarks_on_means(record))
 
 
-def folded(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
+def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
     """Put warnings behind one line that counts them."""
     many = (
         "1 remark about a single number"

@@ -16,7 +16,7 @@ from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
 from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least
+from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
@@ -107,13 +107,7 @@ class BurstRecord(Series, Record):
 def burst_record(
     result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
 ) -> BurstRecord:
-    """Make the record of one back-to-back point (B2B-01, B2B-02, B2B-04).
-
-    Args:
-        result: the repetitions; none if the benchmark does not apply or was refused.
-        refused: why it was not measured (B2B-03); None if it was.
-        conditions: what else the reader must know.
-    """
+    """Make the record of one back-to-back point (B2B-01, B2B-02, B2B-04)."""
     spec = result.spec
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
@@ -158,13 +152,11 @@ def _unsent(result: BurstResult) -> str | None:
 
 
 def burst_rows(result: BurstResult) -> list[Row]:
-    """One row per repetition."""
+    """Return a row for each repetition."""
     spec = result.spec
     return [
         {
-            "No": r.number,
-            "Size": spec.conditions.size_label,
-            "Dir": spec.conditions.mode[0],
+            **row_head(spec.conditions, r.number),
             "burst_rate": spec.rate_fps,
             "frames": r.frames if r.valid else "",
             "hit_longest": r.hit_longest,

@@ -60,7 +60,7 @@ class Phase(IntEnum):
 
 
 class Benchmark(Presentation[R], Generic[R, S]):
-    """One benchmark: what it can be told, how it is planned, checked, measured and shown.
+    """A benchmark: its settings, requirements, measurement and results.
 
     Attributes:
         summary: one sentence on what it finds out.

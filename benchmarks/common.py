@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from v6t.analysis.presentation import Clause, clause
-from v6t.analysis.record import Interval, RateRecord, Record
+from v6t.analysis.record import Interval, RateRecord, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count
+from v6t.trials.conditions import Conditions
 
 REPETITIONS, TRIAL_S = 20, 60.0
 
@@ -29,7 +30,7 @@ class Line(NamedTuple):
     case: str = ""
 
 
-def lines_by_direction(records: Sequence[Any]) -> list[Line]:
+def list_lines(records: Sequence[Any]) -> list[Line]:
     """Return a row for each direction of each record."""
     return [Line(r, value, way) for r in records for way, value in r.directions.items()]
 
@@ -108,3 +109,8 @@ def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[s
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted
+
+
+def row_head(at: Conditions, number: int) -> Row:
+    """Return the first cells of a row of a CSV file: the repetition and its point."""
+    return {"No": number, "Size": at.size_label, "Dir": at.mode[0]}

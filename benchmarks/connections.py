@@ -24,8 +24,8 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    limited_rates,
     rates_found,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Column, count, percent, seconds
@@ -166,7 +166,7 @@ def connection_rate_record(
         spec,
         attempts,
         point.said,
-        **limited_rates(found, "connections/s", capacity, margin),
+        **summarize_rates(found, "connections/s", capacity, margin),
         title=title,
         direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,

@@ -58,6 +58,9 @@ class MeasuringTester(Protocol):
 
     simulates: ClassVar[bool]
     sending_error_s: ClassVar[float]
+    overhead_s: ClassVar[float]
+    usual_retries: ClassVar[float]
+    usual_cps: ClassVar[float]
     stamps: ClassVar[str]
     delay_error: ClassVar[str]
 

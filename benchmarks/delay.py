@@ -30,8 +30,9 @@ from v6t.benchmarks.common import (
     at_least,
     at_throughput,
     interval,
-    lines_by_direction,
+    list_lines,
     repeated,
+    row_head,
 )
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -87,6 +88,8 @@ class Latencies(Delays):
     """shortest delay [ms]"""
     max: Figure
     """longest delay [ms]"""
+    classes: Mapping[str, Latencies] = {}
+    """the same of each class of frames; empty for a class"""
 
 
 class Pdvs(Delays):
@@ -100,6 +103,8 @@ class Pdvs(Delays):
     """D99.9, 99.9th percentile of the delays [ms]"""
     max: Figure
     """Dmax, longest delay [ms]"""
+    classes: Mapping[str, Pdvs] = {}
+    """the same of each class of frames; empty for a class"""
 
 
 class Ipdvs(Delays):
@@ -111,27 +116,8 @@ class Ipdvs(Delays):
     """median of the differences [ms]"""
     max: Figure
     """largest difference [ms]"""
-
-
-class LatencyDirection(Latencies):
-    """Latencies of one direction."""
-
-    classes: Mapping[str, Latencies] = {}
-    """the same of each class of frames"""
-
-
-class PdvDirection(Pdvs):
-    """Packet delay variation of one direction."""
-
-    classes: Mapping[str, Pdvs] = {}
-    """the same of each class of frames"""
-
-
-class IpdvDirection(Ipdvs):
-    """Inter packet delay variation of one direction."""
-
     classes: Mapping[str, Ipdvs] = {}
-    """the same of each class of frames"""
+    """the same of each class of frames; empty for a class"""
 
 
 class DelayRecord(Record):
@@ -199,7 +185,7 @@ class LatencyRecord(DelayRecord):
     """Typical and worst case latency (RFC 8219 section 7.2)."""
 
     names = ("tl", "wcl", "min", "max")
-    directions: Mapping[str, LatencyDirection]
+    directions: Mapping[str, Latencies]
     """latencies of each direction"""
     tags: int | None = None
     """tagged frames"""
@@ -219,7 +205,7 @@ class PdvRecord(DelayRecord):
     """Packet delay variation (RFC 8219 section 7.3.1)."""
 
     names = ("pdv", "min", "p99_9", "max")
-    directions: Mapping[str, PdvDirection]
+    directions: Mapping[str, Pdvs]
     """PDV of each direction"""
 
 
@@ -227,7 +213,7 @@ class IpdvRecord(DelayRecord):
     """Inter packet delay variation (RFC 8219 section 7.3.2)."""
 
     names = ("min", "med", "max")
-    directions: Mapping[str, IpdvDirection]
+    directions: Mapping[str, Ipdvs]
     """IPDV of each direction"""
 
 
@@ -289,13 +275,11 @@ def timing_record(
 
 
 def timing_rows(result: TimingResult) -> list[Row]:
-    """One row per repetition and direction, milliseconds; undefined figures are empty."""
+    """Return a row for each repetition and direction, milliseconds; undefined figures are empty."""
     spec = result.spec
     return [
         {
-            "No": r.number,
-            "Size": spec.conditions.size_label,
-            "Dir": spec.conditions.mode[0],
+            **row_head(spec.conditions, r.number),
             "direction": way,
             "rate": result.rate_fps,
             "duration_s": spec.duration_s,
@@ -497,7 +481,7 @@ class Delay(Benchmark[DelayRecord, D]):
         ]
         notes += [r.tester_error for r in records if r.tester_error]
         title = f"{records[0].title}, milliseconds"
-        return table(title, lines_by_direction(records), columns, dict.fromkeys(notes))
+        return table(title, list_lines(records), columns, dict.fromkeys(notes))
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -806,5 +790,5 @@ def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
 
 
 def _total(numbers: Sequence[int]) -> int | None:
-    """Add up; without a valid trial nothing is known, not even that nothing was lost."""
+    """Add up; return None without a valid trial, for which nothing is known."""
     return sum(numbers) if numbers else None

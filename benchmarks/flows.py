@@ -19,7 +19,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import POINT, Line, matched
+from v6t.benchmarks.common import POINT, Line, matched, row_head
 from v6t.benchmarks.connections import prepared, rate
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
@@ -178,13 +178,7 @@ class ProbeRecord(VariantsRecord):
 def probe_record(
     by_case: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
 ) -> ProbeRecord:
-    """Make the record of one probe.
-
-    Args:
-        by_case: throughput records by case.
-        advice: what follows from them.
-        conditions: what else the reader must know.
-    """
+    """Make the record of one probe."""
     records = list(by_case.values())
     return ProbeRecord(
         **_head("rss-probe", records, conditions),
@@ -203,14 +197,7 @@ def flows_record(
     conditions: Mapping[str, Any],
     further: Sequence[FurtherFound] = (),
 ) -> FlowsRecord:
-    """Throughput by the number of flows, and Xpd against one flow (SC-04).
-
-    Args:
-        points: throughput records; the first is that of one flow.
-        interval_s: between the beginnings of two flows that do not begin together.
-        conditions: what else the reader must know.
-        further: of other benchmarks, those with one flow first.
-    """
+    """Throughput by the number of flows, and Xpd against one flow (SC-04)."""
     base = points[0][1].median
     records = [record for _, record in points] + [each.record for each in further]
     return FlowsRecord(
@@ -295,12 +282,12 @@ def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]
 
 
 def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
-    """One row per repetition; rates per direction."""
+    """Return a row for each repetition; rates per direction."""
     return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
 
 
 def degradation_rows(record: FlowsRecord) -> list[Row]:
-    """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
+    """Return a row for each figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
     return [
         {
             "Size": record.frame_sizes.listed,
@@ -323,7 +310,7 @@ def degradation_rows(record: FlowsRecord) -> list[Row]:
 
 
 def probe_rows(case: str, result: ThroughputResult) -> list[Row]:
-    """One row per repetition of a case; rates per direction."""
+    """Return a row for each repetition of a case; rates per direction."""
     return [{**row, "case": case} for row in _rows(result)]
 
 
@@ -331,9 +318,7 @@ def _rows(result: ThroughputResult) -> list[Row]:
     at = result.spec.conditions
     return [
         {
-            "No": r.number,
-            "Size": at.size_label,
-            "Dir": at.mode[0],
+            **row_head(at, r.number),
             "rate": r.rate_fps,
             "Iterations": len(r.attempts),
         }
@@ -522,7 +507,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
-            yield _further(name, records)
+            yield _make_further_sheet(name, records)
         if len({r.sizes for r in records}) > 1:
             yield from _by_size(records)
 
@@ -623,8 +608,8 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         )
 
 
-def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
-    """Another benchmark by the number of flows: a column for each value and its Xpd, or, of many, a row."""
+def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
+    """Make the table of another benchmark by flows: a column for each value, or, of many, a row."""
     lines = [Line(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((line.value.figure, line.value.unit) for line in lines))
     columns: list[Column[Any]] = [
@@ -651,8 +636,8 @@ def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     ]
     for figure, unit in figures:
         cells += [
-            Column(f"{figure}\n{unit}", lambda row, f=figure: _of(row[1].get(f), _value)),
-            Column("Xpd %", lambda row, f=figure: _of(row[1].get(f), _degradation)),
+            Column(f"{figure}\n{unit}", lambda row, f=figure: _print_figure(row[1].get(f), _value)),
+            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _degradation)),
         ]
     return table(title, list(by_point.items()), cells)
 
@@ -683,7 +668,7 @@ def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         yield table(title, list(rows.items()), columns)
 
 
-def _of(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
+def _print_figure(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
     return "-" if line is None else cell(line.value)
 
 

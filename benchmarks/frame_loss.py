@@ -32,6 +32,7 @@ from v6t.benchmarks.common import (
     Line,
     long_enough,
     repeated,
+    row_head,
 )
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
@@ -89,7 +90,7 @@ class LossAtRate(Model):
 
     @property
     def loss(self) -> Summary:
-        """The loss of the point: of both directions together where both were loaded."""
+        """Loss of the point, of both directions together where both were loaded."""
         return self.loss_percent.get("sum") or next(iter(self.loss_percent.values()))
 
 
@@ -131,13 +132,7 @@ class FrameLossRecord(Record):
 def frame_loss_record(
     result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
 ) -> FrameLossRecord:
-    """Make the record of one frame loss point (FLR-01).
-
-    Args:
-        result: all trials.
-        media_fps: theoretical maximum of the medium for this size, the base of the x axis (FLR-07).
-        conditions: what else the reader must know.
-    """
+    """Make the record of one frame loss point (FLR-01)."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
@@ -174,13 +169,11 @@ def _title(result: FrameLossResult, restricted: bool) -> str:
 
 
 def frame_loss_rows(result: FrameLossResult) -> list[Row]:
-    """One row per trial and direction: the raw values (FLR-07)."""
+    """Return a row for each trial and direction: the raw values (FLR-07)."""
     spec = result.spec
     return [
         {
-            "No": o.repetition,
-            "Size": spec.conditions.size_label,
-            "Dir": spec.conditions.mode[0],
+            **row_head(spec.conditions, o.repetition),
             "direction": way,
             "rate": o.rate_fps,
             "duration_s": spec.duration_s,
@@ -333,7 +326,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield table(records[0].title, records, _BRIEF)
 
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
-        for part, some in enumerate(_readable(records)):
+        for part, some in enumerate(_split_readable(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
             name = f"-{part}" if part else ""
             yield Drawing(
@@ -520,8 +513,8 @@ def _losses(row: LossAtRate) -> list[float]:
     ]
 
 
-def _readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
-    """As many lines as a figure tells apart; more in further figures, a direction each."""
+def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
+    """Yield as many records as a figure can tell apart; if there are more, by direction."""
     if len(records) <= len(CYCLE):
         yield records
         return

@@ -20,14 +20,14 @@ from v6t.analysis.record import (
     Row,
     Series,
     figure_of,
-    limited_rates,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, percent
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import POINT, Line, interval, repeated
+from v6t.benchmarks.common import POINT, Line, interval, repeated, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
@@ -75,7 +75,7 @@ class GoalAttributes(Model):
 
 
 class GoalFigures(Model):
-    """What the repetitions found for a goal; rates per direction [frames per second]."""
+    """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
     goal: GoalAttributes
     """whose"""
@@ -88,7 +88,7 @@ class GoalFigures(Model):
     regular"""
 
     @property
-    def marked(self) -> int:
+    def irregular_count(self) -> int:
         """Repetitions whose result is irregular."""
         return sum(bool(why) for why in self.irregular)
 
@@ -160,14 +160,7 @@ def mlr_record(
     selftest_margin: float,
     conditions: Mapping[str, Any],
 ) -> MlrRecord:
-    """Make the record of one point.
-
-    Args:
-        result: the repetitions.
-        capacity_fps: the tester's own lossless rate per direction, None if unknown.
-        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
-        conditions: what else the reader must know.
-    """
+    """Make the record of one point."""
     return MlrRecord.of(
         result.spec,
         [a for r in result.repetitions for a in r.attempts],
@@ -188,7 +181,7 @@ def _goal_figures(
     results = [r.results[place] for r in result.repetitions]
     found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
     return GoalFound(
-        **limited_rates(found, "fps", capacity_fps, margin),
+        **summarize_rates(found, "fps", capacity_fps, margin),
         **goal_figures(results),
         upper_bound=result.spec.max_load_fps,
         upper_bound_reason=result.spec.max_load_reason,
@@ -197,13 +190,11 @@ def _goal_figures(
 
 
 def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
-    """One row per repetition and goal; rates per direction."""
+    """Return a row for each repetition and goal; rates per direction."""
     at = result.spec.conditions
     return [
         {
-            "No": r.number,
-            "Size": at.size_label,
-            "Dir": at.mode[0],
+            **row_head(at, r.number),
             "Goal": result.goal.name,
             "Code": result.goal.code,
             "Date": started(r.attempts[0].trial.key),
@@ -220,9 +211,6 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
 
 
 INITIAL_SHARE = 1 / 30
-USUAL_PROBES, USUAL_FULL = 7, 2
-"""Short and full trials of one MLR search on devices that are neither very noisy nor odd;
-see the search benchmark in the documentation."""
 
 
 class GoalSettings(StrictModel):
@@ -309,7 +297,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     )
 
     def lacks(self) -> tuple[str, str] | None:
-        if mlr.available():
+        if mlr.is_available():
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
 
@@ -388,7 +376,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
         Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
         Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
-        Column("lower\nbound fps", lambda line: _limited(line, line.value.median)),
+        Column("lower\nbound fps", lambda line: _mark_limited(line, line.value.median)),
         Column("P1", lambda line: count(line.value.p1)),
         Column("P99", lambda line: count(line.value.p99)),
         Column(
@@ -400,7 +388,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
         Column(
             "conditional\nthroughput",
-            lambda line: _limited(line, line.value.conditional_throughput.median),
+            lambda line: _mark_limited(line, line.value.conditional_throughput.median),
         ),
         Column("aggregate\nof both\ndirections", _aggregate, wide=True),
         Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
@@ -424,7 +412,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         for figures in record.goals:
             goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""
-            odd = f" - {regularity(figures)}" if figures.marked else ""
+            odd = f" - {regularity(figures)}" if figures.irregular_count else ""
             what = (
                 f"{self.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
@@ -457,7 +445,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         yield repeated(self.name, records)
         every = [figures for r in records for figures in r.goals]
         if every:
-            marked = sum(figures.marked for figures in every)
+            marked = sum(figures.irregular_count for figures in every)
             yield clause("RFC 9971 section 4.8.4 (TP-07)",
                          "regular results: both bounds, no farther apart than the goal's width",
                          f"{marked} irregular results, each marked" if marked else "all regular",
@@ -471,36 +459,40 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 
 def mark(figures: GoalFigures) -> str:
     """Whether results are regular, for a table."""
-    return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
+    return (
+        f"IRREGULAR {figures.irregular_count}/{len(figures.irregular)}"
+        if figures.irregular_count
+        else "regular"
+    )
 
 
-def _limited(line: Line, rate_fps: float | None) -> str:
+def _mark_limited(line: Line, rate_fps: float | None) -> str:
     return marked(count(rate_fps), line.value.limited)
 
 
 def regularity(figures: GoalFigures) -> str:
     """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
-    if not figures.marked:
+    if not figures.irregular_count:
         return "regular"
     whys = Counter(why for why in figures.irregular if why)
-    return f"IRREGULAR in {figures.marked} of {len(figures.irregular)}: " + "; ".join(whys)
+    return f"IRREGULAR in {figures.irregular_count} of {len(figures.irregular)}: " + "; ".join(whys)
 
 
 def goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
     """Describe the goal in a sentence, and what is irregular."""
     yield (
         "goal",
-        f"goal {attributes_in_words(figures.goal)}",
+        f"goal {describe_attributes(figures.goal)}",
     )
-    if figures.marked:
+    if figures.irregular_count:
         yield (
             "irregular-goal",
             f"goal {figures.goal.name}: {regularity(figures)}",
         )
 
 
-def attributes_in_words(goal: GoalAttributes) -> str:
-    """Every attribute that was applied (RFC 9971 section 4.9.3)."""
+def describe_attributes(goal: GoalAttributes) -> str:
+    """Describe every attribute that was applied (RFC 9971 section 4.9.3)."""
     return (
         f"{goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
         f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "

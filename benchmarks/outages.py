@@ -16,7 +16,7 @@ from v6t.analysis.statistics import finite, summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
-from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, lines_by_direction
+from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, list_lines
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -200,7 +200,7 @@ class Outage(Benchmark[OutageRecord, S]):
     )
 
     def rows(self, records: Sequence[OutageRecord]) -> list[Line]:
-        return lines_by_direction(records)
+        return list_lines(records)
 
     def results(self, record: OutageRecord) -> Iterator[Result]:
         for way, series in record.directions.items():

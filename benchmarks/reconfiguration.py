@@ -12,7 +12,7 @@ from v6t.analysis.record import Number, Record, Row, Series, Summary
 from v6t.analysis.sheet import Column, count, seconds
 from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
-from v6t.benchmarks.common import POINT, Line
+from v6t.benchmarks.common import POINT, Line, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import (
@@ -115,10 +115,10 @@ def reconfiguration_record(
 
 
 def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
-    """Make a row for each stream and direction."""
+    """Return a row for each stream and direction."""
     at = result.spec.conditions
     return [
-        {"No": s.number, "Size": at.size_label, "Dir": at.mode[0], "change": s.change,
+        {**row_head(at, s.number), "change": s.change,
          "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
          "silence_s": b.silence_s}
         for s in result.streams

@@ -45,7 +45,7 @@ def load(name: str) -> Benchmark[Any, Any]:
 
 
 def listing() -> list[Kind]:
-    """All of them; an added one whose settings stand where another's do is broken."""
+    """List all benchmarks; an added one whose settings collide with another's is broken."""
     rows = BENCHMARKS.list_rows()
     return [replace(row, kind=None, error=e) if (e := _clash(row, rows)) else row for row in rows]
 
@@ -86,7 +86,7 @@ def flags() -> dict[str, list[str]]:
 
 
 def of_section(key: str) -> list[str]:
-    """Whose settings stand below a key of ``procedure``."""
+    """Return the benchmarks whose settings are below a key of ``procedure``."""
     return [b.name for b in installed() if key in b.sections()]
 
 

@@ -141,15 +141,7 @@ def resolution_record(
     upstream: Literal[4, 6],
     conditions: Mapping[str, Any],
 ) -> ResolutionRecord:
-    """Make the record of all combinations.
-
-    Args:
-        searched: the first is the required one.
-        find: where counts come from.
-        selftest: of the tester.
-        upstream: version of IP behind the device.
-        conditions: what else the reader must know.
-    """
+    """Make the record of all combinations."""
     spec = searched[0].result.spec
     at = spec.conditions
     attempts = [a for s in searched for r in s.result.repetitions for a in r.attempts]
@@ -214,7 +206,7 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
 
 
 def resolution_rows(searched: Sequence[Searched], find: FindResult) -> list[Row]:
-    """One row per repetition of each combination."""
+    """Return a row for each repetition of each combination."""
     return [
         {
             "No": r.number,

@@ -18,7 +18,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, lines_by_direction
+from v6t.benchmarks.common import POINT, Line, list_lines, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.share import AtShare, ShareSettings
@@ -207,7 +207,7 @@ def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
 
 
 def soak_rows(result: SoakResult) -> list[Row]:
-    """Make a row for each interval and direction, and one for each stretch that says nothing."""
+    """Return a row for each interval and direction, and one for each stretch that says nothing."""
     rows: list[Row] = []
     at = result.spec.conditions
     for stretch in result.stretches:
@@ -266,11 +266,11 @@ def critical_load_record(
 
 
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
-    """Make a row for each valid trial, with what was known after it."""
+    """Return a row for each valid trial, with what was known after it."""
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
-            {"No": number, "Size": at.size_label, "Dir": at.mode[0], "rate": step.offered.rate_fps,
+            {**row_head(at, number), "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,
              "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
              "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
@@ -343,7 +343,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     )
 
     def rows(self, records: Sequence[SoakRecord]) -> list[Line]:
-        return lines_by_direction(records)
+        return list_lines(records)
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:

@@ -281,7 +281,7 @@ def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
 
 
 def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
-    """Return the connections a second for whose opening and objects the medium has room."""
+    """Return the connections a second for whose measure_tcp_opens and objects the medium has room."""
     opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
     octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
@@ -295,8 +295,8 @@ def syn_medium(bound: RunContext) -> tuple[FramePair, int]:
     return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
 
 
-def opening(bound: RunContext, measure: Measure) -> Measure:
-    """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
+def measure_tcp_opens(bound: RunContext, measure: Measure) -> Measure:
+    """Return a measurement of the tester's own capacity: it opens connections and requests objects."""
     settings: Any = bound.settings.procedure
     tcp = settings.tcp.for_trials
 
@@ -333,11 +333,11 @@ R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=StrictModel)
 
 
-def _counted(value: int | None) -> str:
+def _print_count(value: int | None) -> str:
     return "-" if value is None else count(value)
 
 
-def _if_decided(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
+def _print_decided(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
     """Return the cell of the trial that decided; a dash without one."""
     return lambda record: cell(record.last) if record.last else "-"
 
@@ -350,9 +350,9 @@ _TIME_COLUMNS: tuple[Column[Iteration], ...] = (
 )
 _EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
     Column("object\noctets", lambda record: count(record.exchange.object_octets)),
-    *(replace(column, cell=_if_decided(column.cell)) for column in _TIME_COLUMNS),
-    Column("objects\nrequested", _if_decided(lambda one: count(one.requested))),
-    Column("returned", _if_decided(lambda one: count(one.answered))),
+    *(replace(column, cell=_print_decided(column.cell)) for column in _TIME_COLUMNS),
+    Column("objects\nrequested", _print_decided(lambda one: count(one.requested))),
+    Column("returned", _print_decided(lambda one: count(one.answered))),
 )
 
 
@@ -476,7 +476,7 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         Column("P99", lambda r: count(r.p99)),
         Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
         *_EXCHANGE_COLUMNS,
-        Column("DUT\ncounts", lambda r: _counted(r.last and r.last.sessions), wide=True),
+        Column("DUT\ncounts", lambda r: _print_count(r.last and r.last.sessions), wide=True),
         Column("repetitions", lambda r: str(r.repetitions), wide=True),
     )
 
@@ -650,7 +650,7 @@ def _attempted_cps(record: TcpCapacityRecord) -> float:
 
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
-    """Make a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    """Return a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     columns: Sequence[Column[Iteration]] = [
         Column("attempted\nper second", lambda o: count(o.rate_cps)),
         Column("attempted", lambda o: count(o.attempted)),
@@ -678,7 +678,7 @@ def _endings(record: TcpCapacityRecord) -> Sheet:
         Column("ended by", lambda e: e.closing.upper(), text=True),
         Column("connections", lambda e: count(e.connections)),
         Column("closed on\nboth sides", lambda e: count(e.closed)),
-        Column("DUT counts\nafterwards", lambda e: _counted(e.sessions_after)),
+        Column("DUT counts\nafterwards", lambda e: _print_count(e.sessions_after)),
         Column("forgotten\nafter", _forgotten),
     ]
     timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())

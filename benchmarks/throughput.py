@@ -28,7 +28,7 @@ from v6t.analysis.record import (
     Row,
     Series,
     counted_by,
-    limited_rates,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
@@ -43,6 +43,7 @@ from v6t.benchmarks.common import (
     interval,
     matched,
     repeated,
+    row_head,
 )
 from v6t.benchmarks.mlrsearch import (
     CONTROLLER,
@@ -177,21 +178,12 @@ def throughput_record(
     conditions: Mapping[str, Any],
     compared: bool = True,
 ) -> ThroughputRecord:
-    """Make the record of one throughput point.
-
-    Args:
-        result: the repetitions.
-        find: where counts and comparisons come from.
-        capacity_fps: the tester's own lossless rate per direction, None if unknown.
-        selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
-        conditions: what else the reader must know.
-        compared: whether there were frames to compare at all.
-    """
+    """Make the record of one throughput point."""
     spec, repetitions = result.spec, result.repetitions
     ways = list_directions(spec.conditions.mode)
     attempts = [a for r in repetitions for a in r.attempts]
     found = [(r.rate_fps, r.attempts) for r in repetitions]
-    summary = limited_rates(found, "fps", capacity_fps, selftest_margin)
+    summary = summarize_rates(found, "fps", capacity_fps, selftest_margin)
     decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
@@ -234,13 +226,11 @@ def _title(result: ThroughputResult) -> str:
 
 
 def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> list[Row]:
-    """One row per repetition in siitperf's column order (GEN-28); rates per direction."""
+    """Return a row for each repetition in siitperf's column order (GEN-28); rates per direction."""
     spec = result.spec
     return [
         {
-            "No": r.number,
-            "Size": spec.conditions.size_label,
-            "Dir": spec.conditions.mode[0],
+            **row_head(spec.conditions, r.number),
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,

@@ -15,11 +15,11 @@ from v6t.base.errors import DutError, EnvironmentLacking, TesterError, UsageErro
 from v6t.core.config.bound import bind
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.devices import make_audited_device, make_session
-from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.packet_model import PacketModelDevice
 from v6t.drivers.lab.prober import ProberRole
 from v6t.drivers.lab.setup import Bed, frame_octets
+from v6t.drivers.lab.workers import Worker
 from v6t.drivers.prober import Prober, Sided
 from v6t.intent.device import host_arguments
 

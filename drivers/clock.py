@@ -19,7 +19,7 @@ in a hurry slew it by up to a twelfth."""
 
 
 def source() -> str | None:
-    """The kernel's clock source; None where it does not say."""
+    """Return the kernel's clock source; None: unknown."""
     try:
         return SOURCE.read_text(encoding="ascii").strip() or None
     except OSError:
@@ -44,7 +44,7 @@ class Reading:
 
 
 def read() -> Reading:
-    """The reading that took the least time of some."""
+    """Read all clocks, several times; return the reading that took the least time."""
     return min((_read() for _ in range(READINGS)), key=lambda r: r.within_ns)
 
 
@@ -57,12 +57,12 @@ def _read() -> Reading:
 
 
 def faults_since(before: Reading) -> list[str]:
-    """What is wrong with a trial that began at an earlier reading; nothing if its clock only went on."""
+    """Find faults of the clock since an earlier reading."""
     return faults_between(before, read())
 
 
 def faults_between(before: Reading, after: Reading) -> list[str]:
-    """The same of two readings."""
+    """Find faults of the clock between two readings: steps and slews."""
     # each is known to half of the time it took
     error_ns = (before.within_ns + after.within_ns) / 2
     moved_ns = (after.ahead_ns - before.ahead_ns) / 2

@@ -23,7 +23,7 @@ def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distrib
     import numpy as np
 
     clamped = int(np.count_nonzero(delays_ns < 0))
-    return _counted(np.maximum(delays_ns, 0), lost, clamped)
+    return _make(np.maximum(delays_ns, 0), lost, clamped)
 
 
 def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
@@ -40,7 +40,7 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
     ordered, first = np.unique(seq, return_index=True)
     delays = delays_ns[first]
     pairs = np.diff(delays)[np.diff(ordered) == 1]
-    return _counted(pairs, max(0, frames - 1 - len(pairs)), 0)
+    return _make(pairs, max(0, frames - 1 - len(pairs)), 0)
 
 
 def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -56,7 +56,7 @@ def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     return middles
 
 
-def _counted(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
+def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
     import numpy as np
 
     buckets, counts = np.unique(round_to_buckets(values), return_counts=True)

@@ -28,7 +28,18 @@ _ALL_NODES_MAC = b"\x33\x33\x00\x00\x00\x01"
 
 
 class Hosts:
-    """The tester's addresses on a link; one MAC address is all of theirs."""
+    """The tester's addresses on a link; one MAC address is all of theirs.
+
+    Args:
+        mac: the tester's.
+        addresses: of the hosts.
+        device_mac: of the device.
+        device: its addresses on the link.
+        vlan: of all frames.
+        answers: whoever asks for a host is answered.
+        introduces: the hosts ask for the device before trials.
+        background: ``vlan``, ``tester`` and ``device`` address of a VLAN beside it, with one host.
+    """
 
     def __init__(
         self,
@@ -42,18 +53,6 @@ class Hosts:
         introduces: bool = True,
         background: Mapping[str, Any] | None = None,
     ) -> None:
-        """Remember.
-
-        Args:
-            mac: the tester's.
-            addresses: of the hosts.
-            device_mac: of the device.
-            device: its addresses on the link.
-            vlan: of all frames.
-            answers: whoever asks for a host is answered.
-            introduces: the hosts ask for the device before trials.
-            background: ``vlan``, ``tester`` and ``device`` address of a VLAN beside it, with one host.
-        """
         self.answers, self.introduces = answers, introduces
         self._mac = octets(mac)
         self._device_mac = octets(device_mac)
@@ -70,14 +69,14 @@ class Hosts:
             )  # fmt: skip
 
     def answers_to(self, frames: Iterable[Any]) -> Iterator[bytes]:
-        """The answers to those frames, arrays of octets, that ask for one of the hosts."""
+        """Yield the answers to the frames, arrays of octets, that ask for one of the hosts."""
         for frame in frames:
             answer = self.answer(frame.tobytes())
             if answer is not None:
                 yield answer
 
     def answer(self, frame: bytes) -> bytes | None:
-        """The answer to a frame that asks for one of the hosts; None: nobody is asked for."""
+        """Return the answer to a frame that asks for one of the hosts; None: it asks for none."""
         if not self.answers:
             return None
         tag = len(self._tag)
@@ -166,7 +165,7 @@ def asking(frames: Any) -> Any:
 
 
 def icmpv6(source: bytes, destination: bytes, message: bytes) -> bytes:
-    """An IPv6 packet of neighbour discovery: hop limit 255, checksum filled in."""
+    """Build an IPv6 packet of neighbour discovery: hop limit 255, checksum filled in."""
     total = _sum_message(source, destination, message)
     message = message[:2] + struct.pack("!H", total) + message[4:]
     return struct.pack("!IHBB", 6 << 28, len(message), ICMPV6, 255) + source + destination + message
@@ -179,22 +178,22 @@ def _sum_message(source: bytes, destination: bytes, message: bytes) -> int:
 
 
 def common_bits(one: bytes, other: bytes) -> int:
-    """How many leading bits two addresses share."""
+    """Count the leading bits that two addresses share."""
     differs = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
     return 8 * len(one) - differs.bit_length()
 
 
 def word(octets_: bytes, at: int) -> int:
-    """Two octets as a number; 0 where there are none."""
+    """Read two octets as a number; 0 beyond the end."""
     return int.from_bytes(octets_[at : at + 2], "big")
 
 
 def octets(mac: str) -> bytes:
-    """A MAC address."""
+    """Parse a MAC address."""
     return bytes(int(part, 16) for part in mac.split(":"))
 
 
 def packed(address: str) -> bytes:
-    """An IP address, with or without a prefix length."""
+    """Parse an IP address, with or without a prefix length."""
     plain = address.partition("/")[0]
     return socket.inet_pton(socket.AF_INET6 if ":" in plain else socket.AF_INET, plain)

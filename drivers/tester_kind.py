@@ -27,7 +27,14 @@ class NoOptions(StrictModel):
 
 
 class TesterKind(ABC):
-    """One kind of tester, with the options of a run. Entry point group ``v6t.testers``."""
+    """One kind of tester, with the options of a run. Entry point group ``v6t.testers``.
+
+    Args:
+        given: of the testbed file and ``--set-tester``.
+
+    Raises:
+        UsageError: naming the option.
+    """
 
     name: ClassVar[str]
     """In testbed files and on the command line."""
@@ -62,18 +69,10 @@ class TesterKind(ABC):
     options: Any
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        """Validate options.
-
-        Args:
-            given: of the testbed file and ``--set-tester``.
-
-        Raises:
-            UsageError: naming the option.
-        """
         self.options = self.read(given or {})
 
     def read(self, given: Mapping[str, Any]) -> Any:
-        """The options.
+        """Parse the options.
 
         Raises:
             UsageError: naming the one that is wrong.
@@ -122,7 +121,7 @@ class TesterKind(ABC):
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> Tester:
-        """A tester that is not open yet.
+        """Make a tester that is not open yet.
 
         Args:
             links: MAC addresses, VLANs and MTUs of the left and the right link.
@@ -172,11 +171,11 @@ class TesterKind(ABC):
         return ""
 
     def caveats(self) -> Iterator[str]:
-        """What must be said beside every number."""
+        """Yield warnings beside every number."""
         yield from ()
 
     def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What must be said beside every number because of what happened to the tester in trials.
+        """Yield warnings beside every number that follow from the trials of a run.
 
         Args:
             figures: ``tester`` of each trial's result.
@@ -185,7 +184,7 @@ class TesterKind(ABC):
         yield from ()
 
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
-        """What is allowed and yet probably not meant.
+        """Yield warnings about settings that are allowed but probably not intended.
 
         Args:
             timed: benchmarks of the run that time frames.
@@ -193,7 +192,7 @@ class TesterKind(ABC):
         yield from ()
 
     def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """What so many connections take, and what cannot be had with them.
+        """Check a number of connections; yield what they take.
 
         Args:
             most: connections of a trial.
@@ -208,7 +207,7 @@ class TesterKind(ABC):
     def conversations(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
-        """What must be said of connections of TCP that it makes.
+        """Check TCP connections; yield warnings about how they are made.
 
         Args:
             technology: whose connections.

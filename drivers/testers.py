@@ -17,7 +17,7 @@ AUTOMATIC, DEFAULT = "auto", "embedded"
 
 
 def kind_of(name: str, options: Mapping[str, Any]) -> TesterKind:
-    """A kind of tester with its options.
+    """Load a kind of tester with its options.
 
     Raises:
         UsageError: there is none of this name, or an option is wrong.

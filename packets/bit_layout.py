@@ -143,7 +143,7 @@ class BitLayout:
             above = inner.width - copy.source - copy.length
             value = inner.constant >> above & (1 << copy.length) - 1
             constant |= value << self.width - copy.destination - copy.length
-            copies += copy_on(inner.copies, copy)
+            copies += follow_copies(inner.copies, copy)
         return BitLayout(self.width, variables, join_copies(copies), constant)
 
     def mask(self, variable: str) -> int:
@@ -205,7 +205,7 @@ def make_variable_layout(name: str, width: int) -> BitLayout:
     return BitLayout(width, {name: width}, (BitCopy(name, 0, width),))
 
 
-def copy_on(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:
+def follow_copies(inner: Iterable[Copy], outer: BitCopy) -> Iterator[Copy]:
     """Yield the bits copied to a variable that another copy takes from it, as copies to its field."""
     for part in inner:
         first = max(part.destination, outer.source)

@@ -242,7 +242,7 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
     allowed = np.ones(len(received), dtype=bool)
     for rows, pair in _group_alike(sent, expected):
         frames, reference = out[rows], expected[rows]
-        headers, wanted = pair.view_expected(frames), pair.view_expected(reference)
+        headers, wanted = pair.view_reference(frames), pair.view_reference(reference)
         # a header that arrived with a wrong checksum must not be given a right one
         fits = pair.has_valid_checksums(frames)
         changed = np.zeros(len(rows), dtype=bool)
@@ -269,7 +269,7 @@ def describe_violation(policy: HeaderPolicy, sent: U8, expected: U8, received: U
     """Describe the first field of one frame whose value is not allowed; an empty string if there is none."""
     for _, pair in _group_alike(sent, expected):
         for rule in pair.list_rules(policy, sent):
-            value = rule.bits.read(pair.view_expected(received))
+            value = rule.bits.read(pair.view_reference(received))
             if not rule.allows(value)[0]:
                 return rule.describe(int(value[0]))
         if pair.new == 4 and not pair.has_valid_checksums(received)[0]:
@@ -311,7 +311,7 @@ class _FramePair(NamedTuple):
     def view_sent(self, frames: U8) -> Headers:
         return view(frames, IP[self.old], self.sent.start)
 
-    def view_expected(self, frames: U8) -> Headers:
+    def view_reference(self, frames: U8) -> Headers:
         return view(frames, IP[self.new], self.header.start)
 
     def has_valid_checksums(self, frames: U8) -> Mask:

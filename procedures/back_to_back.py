@@ -84,11 +84,9 @@ class BurstRepetition:
     """One search.
 
     Attributes:
-        number: from 1.
         frames: longest burst without loss; 0 if every burst lost.
         hit_longest: no burst lost anything: the buffer is larger than was searched, and the test is
             to be repeated with longer bursts (RFC 9004 section 6.2).
-        attempts: every trial, invalid ones included.
         valid: the tester sent every burst that decided, and could prove it; otherwise ``frames``
             says nothing.
     """

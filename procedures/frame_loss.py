@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
@@ -23,12 +24,10 @@ class FrameLossSpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes, directions, waits, tolerances.
         maximum_fps: 100 % of the input rate per direction.
         maximum_reason: ``media``, ``tester`` or ``given``: anything but the medium's maximum is a
             restricted range (FLR-03).
         duration_s: length of each stream [s].
-        repetitions: times the whole procedure is run.
         adaptive: stop when the medians are known well enough (TP-09); ``repetitions`` is then
             not used.
         step: step as a share of the maximum, at most a tenth (FLR-02).
@@ -103,7 +102,6 @@ class Offered:
         rate_fps: per direction.
         repetition: from 1.
         directions: frames by direction; empty if the tester faltered every time.
-        attempts: every trial, invalid ones included.
     """
 
     rate_fps: float
@@ -175,7 +173,7 @@ def measure_frame_loss(
         watch,
         lambda trials: _descend(spec, trials),
         adaptive=adaptive,
-        enough=adaptive and (lambda done: _can_stop(adaptive, done)),
+        enough=None if adaptive is None else partial(_can_stop, adaptive),
     )
     return FrameLossResult(spec, tuple(offered for descent in done for offered in descent))
 

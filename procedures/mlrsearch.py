@@ -25,7 +25,6 @@ class MlrSpec(PointSpec):
         goals: searched for together.
         min_load_fps, max_load_fps: smallest and largest load per direction [fps].
         max_load_reason: ``media`` or ``tester``, whichever is smaller.
-        repetitions: searches.
     """
 
     searched = True
@@ -43,9 +42,7 @@ class Repetition:
     """One search.
 
     Attributes:
-        number: from 1.
         results: of the goals, in their order.
-        attempts: every trial, invalid ones included.
     """
 
     number: int

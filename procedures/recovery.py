@@ -21,12 +21,10 @@ class RecoverySpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes, directions, waits, tolerances.
         throughput_fps: measured throughput per direction.
         limit_fps: what medium and tester carry at most.
         overload_s: length of the overload [s], at least 60 in the RFC.
         afterwards_s: how long the lower rate is watched [s].
-        repetitions: trials.
     """
 
     benchmark = BENCHMARK
@@ -62,12 +60,10 @@ class RecoveryRepetition:
     """One trial.
 
     Attributes:
-        number: from 1.
         recovery_s: by direction; infinite if frames were lost to the end; empty if the tester
             faltered every time.
         overloaded: something was lost before the change of rate, by direction: without that there
             was nothing to recover from.
-        attempts: every trial, invalid ones included.
     """
 
     number: int

@@ -20,12 +20,10 @@ class ResetSpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes, directions, waits, tolerances.
         hook: one of :data:`RESET_HOOKS`.
         rate_fps: offered per direction, at most the throughput.
         duration_s: length of the stream [s]; must hold the reset.
         at_s: when the device is reset [s].
-        repetitions: resets.
     """
 
     benchmark = BENCHMARK

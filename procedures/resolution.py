@@ -19,9 +19,7 @@ class ResolutionSpec(ThroughputSpec):
 
     benchmark = BENCHMARK
 
-    @property
-    def unit(self) -> str:
-        return QPS
+    unit = QPS
 
 
 def max_covered_qps(capacity_qps: float, delta: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,16 +33,6 @@ class Advice:
 def holds(case: Case) -> tuple[bool, bool]:
     """Whether a case holds ports, and whether it holds addresses."""
     return case in ("fixed", "addresses"), case in ("fixed", "ports")
-
-
-def rss_probe(throughput: Callable[[Case], float], limited: Collection[Case] = ()) -> Advice:
-    """Measure the four cases and recommend one.
-
-    Args:
-        throughput: measures the throughput [fps per direction] with one case's traffic.
-        limited: cases in which the tester was the limit, complete when all are measured.
-    """
-    return advise({case: throughput(case) for case in CASES}, limited)
 
 
 def advise(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:

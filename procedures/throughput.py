@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +20,7 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
-from v6t.procedures.trial_runner import FPS, PointSpec, Progress, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Progress, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -77,11 +78,6 @@ class ThroughputSpec(PointSpec):
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
 
     @property
-    def unit(self) -> str:
-        """Of the rates, for whoever watches."""
-        return FPS
-
-    @property
     def steps(self) -> int:
         """Number of trials of one binary search, without confirmations.
 
@@ -95,10 +91,8 @@ class Repetition:
     """One search.
 
     Attributes:
-        number: from 1.
         search: the steps and the rate found.
         rate_fps: the rate reported, after confirmations [fps per direction].
-        attempts: every trial, invalid ones included.
     """
 
     number: int
@@ -161,9 +155,13 @@ def measure_throughput(
         watch,
         lambda trials: _Search(spec, trials).run(),
         adaptive=adaptive,
-        enough=adaptive and (lambda done: adaptive.can_stop([r.rate_fps for r in done])),
+        enough=None if adaptive is None else _is_known(adaptive),
     )
     return ThroughputResult(spec, done)
+
+
+def _is_known(adaptive: Adaptive) -> Callable[[Sequence[Repetition]], bool]:
+    return lambda done: adaptive.can_stop([r.rate_fps for r in done])
 
 
 class _Search:

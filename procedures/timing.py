@@ -20,7 +20,6 @@ class TimingSpec:
 
     Attributes:
         benchmark: ``latency``, ``pdv`` or ``ipdv``.
-        conditions: frame sizes, directions, waits, tolerances.
         rate_fps: rate per direction; the throughput of the same point (LAT-01, PDV-01).
         rate_source: where the rate comes from, in words.
         duration_s: length of the stream [s].
@@ -59,7 +58,7 @@ class TimingSpec:
 
 @dataclass(frozen=True)
 class DelayFigures:
-    """The figures of one direction or class in one trial.
+    """Figures of one direction or class in one trial.
 
     Attributes:
         figures: see the benchmark's function, [ns].
@@ -86,10 +85,8 @@ class TimingRepetition:
     """One trial.
 
     Attributes:
-        number: from 1.
         directions: figures of all classes together, by direction.
         classes: figures by direction and class.
-        attempts: every trial, invalid ones included.
         valid: the tester did its part; else there are no figures.
     """
 
@@ -116,7 +113,7 @@ class TimingResult:
 
     @property
     def sampled(self) -> bool:
-        """Some trial timed fewer frames than it was asked to (PDV-03)."""
+        """Whether a trial timed fewer frames than requested (PDV-03)."""
         return self.share < 1
 
     @property

@@ -121,8 +121,7 @@ class TrialRunner:
         Args:
             conditions: of the point.
             point: common start of the keys.
-            measure: runs a trial.
-            watch: called before and after each trial.
+                watch: called before and after each trial.
             repetition: from 1.
             repetitions: number of repetitions.
             unit: see :class:`Progress`.
@@ -203,7 +202,6 @@ def repeat(
     Args:
         spec: of the point.
         repetitions: how often.
-        measure: runs a trial.
         watch: called before and after each trial.
         once: carries out one repetition.
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 from v6t.base.errors import UsageError
-from v6t.packets.bit_layout import BitCopy, BitLayout, copy_on, join_copies
+from v6t.packets.bit_layout import BitCopy, BitLayout, follow_copies, join_copies
 from v6t.packets.direction import Direction
 
 Exchange = Literal["frames", "queries"]
@@ -138,7 +138,7 @@ class Expression:
                         f"'{copy.variable}' has {layout.variables[copy.variable]}"
                     )
                 value = value.at(0, 0)
-            bits += copy_on(value.bits, copy) if value else ()
+            bits += follow_copies(value.bits, copy) if value else ()
         return cls(base, join_copies(bits))
 
     def plus(self, constant: int, variable: str, bits: range | None = None) -> Expression:

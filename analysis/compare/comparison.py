@@ -275,8 +275,8 @@ def _unseen(lines: Sequence[Line]) -> str:
     return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
 
 
-def _unsure(lines: Sequence[Line]) -> str:
-    """Whether the repetitions are too few for all that; empty where they are not."""
+def _warn_few_repetitions(lines: Sequence[Line]) -> str:
+    """Return a warning that the repetitions are too few, or an empty string."""
     alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
     if not any(not effect.sure for effect in alike):
         return ""
@@ -290,7 +290,9 @@ def lead(comparison: Comparison) -> str:
         line.verdict if line.improved is None else "better" if line.improved else "worse"
         for line in comparison.lines
     )
-    none = f"no difference shown{_unseen(comparison.lines)}{_unsure(comparison.lines)}"
+    none = (
+        f"no difference shown{_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
+    )
     words = {"worse": "worse", "better": "better", "no difference": none}
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     if counts["undecided"]:

@@ -47,7 +47,7 @@ class Row:
 
 
 def course_figure(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
-    """Panels one below the other, then the map.
+    """Draw panels one below the other, then the map.
 
     Args:
         panels: trials in full: what arrived (line), was lost (bars), how busy the device was.

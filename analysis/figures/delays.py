@@ -104,7 +104,7 @@ def _binned(distribution: Distribution, edges: list[float]) -> list[int]:
 
 
 def _later(distribution: Distribution) -> tuple[list[float], list[float]]:
-    """Delays [µs] and which share of all frames takes longer than each, lost ones included."""
+    """Return delays [µs] and the share of all frames that takes longer than each, lost ones included."""
     total = distribution.frames + distribution.lost
     left = total
     across, share = [], []

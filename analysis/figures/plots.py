@@ -79,7 +79,7 @@ def errorbar_plot(
     *,
     ticks: Mapping[float, str] | None = None,
     linear: bool = False,
-    adjust: Callable[[Axes], None] | None = None,
+    adjust: Callable[[Axes], object] | None = None,
 ) -> str:
     """Draw values with bars over what varies.
 
@@ -122,7 +122,7 @@ def time_plot(
     *,
     levels: Sequence[tuple[float, str, Mapping[str, Any]]] = (),
     whole: bool = True,
-    adjust: Callable[[Axes], None] | None = None,
+    adjust: Callable[[Axes], object] | None = None,
 ) -> str:
     """Draw values in the order in which they came.
 

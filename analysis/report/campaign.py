@@ -21,7 +21,7 @@ from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
 from v6t.analysis.sheet import Sheet, sheet
-from v6t.analysis.warnings import folded, list_warnings
+from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
 
@@ -60,7 +60,7 @@ def campaign_document(
             f"{r.directory}: {s}" for r in mine for s in list_warnings(r.records, presentations)
         ]
         if sentences:
-            blocks.append(folded(sentences))
+            blocks.append(fold_warnings(sentences))
         sections.append(Section(experiment, f"experiment-{number}", blocks))
     if paper:
         sections.append(

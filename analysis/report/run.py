@@ -32,7 +32,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, number_of, sheet
 from v6t.analysis.terms import legend
 from v6t.analysis.trial_rows import list_trial_rows
-from v6t.analysis.warnings import CONDITION, folded, list_run_warnings, list_warnings
+from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
 
 MOST_FIGURES = 40
 """Figures of a report, so that it stays below 3 MB; ``--figures all`` draws all of them."""
@@ -63,7 +63,8 @@ def build(
         most_figures: figures at most; None: all of them, 0: none is drawn.
     """
     label = str(data.results.get("label") or "")
-    figures = Figures(most_figures)
+    # the sketch of the set-up is one of them
+    figures = Figures(most_figures and most_figures - 1)
     short = list(_short(data, presentations, figures))
     sections = [
         Section("In short", "short", short),
@@ -124,7 +125,7 @@ def _short(data: RunData, presentations: Presentations, figures: Figures) -> Ite
     if conditions := [warning.text for warning in warnings if warning.code == CONDITION]:
         yield Items(conditions, "warning")
     if others := [warning for warning in warnings if warning.code != CONDITION]:
-        yield folded(others, brief=len(others) < BRIEF)
+        yield fold_warnings(others, brief=len(others) < BRIEF)
 
 
 def _cards(

@@ -133,7 +133,7 @@ def check_capabilities(bound: BoundRun, tester: Tester) -> None:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
     """
     run = bound.settings
-    if run.procedure.search == "mlrsearch" and not mlr.available():
+    if run.procedure.search == "mlrsearch" and not mlr.is_available():
         raise EnvironmentLacking(
             f"the search 'mlrsearch' needs {mlr.describe_requirement()}",
             "pip install 'v6t[mlrsearch]', or --search binary",

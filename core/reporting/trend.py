@@ -17,7 +17,7 @@ from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import count, number_of, sheet
-from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, changes_of
+from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, find_changes
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
@@ -67,7 +67,7 @@ def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) ->
     lines = tuple(
         replace(
             s,
-            changes=changes_of(s.values, s.more_is_better, least_percent),
+            changes=find_changes(s.values, s.more_is_better, least_percent),
             least_percent=least_percent,
         )
         for s in series

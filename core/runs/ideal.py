@@ -10,6 +10,7 @@ from typing import Any
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Point
 from v6t.core.config.bound import BoundRun
 from v6t.procedures.tester_rate import TesterCapacity
@@ -38,7 +39,7 @@ class IdealDevice:
         times: repetitions for which one stands.
     """
 
-    bound: BoundRun
+    bound: RunContext
     carries_fps: float | None = math.inf
     carries_cps: float = math.inf
     holds: float = math.inf

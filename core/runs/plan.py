@@ -19,7 +19,7 @@ from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.mixes import Sizes, sizes_to_json
-from v6t.trials.trial import Capability
+from v6t.trials.trial import Capability, Mode
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
 CONNECTIONS, QUERIES = "connections", "queries"
@@ -244,7 +244,7 @@ def _plan_size(
     benchmarks = registry.wanted(bound)
     groups = [[b for b in benchmarks if b.phase.directed] for _ in bound.settings.modes]
     groups.append([b for b in benchmarks if b.phase.sized and not b.phase.directed])
-    modes = [*bound.settings.modes, "forward"]
+    modes: list[Mode] = [*bound.settings.modes, "forward"]
     stages: dict[str, PlannedStage] = {}
     found: dict[str, Sequence[float]] = {}
     apart = [b for b in benchmarks if not b.phase.sized] if first else []

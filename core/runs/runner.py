@@ -18,7 +18,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepared
 from v6t.benchmarks.point import Measured, Point, Vary
-from v6t.benchmarks.tcp import opening, syn_medium
+from v6t.benchmarks.tcp import measure_tcp_opens, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_capabilities
@@ -471,7 +471,7 @@ def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> Point:
     """Where connections of TCP are measured: four-tuples are those of the streams."""
     sizes, media = syn_medium(state.bound)
     spec = opening_spec(state.run, sizes, media)
-    tester = opening(state.bound, JournaledTester(state, state.loopback))
+    tester = measure_tcp_opens(state.bound, JournaledTester(state, state.loopback))
 
     def find() -> tuple[TesterCapacity, str]:
         return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=True)

@@ -1,25 +1,37 @@
-"""The receiver's part in connections: it learns four-tuples in phase 1 and knows them in phase 2."""
+"""The embedded tester's part in connections: its table, learned in phase 1 and used in phase 2."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.base.errors import TesterError
 from v6t.drivers.oracle.connection_oracle import (
+    Connected,
     TableAt,
+    connecting,
     connection_source,
     foreground,
     foregrounds,
+    plugin_of,
 )
-from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable
-from v6t.drivers.oracle.state_table import endpoint_marks as marks
-from v6t.packets.arrays import sort_unique
+from v6t.drivers.oracle.replay import FrameSource, Order
+from v6t.drivers.oracle.state_table import (
+    ROW,
+    MemoryFile,
+    StateTable,
+    count_inside_endpoints,
+    describe_repeated,
+)
+from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
+from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
-from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +39,9 @@ if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
     from v6t.packets.arrays import U8
 
-CHUNK = 1 << 16
-COUNTED = 1 << 23
-"""Up to so many connections their endpoints before the device are counted one by one."""
-
 
 @dataclass
-class Connections:
+class ReceiverConnections:
     """What a receiver knows of connections.
 
     Attributes:
@@ -82,7 +90,7 @@ class Connections:
         return self.oracle or oracle
 
     def source(self, stream: Stream) -> FrameSource | None:
-        """What was sent of a stream, where it is not the stream as compiled."""
+        """Return the frames of a stream that is not sent as compiled."""
         return self._sources.get(stream.stream_id)
 
     def learn(
@@ -104,39 +112,118 @@ class Connections:
         table.learn(numbers[rows].astype(np.int64), frames[:, where][rows])
 
     def report(self) -> dict[str, Any]:
-        """What phase 1 found; empty otherwise."""
+        """Return what phase 1 found; empty in other trials."""
         table = self._table
         if not self.learning or table is None or self._initial is None:
             return {}
-        repeated, example = table.repeated()
-        shown = None
-        if example is not None:
-            shown = {str(k): table.rows[k].tobytes().hex() for k in example}
         return {
-            "repeated": repeated,
-            "example": shown,
-            "inside": self._inside_of(self._initial, table.count),
-            "outside": table.endpoints(),
+            **describe_repeated(table),
+            "inside_endpoints": self._inside_of(self._initial, table.count),
         }
 
     def _inside_of(self, stream: Stream, count: int) -> int | None:
-        """Counted once for each number of connections: they are always the same."""
+        """Count them once for each number of connections."""
         if self._inside[0] != count:
-            self._inside = count, inside_endpoints(stream, count)
+            self._inside = count, count_inside_endpoints(stream, count)
         return self._inside[1]
 
 
-def inside_endpoints(stream: Stream, count: int) -> int | None:
-    """Distinct initiator addresses and ports among the first frames of a stream.
+@dataclass(frozen=True)
+class ConnectionRole:
+    """What one direction of a trial has to do with connections.
 
-    Behind a tunnel the address is that of the tunnel and the inner one together (ST-18).
+    Attributes:
+        table: the foreground belongs to these; None: the device is stateless.
+        learn: this is phase 1.
+        alone: nothing but the foreground is sent.
     """
-    if count > COUNTED:
-        return None
-    expander = Expander(stream)
-    where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
-    found = [
-        marks(expander.frames(first, min(CHUNK, count - first))[:, where])
-        for first in range(0, count, CHUNK)
-    ]
-    return len(sort_unique(np.concatenate(found)))
+
+    table: TableAt | None = None
+    learn: bool = False
+    alone: bool = False
+
+
+class ConnectionTable:
+    """One table at a time, and what is known of it."""
+
+    def __init__(self) -> None:
+        self._file: MemoryFile | None = None
+        self._at: TableAt | None = None
+        self.version = 4
+        """Of IP behind the device."""
+        self._began_s = 0.0
+        self._report: Mapping[str, Any] = {}
+
+    def load(
+        self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
+    ) -> ReceiverConnections | None:
+        """Return what the receivers need; None: the technology is stateless.
+
+        Args:
+            streams: of both directions.
+            oracle: who knows the frames.
+            loopback: frames come back as they were sent.
+        """
+        plugin = plugin_of(oracle)
+        if not isinstance(plugin, Connected) or len(streams) < 2:
+            return None
+        self.version = plugin.responder_version
+        if loopback:
+            return ReceiverConnections()
+        outer, inner = connecting(oracle, streams["forward"], streams["reverse"])
+        return ReceiverConnections(outer, inner)
+
+    def phase_one(self, connections: Connections) -> TableAt:
+        """Make a fresh table."""
+        self.close()
+        count = connections.count
+        self._file = MemoryFile(count * ROW[self.version])
+        self._at = TableAt(self._file.path, count, self.version, Order(count))
+        return self._at
+
+    def validation(self) -> TableAt:
+        """Return the table, each row once."""
+        if self._at is None:
+            raise TesterError("no connections have been established yet", code="not-learned")
+        return replace(self._at, reverse=Order(self._at.count))
+
+    def phase_two(self, connections: Connections) -> TableAt:
+        """Return the table as the Responder reads it in phase 2."""
+        if self._at is None:
+            raise TesterError("no connections have been established yet", code="not-learned")
+        entries = min(connections.entries or self._at.count, self._at.count)
+        return replace(self._at, reverse=Order(entries, connections.reading))
+
+    def reported(self, start: float, reports: Mapping[Direction, Mapping[str, Any]]) -> None:
+        """Remember what the receivers said of the last exchange."""
+        self._began_s = start
+        self._report = reports.get("forward", {})
+
+    def established(self, trial: Trial, result: TrialResult) -> PhaseCounts:
+        """Return the counts of phase 1."""
+        names = ("duplicate_tuples", "inside_endpoints", "outside_endpoints", "example")
+        learned = {name: self._report[name] for name in names if name in self._report}
+        return replace(self._phase(result, "forward"), **learned)
+
+    def validated(self, trial: Trial, result: TrialResult) -> PhaseCounts:
+        """Return the counts of the validation."""
+        return self._phase(result, "reverse")
+
+    def close(self) -> None:
+        """Forget the table. May be called twice."""
+        self._at = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _phase(self, result: TrialResult, way: Direction) -> PhaseCounts:
+        counted = result.directions[way]
+        health: Mapping[str, Any] = dict(result.tester).get(way, {})
+        return PhaseCounts(
+            counted,
+            self._began_s,
+            self._began_s + counted.sending_time_s,
+            faults=(*result.faults, *describe_stale_frames(health.get("stale", 0), way)),
+            started=result.started,
+            health=health,
+        )

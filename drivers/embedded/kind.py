@@ -58,19 +58,16 @@ class Embedded(TesterKind):
         return super().read(given)
 
     def prepare(self) -> None:
-        """Namespaces."""
         privilege.acquire()
 
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> EmbeddedTester:
-        """In namespaces of its own."""
         from v6t.drivers.embedded.tester import EmbeddedTester
 
         return EmbeddedTester(links, None if loopback else device)
 
     def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """What they take of this machine's memory."""
         del needs
         if most >= MANY:
             yield (
@@ -79,7 +76,6 @@ class Embedded(TesterKind):
             )
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Whether namespaces can be made."""
         can, how = privilege.available()
         if can:
             yield "embedded lab", "ok", f"network namespaces as {how}"

@@ -29,7 +29,14 @@ TICK_S = 0.0002
 
 
 class Played(ABC):
-    """A host on one interface; who asks for its address is answered."""
+    """A host on one interface; who asks for its address is answered.
+
+    Args:
+        interface: where to listen and to send.
+        frame_octets: longest frame, without FCS.
+        hosts: who is played there.
+        is_ours: which of equally long frames belong to the exchange.
+    """
 
     def __init__(
         self,
@@ -38,14 +45,6 @@ class Played(ABC):
         hosts: Mapping[str, Any] | None,
         is_ours: Callable[[U8], NDArray[np.bool_]],
     ) -> None:
-        """Open both rings.
-
-        Args:
-            interface: where to listen and to send.
-            frame_octets: longest frame, without FCS.
-            hosts: who is played there.
-            is_ours: which of equally long frames belong to the exchange.
-        """
         self._rx = RxRing(interface, frame_octets)
         self._tx = TxRing(interface, frame_octets)
         self._hosts = None if hosts is None else Hosts(**hosts)
@@ -59,10 +58,9 @@ class Played(ABC):
         poll.register(pipe.fileno(), select.POLLIN)
         poll.register(self._rx.socket, select.POLLIN | select.POLLERR)
         while not pipe.poll(0):
-            self._rest(poll, self._drain())
+            self._wait_for_frames(poll, self._drain())
 
-    def _rest(self, poll: select.poll, taken: int) -> None:
-        """Between two looks at the ring."""
+    def _wait_for_frames(self, poll: select.poll, taken: int) -> None:
         if not taken:
             poll.poll(200)
 
@@ -72,7 +70,7 @@ class Played(ABC):
             self._rx.send(frame)
 
     def _begin(self) -> None:
-        """A trial: what was lost before is not its own."""
+        """Begin a trial: earlier losses are not its own."""
         self._drain_all()
         self._control = 0
         self._unsent_before = self._tx.unsent()
@@ -80,7 +78,6 @@ class Played(ABC):
         self._dropped_before = interface_drops(self._rx.interface)
 
     def _health(self) -> dict[str, int]:
-        """Frames that were lost on the tester's own side, and those of no exchange."""
         return {
             "ring_drops": self._rx.drops(),
             "interface_drops": interface_drops(self._rx.interface) - self._dropped_before,
@@ -95,9 +92,9 @@ class Played(ABC):
             taken += len(frames)
             ours = self._is_ours(frames)
             if not ours.all():
-                self._others(frames[~ours])
+                self._handle_other_frames(frames[~ours])
             if ours.any():
-                self._took(frames[ours], times[ours])
+                self._handle_frames(frames[ours], times[ours])
         self._rx.release()
         return taken
 
@@ -108,10 +105,10 @@ class Played(ABC):
                 break
 
     @abstractmethod
-    def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         """Equally long frames of the exchange, and when they arrived [ns]."""
 
-    def _others(self, frames: U8) -> None:
+    def _handle_other_frames(self, frames: U8) -> None:
         self._control += len(frames)
         for answer in () if self._hosts is None else self._hosts.answers_to(asking(frames)):
             self._rx.send(answer)
@@ -128,7 +125,7 @@ class Asking(Played):
     def _send(self, wanted: int) -> None:
         """Send the next ones, at most so many, and count them in ``_sent``."""
 
-    def _besides(self) -> None:
+    def _do_due_work(self) -> None:
         """Whatever else is due while things are sent."""
 
     def _send_all(self, pace: Pace, start: float) -> float:
@@ -151,7 +148,7 @@ class Asking(Played):
                 lateness = max(lateness, now - start - pace.time_of(self._sent))
                 self._send(min(due, BATCH))
                 self._sent_by = time.monotonic()
-                self._besides()
+                self._do_due_work()
             taken = self._drain()
             if due < BATCH and taken < BATCH:
                 wait = start + pace.time_of(self._sent) - time.monotonic()
@@ -162,7 +159,7 @@ class Asking(Played):
 class Answering(Played):
     """Who answers: a wake-up for each question would take a core from the device."""
 
-    def _rest(self, poll: select.poll, taken: int) -> None:
+    def _wait_for_frames(self, poll: select.poll, taken: int) -> None:
         if not taken:
             poll.poll(200)
         elif taken < GATHERED:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.delays import summary_us
-from v6t.drivers.embedded.connections import Connections
+from v6t.drivers.embedded.connections import ReceiverConnections
 from v6t.drivers.embedded.timing import (
     Arrivals,
     ClassTimes,
@@ -23,7 +23,7 @@ from v6t.drivers.embedded.timing import (
 )
 from v6t.drivers.lab.ring import RxRing
 from v6t.drivers.neighbours import Hosts, asking
-from v6t.drivers.oracle.compare import compare_samples, missing_example, together
+from v6t.drivers.oracle.compare import compare_samples, merge_comparisons, missing_example
 from v6t.packets import trailer
 from v6t.packets.direction import Direction
 from v6t.profiles.model import Role
@@ -65,18 +65,17 @@ class Tally:
 
 
 class Receiver:
-    """Receives on one interface."""
+    """Receives on one interface.
+
+    Args:
+        interface: where to listen.
+        frame_octets: longest frame, without FCS.
+        hosts: who is played there, and answered for.
+    """
 
     def __init__(
         self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None = None
     ) -> None:
-        """Open the ring.
-
-        Args:
-            interface: where to listen.
-            frame_octets: longest frame, without FCS.
-            hosts: who is played there, and answered for.
-        """
         self._ring = RxRing(interface, frame_octets)
         self._hosts = None if hosts is None else Hosts(**hosts)
         self._answered = 0
@@ -86,7 +85,7 @@ class Receiver:
         self._streams: StreamSet | None = None
         self._oracle: Oracle | None = None
         self._direction: Direction = "forward"
-        self._connections = Connections()
+        self._connections = ReceiverConnections()
         self._ids = np.zeros(1 << 16, dtype=bool)
 
     def _reset(self) -> None:
@@ -111,7 +110,7 @@ class Receiver:
         streams: StreamSet,
         oracle: Oracle | None,
         direction: Direction,
-        connections: Connections | None = None,
+        connections: ReceiverConnections | None = None,
     ) -> None:
         """Tell what will arrive.
 
@@ -124,7 +123,7 @@ class Receiver:
         self._streams, self._oracle, self._direction = streams, oracle, direction
         self._ids[:] = False
         self._ids[[stream.stream_id for stream in streams.streams]] = True
-        self._connections = connections or Connections()
+        self._connections = connections or ReceiverConnections()
 
     def introduce(self) -> None:
         """Have the hosts ask for the device, so that it learns them."""
@@ -179,7 +178,7 @@ class Receiver:
             )
 
     def report(self) -> dict[str, Any]:
-        """Counts, comparison and health of the trial since :meth:`arm`."""
+        """Return counts, comparison and health of the trial since :meth:`arm`."""
         self._drain()
         streams = {}
         found = []
@@ -211,7 +210,7 @@ class Receiver:
                 missing = missing_example(
                     tally.stream, int(gone[number][0]), self._direction, self._oracle, source
                 )
-        compared = together(found)
+        compared = merge_comparisons(found)
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
         first_lost, last_lost = lost_between(self._wanted, gone)
@@ -251,13 +250,13 @@ class Receiver:
 
     def _count(self, frames: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         if frames.shape[1] < SHORTEST_TEST_FRAME:
-            self._not_ours(frames)
+            self._handle_control_frames(frames)
             return
         marks = trailer.read(frames)
         ours = marks.magic_ok & self._ids[marks.stream_id]
         current = ours & (marks.nonce == self._nonce)
         if not current.all():
-            self._not_ours(frames[~ours])
+            self._handle_control_frames(frames[~ours])
             self._stale += int(np.count_nonzero(ours & ~current))
         known = np.zeros(len(frames), dtype=bool)
         for place, (number, tally) in enumerate(self._tallies.items()):
@@ -282,7 +281,7 @@ class Receiver:
             delays = (times - marks.time_ns.astype(np.int64))[known]
             self._delays.append(delays[:: self._delay_stride])
 
-    def _not_ours(self, frames: NDArray[np.uint8]) -> None:
+    def _handle_control_frames(self, frames: NDArray[np.uint8]) -> None:
         """Control frames; who asks for a host is answered."""
         self._control += len(frames)
         for answer in () if self._hosts is None else self._hosts.answers_to(asking(frames)):
@@ -304,7 +303,6 @@ def interface_drops(interface: str) -> int:
 
 
 def _seen(tally: Tally, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Rows whose frame was received before."""
     within = numbers < tally.required
     seen = np.zeros(len(numbers), dtype=bool)
     seen[within] = tally.seen[numbers[within]]

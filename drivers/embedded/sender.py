@@ -55,7 +55,7 @@ class Pace:
 
     @classmethod
     def of(cls, trial: Trial) -> Pace:
-        """The pace of a trial."""
+        """Make the pace of a trial."""
         first = (trial.first_segment_frames, trial.rate_fps)
         if trial.second_segment is None:
             return cls((first,), starts=trial.flow_starts)
@@ -107,15 +107,14 @@ class _Source:
 
 
 class Sender:
-    """Sends on one interface."""
+    """Sends on one interface.
+
+    Args:
+        interface: where to send.
+        frame_octets: longest frame, without FCS.
+    """
 
     def __init__(self, interface: str, frame_octets: int) -> None:
-        """Open the ring.
-
-        Args:
-            interface: where to send.
-            frame_octets: longest frame, without FCS.
-        """
         self._ring = TxRing(interface, frame_octets)
         self._streams: StreamSet | None = None
         self._loaded: list[_Source] = []
@@ -132,7 +131,7 @@ class Sender:
         self._sources = self._loaded
 
     def connect(self, *, table: TableAt | None, alone: bool = False) -> None:
-        """What the next trials send.
+        """Choose what the next trials send.
 
         Args:
             table: the foreground belongs to these connections; None: as compiled.

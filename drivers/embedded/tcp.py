@@ -14,14 +14,13 @@ from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_account import SENT, Account
 from v6t.drivers.embedded.tcp_client import Step, TcpClient
-from v6t.drivers.embedded.tcp_end import UNKNOWN
+from v6t.drivers.embedded.tcp_end import SENT, UNKNOWN, Account
 from v6t.drivers.embedded.tcp_server import TcpServer
-from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
-from v6t.drivers.oracle.state_table import MemoryFile, StateTable
+from v6t.drivers.oracle.state_table import MemoryFile, StateTable, describe_repeated
 from v6t.drivers.tester import PhaseCounts
 from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
@@ -36,16 +35,15 @@ CLASS = "tcp"
 """The one class of such trials."""
 
 
-class Conversing:
-    """Both roles, and what is known of the connections of one trial."""
+class TcpExchange:
+    """Both roles, and what is known of the connections of one trial.
+
+    Args:
+        place: where workers run, and the longest frame there.
+        loopback: the ports are joined.
+    """
 
     def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:
-        """Start both workers; neighbours are answered by the receivers of the same ports.
-
-        Args:
-            place: where workers run, and the longest frame there.
-            loopback: the ports are joined.
-        """
         self._loopback = loopback
         self._nonce = 0
         self._file: MemoryFile | None = None
@@ -61,7 +59,7 @@ class Conversing:
             made.answer()
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
-        """The four-tuples of connections, and the headers on both sides."""
+        """Load the four-tuples of connections, and the headers on both sides."""
         initial = foreground(streams["forward"])
         behind = initial if self._loopback else foreground(streams["reverse"])
         self._client.ask("load", stream=initial)
@@ -87,14 +85,7 @@ class Conversing:
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._step("open", Pace.of(asked), count, tcp.max_wait_s)
         rows = StateTable(table.path, table.count, table.version)
-        repeated, example = rows.repeated()
-        shown = None if example is None else {str(k): rows.rows[k].tobytes().hex() for k in example}
-        phase |= {
-            "duplicate_tuples": repeated,
-            "outside_endpoints": rows.endpoints(),
-            "example": shown,
-        }
-        return PhaseCounts(**phase)
+        return PhaseCounts(**phase, **describe_repeated(rows))
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each that is established."""
@@ -109,7 +100,7 @@ class Conversing:
         count = int(np.count_nonzero(ended))
         if not count:
             return PhaseCounts(
-                **self._phase("rst", _nothing(), 0, time.monotonic(), clock.read(), "")
+                **self._phase("rst", _make_empty_report(), 0, time.monotonic(), clock.read(), "")
             )
         pace = Pace(((count, asked.rate_fps),))
         return PhaseCounts(**self._step(tcp.closing, pace, count, tcp.timeout_s))
@@ -159,7 +150,7 @@ class Conversing:
             n for told in (said, heard) for why, n in told["wrong"].items() if why != UNKNOWN
         )
         found = self._known.counted(retransmitted=self._again, wrong=wrong)
-        counted = ClassCount("foreground", count, said["sent"], _good(step, found))
+        counted = ClassCount("foreground", count, said["sent"], _count_good(step, found))
         seen = found.established + found.answered + found.closed
         result = DirectionResult(
             classes={CLASS: counted},
@@ -190,12 +181,11 @@ class Conversing:
         }
 
 
-def _good(step: Step, found: TcpCounts) -> int:
+def _count_good(step: Step, found: TcpCounts) -> int:
     return {"open": found.established, "ask": found.answered}.get(step, found.closed)
 
 
-def _nothing() -> dict[str, Any]:
-    """What a client says that had nothing to do."""
+def _make_empty_report() -> dict[str, Any]:
     zeros = dict.fromkeys(("sent", "retransmitted", "control", "ring_drops", "unsent"), 0)
     return {**zeros, "interface_drops": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {}}
 

@@ -10,24 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from v6t.drivers.embedded.played import TICK_S, Asking
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_account import (
+from v6t.drivers.embedded.tcp_end import (
     ANSWERED,
     ASKED,
+    CHECKSUM,
+    CONTENT,
     DECIDED,
     ENDED,
     ENDING,
+    NUMBERS,
     OPEN,
     REFUSED,
     RESET,
     SENT,
-    UNREACHABLE,
-)
-from v6t.drivers.embedded.tcp_end import (
-    CHECKSUM,
-    CONTENT,
-    NUMBERS,
     TUPLE,
     UNKNOWN,
+    UNREACHABLE,
     TcpEnd,
     first_of_each,
 )
@@ -61,16 +59,15 @@ class TcpClient(Asking, TcpEnd):
     """Begins connections on one interface."""
 
     def __init__(self, interface: str, frame_octets: int) -> None:
-        super().__init__(interface, frame_octets, None, self._mine)
+        super().__init__(interface, frame_octets, None, self._is_own_segment)
 
     def load(self, *, stream: Stream) -> None:
-        """Frame k of a stream has the four-tuple of connection k."""
         self._tuples = Expander(stream)
         self._layout = TcpLayout(self._tuples.frames(0, 1)[0])
 
     def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
-        """A trial begins; see :meth:`TcpEnd._armed`."""
-        self._armed(path, count, nonce, tcp)
+        """Begin a trial; see :meth:`TcpEnd._begin_trial`."""
+        self._begin_trial(path, count, nonce, tcp)
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
         self._since = np.zeros(count, np.int64)
@@ -93,7 +90,7 @@ class TcpClient(Asking, TcpEnd):
             How many were ``sent``, times, ``retransmitted``, what was ``wrong``, and health.
         """
         self._sent, self._step = 0, step
-        self._queue = self._queued(step)
+        self._queue = self._select_connections(step)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
         while time.monotonic() < ended + wait_s and not self._complete():
@@ -109,11 +106,11 @@ class TcpClient(Asking, TcpEnd):
             "sending_time_s": self._sent_by - start,
             "lateness_s": lateness,
             "retransmitted": self._again,
-            **self._told(),
+            **self._make_report(),
         }
 
-    def _queued(self, step: Step) -> Connections | None:
-        """Connections in which it is done; None: one after the other."""
+    def _select_connections(self, step: Step) -> Connections | None:
+        """Select the connections of a step; None: one after the other."""
         if step == "open":
             return None
         account = self._account
@@ -122,7 +119,6 @@ class TcpClient(Asking, TcpEnd):
         return np.flatnonzero(account.established())
 
     def _complete(self) -> bool:
-        """Whether nothing is to be waited for any more."""
         here, there = self._account.client, self._account.server
         if self._step == "open":
             undecided = np.count_nonzero((here & SENT != 0) & (here & DECIDED == 0))
@@ -152,7 +148,7 @@ class TcpClient(Asking, TcpEnd):
                 self._end(which, self._step == "rst")
         self._sent = last
 
-    def _besides(self) -> None:
+    def _do_due_work(self) -> None:
         self._send_again()
 
     def _ask(self, which: Connections) -> None:
@@ -182,7 +178,7 @@ class TcpClient(Asking, TcpEnd):
                 self._send_again_later(which, tries + 1)
 
     def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
-        """A segment without data, where each connection stands: when each left [ns].
+        """Send a segment without data in each connection; return when each left [ns].
 
         Args:
             which: connections.
@@ -203,7 +199,7 @@ class TcpClient(Asking, TcpEnd):
             self._stamps(which),
         )
 
-    def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         layout = self._segments
         read = layout.read(frames)
         which, known = self._which(read.echo)
@@ -211,7 +207,7 @@ class TcpClient(Asking, TcpEnd):
         # whoever refuses in the server's place knows no timestamps
         bare = (read.flags & RST != 0) & ~read.has_timestamp
         if bare.any():
-            which[bare] = self._refused(read, bare)
+            which[bare] = self._find_reset_connections(read, bare)
             known |= bare & (which < self._count)
             read.is_valid[bare] |= layout.has_partial_checksum(frames[bare])
         self._blame(UNKNOWN, ~known)
@@ -222,13 +218,13 @@ class TcpClient(Asking, TcpEnd):
         self._blame(CHECKSUM, known & ~read.is_valid)
         known &= read.is_valid
         waited = times - self._account.begun[which] <= 1e9 * self._tcp.max_wait_s
-        self._opened(read, which, known & waited)
+        self._handle_syn_acks(read, which, known & waited)
         self._reset(read, which, known)
         in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
-        self._heard(read, frames, which, known, in_time)
+        self._handle_data_and_fins(read, frames, which, known, in_time)
 
-    def _refused(self, read: SegmentFields, bare: NDArray[np.bool_]) -> Connections:
-        """Connections of resets without timestamps, by RFC 9293 section 3.5.2; where none, the count.
+    def _find_reset_connections(self, read: SegmentFields, bare: NDArray[np.bool_]) -> Connections:
+        """Find the connections of resets without timestamps (RFC 9293, section 3.5.2), or the count.
 
         What answers a segment without ACK acknowledges it; what answers another has the number that it
         acknowledged.
@@ -241,17 +237,18 @@ class TcpClient(Asking, TcpEnd):
             by_client = self._client_of(acknowledged - np.uint32(1) - np.uint32(said))
             by_server = self._server_of(number - np.uint32(1) - np.uint32(heard))
             tried = np.where(answers, by_client, by_server)
-            fits = (found == self._count) & self._begun(tried)
+            fits = (found == self._count) & self._has_begun(tried)
             found[fits] = tried[fits]
         return found
 
-    def _begun(self, which: Connections) -> NDArray[np.bool_]:
-        """Which numbers are those of connections whose SYN was sent."""
+    def _has_begun(self, which: Connections) -> NDArray[np.bool_]:
         found = which < self._count
         found[found] = self._account.client[which[found]] & SENT != 0
         return found
 
-    def _opened(self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _handle_syn_acks(
+        self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]
+    ) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
         right = read.acknowledgement == self._client_number(which) + np.uint32(1)
         right &= read.sequence == self._server_number(which)
@@ -274,7 +271,7 @@ class TcpClient(Asking, TcpEnd):
         later = chosen[was_open]
         client[later[client[later] & ENDING == 0]] |= RESET
 
-    def _heard(
+    def _handle_data_and_fins(
         self,
         read: SegmentFields,
         frames: U8,
@@ -282,7 +279,6 @@ class TcpClient(Asking, TcpEnd):
         known: NDArray[np.bool_],
         in_time: NDArray[np.bool_],
     ) -> None:
-        """Data of objects, and the server's FIN."""
         data = known & in_time & (read.data_octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._data(read, frames, which, data)
@@ -327,27 +323,26 @@ class TcpClient(Asking, TcpEnd):
             client[chosen] |= ANSWERED
             self._reply(chosen, ACK)
 
-    def _others(self, frames: U8) -> None:
+    def _handle_other_frames(self, frames: U8) -> None:
         for ports, numbers in (
             read_quoted_segments(self._segments.select_icmp(frames)) if self._count else ()
         ):
-            self._unreachable(self._quoted(ports, numbers))
-        super()._others(frames)
+            self._mark_unreachable(self._find_quoted_connections(ports, numbers))
+        super()._handle_other_frames(frames)
 
-    def _unreachable(self, refused: Connections) -> None:
+    def _mark_unreachable(self, refused: Connections) -> None:
         client = self._account.client
         was_open = client[refused] & OPEN != 0
         client[refused[was_open]] |= RESET
         if self._step == "open":
             client[refused[~was_open]] |= UNREACHABLE
 
-    def _quoted(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
-        """Connections of this trial whose segments are quoted, by ports and sequence numbers."""
+    def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
         said = 1 + len(REQUEST)
         found = np.full(len(numbers), self._count, np.int64)
         for beyond in (0, 1, said, said + 1):
             tried = self._client_of(numbers - np.uint32(beyond))
-            fits = (found == self._count) & self._begun(tried)
+            fits = (found == self._count) & self._has_begun(tried)
             fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
             found[fits] = tried[fits]
         return found[found < self._count]

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.embedded.played import Answering
-from v6t.drivers.embedded.tcp_account import ASKED, ENDED, ENDING, OPEN, SENT
 from v6t.drivers.embedded.tcp_end import (
+    ASKED,
     CHECKSUM,
     CONTENT,
+    ENDED,
+    ENDING,
     NUMBERS,
+    OPEN,
+    SENT,
     TUPLE,
     UNKNOWN,
     TcpEnd,
@@ -35,29 +39,27 @@ class TcpServer(Answering, TcpEnd):
     """Accepts connections on one interface, whatever their addresses."""
 
     def __init__(self, interface: str, frame_octets: int) -> None:
-        super().__init__(interface, frame_octets, None, self._mine)
+        super().__init__(interface, frame_octets, None, self._is_own_segment)
 
     def load(self, *, frame: bytes) -> None:
-        """A frame that this side sends, whatever its transport."""
         self._layout = TcpLayout(np.frombuffer(frame, np.uint8))
 
     def arm(self, *, path: str, table: TableAt, nonce: int, tcp: Tcp) -> None:
-        """A trial begins; see :meth:`TcpEnd._armed`.
+        """Begin a trial; see :meth:`TcpEnd._begin_trial`.
 
         Args:
             path: of the account.
             table: where the four-tuples behind the device are to be written.
             nonce, tcp: of the trial.
         """
-        self._armed(path, table.count, nonce, tcp)
+        self._begin_trial(path, table.count, nonce, tcp)
         self._table = StateTable(table.path, table.count, table.version)
 
     def report(self) -> dict[str, Any]:
-        """What was wrong, and health."""
         self._drain_all()
-        return self._told()
+        return self._make_report()
 
-    def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
         layout = self._segments
         read = layout.read(frames)
         which, known = self._which(read.timestamp)
@@ -66,7 +68,7 @@ class TcpServer(Answering, TcpEnd):
         which = np.where(known, which, 0)
         self._blame(CHECKSUM, known & ~read.is_valid)
         known &= read.is_valid
-        known = self._accepted(read, frames, which, known)
+        known = self._accept(read, frames, which, known)
         ours = (layout.read_reversed_endpoints(frames) == self._ends[which]).all(axis=1)
         self._blame(TUPLE, known & ~ours)
         known &= ours
@@ -78,11 +80,11 @@ class TcpServer(Answering, TcpEnd):
         if reset.any():
             server[which[reset]] |= ENDED
             known &= ~reset
-        self._acknowledged(read, which, known, times)
-        self._asked(read, frames, which, known)
-        self._ended(read, which, known)
+        self._handle_acknowledgements(read, which, known, times)
+        self._answer_requests(read, frames, which, known)
+        self._answer_fins(read, which, known)
 
-    def _accepted(
+    def _accept(
         self, read: SegmentFields, frames: U8, which: Connections, known: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Answer SYNs; what is left are segments of connections that are there."""
@@ -107,14 +109,13 @@ class TcpServer(Answering, TcpEnd):
         self._blame(UNKNOWN, there & ~found)
         return found
 
-    def _acknowledged(
+    def _handle_acknowledgements(
         self,
         read: SegmentFields,
         which: Connections,
         known: NDArray[np.bool_],
         times: NDArray[np.int64],
     ) -> None:
-        """The last segment of the opening, and of the end."""
         server = self._account.server
         mine = known & (read.flags & ACK != 0)
         opened = mine & (read.acknowledgement == self._server_number(which) + np.uint32(1))
@@ -122,13 +123,12 @@ class TcpServer(Answering, TcpEnd):
         self._account.opened[which[fresh]] = times[fresh]
         server[which[fresh]] |= OPEN
         ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
-        ending &= read.acknowledgement == self._said(which) + np.uint32(1)
+        ending &= read.acknowledgement == self._next_sequence(which) + np.uint32(1)
         server[which[ending]] |= ENDED
 
-    def _asked(
+    def _answer_requests(
         self, read: SegmentFields, frames: U8, which: Connections, known: NDArray[np.bool_]
     ) -> None:
-        """Objects for whoever asks."""
         rows = np.flatnonzero(known & (read.data_octets > 0))
         if not len(rows):
             return
@@ -150,8 +150,9 @@ class TcpServer(Answering, TcpEnd):
             place = np.uint32(number * SEGMENT_OCTETS)
             self._emit(chosen, PSH | ACK, begun + place, heard, read.timestamp[rows], part)
 
-    def _ended(self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]) -> None:
-        """Answer a FIN by one of its own."""
+    def _answer_fins(
+        self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]
+    ) -> None:
         mine = known & (read.flags & FIN != 0)
         if not mine.any():
             return
@@ -160,10 +161,9 @@ class TcpServer(Answering, TcpEnd):
         heard = (
             read.sequence[mine] + read.data_octets[mine].astype(np.uint32) + np.uint32(1)
         ).astype(np.uint32)
-        self._emit(chosen, FIN | ACK, self._said(chosen), heard, read.timestamp[mine])
+        self._emit(chosen, FIN | ACK, self._next_sequence(chosen), heard, read.timestamp[mine])
 
-    def _said(self, which: Connections) -> NDArray[np.uint32]:
-        """The number behind all data that was sent."""
+    def _next_sequence(self, which: Connections) -> NDArray[np.uint32]:
         answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
         found: NDArray[np.uint32] = (self._server_number(which) + np.uint32(1) + answered).astype(
             np.uint32

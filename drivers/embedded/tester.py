@@ -12,16 +12,17 @@ from typing import Any
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.device import DeviceSession, StateDevice
+from v6t.drivers.embedded.connections import ConnectionRole, ConnectionTable
+from v6t.drivers.embedded.dns import DnsTrials
 from v6t.drivers.embedded.receiver import Receiver
-from v6t.drivers.embedded.resolving import Resolving
 from v6t.drivers.embedded.sender import Pace, Sender, longest_frame
-from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
-from v6t.drivers.embedded.tcp import Conversing
+from v6t.drivers.embedded.tcp import TcpExchange
 from v6t.drivers.embedded.timing import Wanted
-from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
+from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.intent.device import Links, Port, host_arguments
 from v6t.packets.direction import Direction
@@ -41,7 +42,12 @@ _TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s", "tim
 
 
 class EmbeddedTester:
-    """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`."""
+    """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`.
+
+    Args:
+        links: the cables.
+        device: what stands between them; None: the two ports are joined (SELF-01).
+    """
 
     name = "embedded"
     capabilities: frozenset[Capability] = frozenset(
@@ -52,12 +58,6 @@ class EmbeddedTester:
     )  # fmt: skip
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
-        """Remember; nothing is made before :meth:`open`.
-
-        Args:
-            links: the cables.
-            device: what stands between them; None: the two ports are joined (SELF-01).
-        """
         self._links = links
         sides = links.port_of("left"), links.port_of("right")
         self._ports: dict[Direction, tuple[str, str]] = {"forward": sides, "reverse": sides[::-1]}
@@ -67,25 +67,25 @@ class EmbeddedTester:
         self._workers: dict[str, Worker] = {}
         self._streams: Mapping[Direction, StreamSet] = {}
         self._nonce = 0
-        self._connecting = Connecting()
-        self._resolving: Resolving | None = None
-        self._conversing: Conversing | None = None
+        self._connections = ConnectionTable()
+        self._dns: DnsTrials | None = None
+        self._tcp: TcpExchange | None = None
 
     def open(self) -> None:
-        """Make the lab, start the device."""
         self._bed.open()
 
     def _start(self) -> None:
-        """Whoever sends and receives frames, before the first of them."""
         if self._workers:
             return
         try:
             for side in (LEFT, RIGHT):
-                place: dict[str, Any] = {"interface": side, **self._place()}
+                place: dict[str, Any] = {"interface": side, **self._worker_arguments()}
                 sender = f"{side} sender"
                 self._workers[sender] = Worker(sender, Sender, **place)
                 receiver = f"{side} receiver"
-                self._workers[receiver] = Worker(receiver, Receiver, hosts=self._on(side), **place)
+                self._workers[receiver] = Worker(
+                    receiver, Receiver, hosts=self._host_arguments(side), **place
+                )
             for worker in self._workers.values():
                 worker.answer()
         except BaseException:
@@ -93,16 +93,15 @@ class EmbeddedTester:
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Hand streams to senders and receivers, or a zone to client and server."""
         self._streams = dict(streams)
         if not streams and oracle.zone is not None:
-            if self._resolving is None:
-                self._resolving = Resolving(
-                    self._links, oracle.zone, self._place(), loopback=self._loopback
+            if self._dns is None:
+                self._dns = DnsTrials(
+                    self._links, oracle.zone, self._worker_arguments(), loopback=self._loopback
                 )
             return
         self._start()
-        known = self._connecting.load(streams, oracle, loopback=self._loopback)
+        known = self._connections.load(streams, oracle, loopback=self._loopback)
         asked = []
         for direction, stream_set in streams.items():
             if longest_frame(stream_set) > frame_octets(self._links):
@@ -122,13 +121,12 @@ class EmbeddedTester:
             asked += [f"{out} sender", f"{back} receiver"]
         for role in asked:
             self._workers[role].answer()
-        if self._conversing is not None:
-            self._conversing.load(streams)
+        if self._tcp is not None:
+            self._tcp.load(streams)
 
     def measure(self, trial: Trial) -> TrialResult:
-        """One trial: arm, send, wait for late frames, count."""
-        if trial.queries is not None and self._resolving is not None:
-            result = self._resolving.measure(trial)
+        if trial.queries is not None and self._dns is not None:
+            result = self._dns.measure(trial)
             self._bed.check()
             return result
         directions = [d for d in self._ports if d in list_directions(trial.mode)]
@@ -137,69 +135,63 @@ class EmbeddedTester:
         self._pause(trial)
         table = None
         if trial.connections is not None:
-            table = self._connecting.phase_two(trial.connections)
-        loads = {d: Load(table) for d in directions}
-        self._fall_silent()
+            table = self._connections.phase_two(trial.connections)
+        loads = {d: ConnectionRole(table) for d in directions}
+        self._stop_tcp()
         return self._exchange(trial, directions, loads)
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
             self._pause(trial)
-            table = self._connecting.phase_one(connections)
-            phase = self._talking.establish(establishing(trial, connections), connections, table)
+            table = self._connections.phase_one(connections)
+            phase = self._tcp_trials.establish(
+                make_phase_one_trial(trial, connections), connections, table
+            )
             self._bed.check()
             return phase
-        self._fall_silent()
+        self._stop_tcp()
         self._pause(trial)
-        load = Load(self._connecting.phase_one(connections), learn=True, alone=True)
-        asked = establishing(trial, connections)
+        load = ConnectionRole(self._connections.phase_one(connections), learn=True, alone=True)
+        asked = make_phase_one_trial(trial, connections)
         result = self._exchange(asked, ["forward"], {"forward": load})
-        return self._connecting.established(asked, result)
+        return self._connections.established(asked, result)
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
-            return self._talking.validate(validating(trial, connections), connections)
-        load = Load(self._connecting.validation(), alone=True)
-        asked = validating(trial, connections)
+            return self._tcp_trials.validate(make_validation_trial(trial, connections), connections)
+        load = ConnectionRole(self._connections.validation(), alone=True)
+        asked = make_validation_trial(trial, connections)
         result = self._exchange(asked, ["reverse"], {"reverse": load})
-        return self._connecting.validated(asked, result)
+        return self._connections.validated(asked, result)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
-        phase = self._talking.disconnect(establishing(trial, connections), connections)
+        phase = self._tcp_trials.disconnect(make_phase_one_trial(trial, connections), connections)
         self._bed.check()
         return phase
 
-    def _fall_silent(self) -> None:
+    def _stop_tcp(self) -> None:
         """Nobody listens for TCP any more: what frames of a stream take, ends have none of."""
-        if self._conversing is not None:
-            self._conversing.close()
-            self._conversing = None
+        if self._tcp is not None:
+            self._tcp.close()
+            self._tcp = None
 
     @property
-    def _talking(self) -> Conversing:
-        """Whoever opens connections of TCP."""
-        if self._conversing is None:
-            self._conversing = Conversing(self._place(), loopback=self._loopback)
-            self._conversing.load(self._streams)
-        return self._conversing
+    def _tcp_trials(self) -> TcpExchange:
+        if self._tcp is None:
+            self._tcp = TcpExchange(self._worker_arguments(), loopback=self._loopback)
+            self._tcp.load(self._streams)
+        return self._tcp
 
     def wait(self, seconds: float) -> None:
-        """Sleep."""
         time.sleep(seconds)
 
     def now(self) -> float:
-        """The monotonic clock [s]."""
         return time.monotonic()
 
     def device_state(self) -> StateDevice | None:
-        """Of the lab's device."""
         return self._bed.device_state()
 
     def device_session(self) -> DeviceSession | None:
-        """With the lab's device."""
         return self._bed.device_session()
 
     def _pause(self, trial: Trial) -> None:
@@ -209,9 +201,8 @@ class EmbeddedTester:
         time.sleep(trial.pause_s)
 
     def _exchange(
-        self, trial: Trial, directions: list[Direction], loads: Mapping[Direction, Load]
+        self, trial: Trial, directions: list[Direction], loads: Mapping[Direction, ConnectionRole]
     ) -> TrialResult:
-        """Arm, send, wait for late frames, count."""
         self._nonce = (self._nonce + 1) % 256
         for direction in directions:
             load = loads[direction]
@@ -219,7 +210,7 @@ class EmbeddedTester:
                 "connect", table=None if load.learn else load.table, alone=load.alone
             )
             streams = self._streams[direction].streams
-            frames = self._required(direction, trial.frames, load)
+            frames = self._count_required(direction, trial.frames, load)
             self._receiver(direction).ask(
                 "arm",
                 required=frames,
@@ -247,7 +238,7 @@ class EmbeddedTester:
         for direction in directions:
             self._receiver(direction).tell("report")
         reports = {d: self._receiver(d).answer(deadline) for d in directions}
-        self._connecting.reported(start, reports)
+        self._connections.reported(start, reports)
         self._bed.check()
         stepped = clock.faults_since(began)
         return TrialResult(
@@ -284,7 +275,6 @@ class EmbeddedTester:
         return pids
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
         return {
             "kind": self.name,
             "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
@@ -293,37 +283,36 @@ class EmbeddedTester:
             "clock_source": clock.source(),
             "loopback": self._loopback,
             "answers_on": [
-                s for s in (LEFT, RIGHT) if self._links.link_at(s).answers and self._on(s)
+                s
+                for s in (LEFT, RIGHT)
+                if self._links.link_at(s).answers and self._host_arguments(s)
             ],
             "learning_on": [
                 s
                 for s in (LEFT, RIGHT)
-                if self._links.link_at(s).sends_learning_frames and self._on(s)
+                if self._links.link_at(s).sends_learning_frames and self._host_arguments(s)
             ],
             "device": self._bed.describe(),
         }
 
     def close(self) -> None:
-        """End workers and lab."""
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()
-        if self._resolving is not None:
-            self._resolving.close()
-            self._resolving = None
-        self._fall_silent()
-        self._connecting.close()
+        if self._dns is not None:
+            self._dns.close()
+            self._dns = None
+        self._stop_tcp()
+        self._connections.close()
         self._bed.close()
 
-    def _place(self) -> dict[str, Any]:
-        """Where workers run, and the longest frame there."""
+    def _worker_arguments(self) -> dict[str, Any]:
         if self._bed.lab is None:
             raise TesterError("the lab is not open", code="lab-failed")
         pid = self._bed.lab.tester.pid
         return {"namespace": pid, "frame_octets": frame_octets(self._links)}
 
-    def _on(self, port: Port) -> dict[str, Any] | None:
-        """Who is played on a port."""
+    def _host_arguments(self, port: Port) -> dict[str, Any] | None:
         return host_arguments(self._links.link_at(port))
 
     def _sender(self, direction: Direction) -> Worker:
@@ -332,7 +321,9 @@ class EmbeddedTester:
     def _receiver(self, direction: Direction) -> Worker:
         return self._workers[f"{self._ports[direction][1]} receiver"]
 
-    def _required(self, direction: Direction, frames: int, load: Load) -> dict[str, int]:
+    def _count_required(
+        self, direction: Direction, frames: int, load: ConnectionRole
+    ) -> dict[str, int]:
         streams = self._streams[direction].streams
         if load.alone:
             mine = foreground(self._streams[direction]).name

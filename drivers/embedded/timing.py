@@ -37,7 +37,7 @@ class Wanted:
 def begun(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Turns that come when their flow has begun: they are sent.
+    """Select turns that come when their flow has begun: they are sent.
 
     Args:
         starts: when flows begin.
@@ -50,7 +50,7 @@ def begun(
 
 
 def unsent(wanted: Wanted, number: int, count: int) -> NDArray[np.bool_] | None:
-    """Turns of a class that come before their flow has begun; None: all are sent.
+    """Select turns of a class before their flow has begun; None: all are sent.
 
     Args:
         wanted: the trial and how its classes are mixed.
@@ -66,7 +66,14 @@ def unsent(wanted: Wanted, number: int, count: int) -> NDArray[np.bool_] | None:
 
 
 class ClassTimes:
-    """Delays of one class."""
+    """Delays of one class.
+
+    Args:
+        required: turns of the class.
+        tagged: sequence numbers that are timed; None: all.
+        keep: keep them in order, for differences of consecutive frames.
+        skipped: turns that are not sent; None: all are.
+    """
 
     def __init__(
         self,
@@ -75,14 +82,6 @@ class ClassTimes:
         keep: bool,
         skipped: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Start empty.
-
-        Args:
-            required: turns of the class.
-            tagged: sequence numbers that are timed; None: all.
-            keep: keep them in order, for differences of consecutive frames.
-            skipped: turns that are not sent; None: all are.
-        """
         self._skipped = skipped
         self.sent = required - (0 if skipped is None else int(np.count_nonzero(skipped)))
         self.expected = self.sent if tagged is None else len(tagged)
@@ -157,7 +156,6 @@ def class_times(
 def _class_of(
     places: NDArray[np.int64], weights: Sequence[int]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Class and number within it of frames at these places of the mixed order."""
     found = [list_classes_with_index(weights, int(p), 1) for p in places.tolist()]
     return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
 
@@ -184,14 +182,13 @@ class Gap:
 
 
 class Arrivals:
-    """Frames that came and frames that did not, over the time of a trial."""
+    """Frames that came and frames that did not, over the time of a trial.
+
+    Args:
+        wanted: the trial and how its classes are mixed.
+    """
 
     def __init__(self, wanted: Wanted) -> None:
-        """Start empty.
-
-        Args:
-            wanted: the trial and how its classes are mixed.
-        """
         self._wanted = wanted
         self._slot_s = choose_slot_s(wanted.trial.total_duration_s)
         self._slot_ns = round(self._slot_s * 1e9)
@@ -224,7 +221,7 @@ class Arrivals:
         return min(self._last, max(0, since_ns // self._slot_ns))
 
     def course(self, missing: Mapping[int, NDArray[np.int64]]) -> Timeline | None:
-        """The whole trial; None where flows began one after the other: not every turn was sent.
+        """Return the timeline; None if flows began one after the other: not every turn was sent.
 
         Args:
             missing: sequence numbers of lost frames by class.

@@ -8,18 +8,21 @@
 
 In loopback there is one pair, both ends in the tester's namespace. A device of several parts has
 a namespace for each: the right interface of one is joined to the left one of the next. The
-interfaces are mute: no IPv6, no ARP, no addresses, and MAC addresses other than those in test
-frames, so that the kernel's own stack drops these at once and only packet sockets see them.
+interfaces have no IPv6, ARP or addresses, and MAC addresses other than those in test frames: the
+kernel's own stack drops these at once, and only packet sockets receive them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.lab.channel import Worker
-from v6t.drivers.lab.worker import Holder
+from v6t.drivers.lab import netns
+from v6t.drivers.lab.workers import Worker
 from v6t.intent.device import Port
 
 LEFT: Port = "left"
@@ -28,8 +31,78 @@ End = tuple[Worker, Port]
 """A namespace, and the name of an interface in it."""
 
 
+class Holder:
+    """The role of a process that keeps a network namespace alive and runs commands in it.
+
+    Args:
+        target: a process whose namespace it enters; None: it makes a new one.
+    """
+
+    def __init__(self, target: int | None) -> None:
+        self._sees_interfaces = False
+        if target is None:
+            netns.unshare(netns.CLONE_NEWNET)
+        else:
+            netns.enter(target)
+
+    def idle(self, pipe: Connection) -> None:
+        """Wait for the next request."""
+        pipe.poll(None)
+
+    def run(self, command: list[str], text: str = "") -> tuple[int, str]:
+        """Run a command inside the namespace; return its exit status and output."""
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def set(self, values: Mapping[str, str]) -> list[str]:
+        """Write kernel settings below /proc/sys; return those the kernel does not have."""
+        absent = []
+        for name, value in values.items():
+            try:
+                (Path("/proc/sys") / name).write_text(value)
+            except FileNotFoundError:
+                absent.append(name)
+        return absent
+
+    def steer(self, mask: str) -> tuple[list[str], str]:
+        """Set the receive packet steering (RPS) of this namespace's interfaces to a mask of CPUs.
+
+        Queues that already have CPUs keep them.
+
+        Returns:
+            The interfaces that were steered, and why no more could be, or an empty text.
+        """
+        steered = []
+        try:
+            if not self._sees_interfaces:
+                netns.show_in_sys()
+                self._sees_interfaces = True
+            for queue in sorted(Path("/sys/class/net").glob("*/queues/rx-*/rps_cpus")):
+                interface = queue.parts[-4]
+                if interface != "lo" and not queue.read_text().strip("0,\n"):
+                    queue.write_text(mask)
+                    steered.append(interface)
+        except OSError as exc:
+            return steered, exc.strerror or str(exc)
+        return sorted(set(steered)), ""
+
+
 class Lab:
-    """Namespaces and cables; everything vanishes with :meth:`close` or with this process."""
+    """Namespaces and cables; everything vanishes with :meth:`close` or with this process.
+
+    Args:
+        mtu_left, mtu_right: MTUs of the two cables [octets].
+        loopback: join the tester's two ports directly.
+        device_pids: for each part of the device from left to right, a process whose network
+            namespace is the part's; None: a new one.
+        mtus_between: MTUs of the cables between the parts [octets].
+
+    Attributes:
+        device: the only part of the device, or the leftmost; None in loopback.
+
+    Raises:
+        EnvironmentLacking: the kernel refuses namespaces or veth pairs.
+    """
 
     def __init__(
         self,
@@ -40,19 +113,6 @@ class Lab:
         device_pids: Sequence[int | None] = (None,),
         mtus_between: Sequence[int] = (),
     ) -> None:
-        """Build it.
-
-        Args:
-            mtu_left: MTU of the left cable [octets].
-            mtu_right: MTU of the right one.
-            loopback: join the tester's two ports directly.
-            device_pids: for each part of the device from left to right, a process whose network
-                namespace is the part's; None: a new one.
-            mtus_between: MTUs of the cables between them [octets].
-
-        Raises:
-            EnvironmentLacking: the kernel refuses namespaces or veth pairs.
-        """
         self.loopback = loopback
         self._holders: list[Worker] = []
         try:
@@ -60,7 +120,6 @@ class Lab:
             pids = () if loopback else device_pids
             self.devices = [self._namespace("device namespace", pid) for pid in pids]
             self.device = self.devices[0] if self.devices else None
-            """The only part of the device, or the leftmost; None in loopback."""
             left = (self.tester, LEFT)
             if loopback:
                 _join([(left, (self.tester, RIGHT), max(mtu_left, mtu_right))])
@@ -81,16 +140,13 @@ class Lab:
         self._holders.clear()
 
     def steer(self, cpus: Sequence[int]) -> tuple[list[str], str]:
-        """Have these CPUs take in and forward frames, whichever CPU sent them (RPS).
+        """Forward frames on these CPUs, whichever CPU sent them (RPS).
 
         A veth device hands a frame over on the CPU that sends it: without this the kernel's part
-        of a device works on the sender's. Interfaces that somebody steered already stay so.
-
-        Args:
-            cpus: their numbers.
+        of a device works on the sender's.
 
         Returns:
-            Interfaces steered now, and why no more could be; empty: they could.
+            The interfaces that were steered, and why no more could be, or an empty text.
         """
         bits = f"{sum(1 << cpu for cpu in set(cpus)):x}"
         # the kernel reads groups of 32 bits
@@ -119,28 +175,21 @@ class Lab:
 
 
 def _join(cables: Sequence[tuple[End, End, int]]) -> None:
-    """Make cables with an MTU [octets], each by the namespace of its first end; then all ends are up.
-
-    A namespace has one process for all of its commands: to start it takes longer than they do.
-    """
+    """Make cables with an MTU [octets] and put all ends up, with one command in each namespace."""
     made: dict[Worker, list[str]] = {}
-    put_up: dict[Worker, list[str]] = {}
+    up: dict[Worker, list[str]] = {}
     for (holder, name), (other, peer), mtu in cables:
         end = f"name {peer} mtu {mtu} netns {other.pid}"
         made.setdefault(holder, []).append(f"link add {name} mtu {mtu} type veth peer {end}")
         for where, interface in ((holder, name), (other, peer)):
-            up = f"link set dev {interface} mtu {mtu} arp off up"
-            put_up.setdefault(where, []).append(up)
-    # the first end of a cable is left of its second one, or the tester's: it is there when both are put up
-    for holder, words in put_up.items():
-        _ip(holder, made.get(holder, []) + words)
-
-
-def _ip(holder: Worker, lines: Sequence[str]) -> None:
-    status, output = holder.ask("run", command=["ip", "-batch", "-"], text="\n".join(lines))
-    if status:
-        raise EnvironmentLacking(
-            f"the lab's interfaces could not be made: {output.strip() or lines[0]}",
-            "the kernel needs veth support (module veth); `v6t doctor` tells more",
-            code="lab-failed",
-        )
+            up.setdefault(where, []).append(f"link set dev {interface} mtu {mtu} arp off up")
+    # the first end of a cable is left of its second one, or the tester's: both exist when put up
+    for holder, words in up.items():
+        lines = made.get(holder, []) + words
+        status, output = holder.ask("run", command=["ip", "-batch", "-"], text="\n".join(lines))
+        if status:
+            raise EnvironmentLacking(
+                f"the lab's interfaces could not be made: {output.strip() or lines[0]}",
+                "the kernel needs veth support (module veth); `v6t doctor` tells more",
+                code="lab-failed",
+            )

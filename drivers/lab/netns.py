@@ -84,7 +84,7 @@ def die_with(parent: int) -> None:
 
 
 def rename(title: str) -> None:
-    """Show this process by another name to whoever lists processes, or ends them by name."""
+    """Change the name of this process in lists of processes."""
     words = title.encode()
     _libc().prctl(_PR_SET_NAME, words[:15], 0, 0, 0)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -94,7 +94,7 @@ def rename(title: str) -> None:
 
 
 def become_root_of_new_user_namespace() -> None:
-    """New user namespace in which this user is root; the process must have one thread.
+    """Enter a new user namespace as its root; the process must have one thread.
 
     Raises:
         OSError: the kernel refuses user namespaces to this user.

@@ -28,16 +28,15 @@ class PacketModel(Protocol):
 
 
 class PacketModelDut:
-    """The process of a model."""
+    """The process of a model.
+
+    Args:
+        left, right: the interfaces.
+        frame_octets: longest frame, without FCS.
+        model: of the device.
+    """
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
-        """Open both interfaces.
-
-        Args:
-            left, right: the interfaces.
-            frame_octets: longest frame, without FCS.
-            model: of the device.
-        """
         self._model = model
         self._rings: dict[SideName, RxRing] = {
             "left": RxRing(left, frame_octets, SLOTS),
@@ -79,16 +78,15 @@ class PacketModelDut:
 
 
 class PacketModelDevice(WorkerDevice):
-    """A model in the place of a device."""
+    """A model in the place of a device.
+
+    Args:
+        model: of the device.
+        octets: longest frame, without FCS.
+        swapped: the model's left is the lab's right.
+    """
 
     def __init__(self, model: PacketModel, octets: int, *, swapped: bool = False) -> None:
-        """Prepare the device; its process starts later.
-
-        Args:
-            model: of the device.
-            octets: longest frame, without FCS.
-            swapped: the model's left is the lab's right.
-        """
         super().__init__(PacketModelDut, octets, swapped, model=model)
 
     def flush(self) -> None:
@@ -104,5 +102,4 @@ class PacketModelDevice(WorkerDevice):
             self._worker.ask(request)
 
     def describe(self) -> dict[str, Any]:
-        """Return facts for the record."""
         return {"kind": "reference", "what": "the packet-level model of the technology"}

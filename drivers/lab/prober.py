@@ -17,7 +17,16 @@ _TALK = (*range(130, 138), 143)
 
 
 class ProberRole:
-    """Holds both interfaces of the tester; answers ARP and neighbour solicitations between probes."""
+    """Holds both interfaces of the tester; answers ARP and neighbour solicitations between probes.
+
+    Args:
+        interfaces: by side.
+        frame_octets: longest frame, without FCS.
+        hosts: by side, arguments of :class:`v6t.drivers.neighbours.Hosts`; None: plays nobody.
+
+    Raises:
+        OSError: no such interface, or not permitted.
+    """
 
     def __init__(
         self,
@@ -25,24 +34,13 @@ class ProberRole:
         frame_octets: int,
         hosts: Mapping[str, Mapping[str, Any] | None],
     ) -> None:
-        """Open both.
-
-        Args:
-            interfaces: by side.
-            frame_octets: longest frame, without FCS.
-            hosts: by side, arguments of :class:`v6t.drivers.neighbours.Hosts`; None: plays nobody.
-
-        Raises:
-            OSError: no such interface, or not permitted.
-        """
         self._rings = {s: RxRing(name, frame_octets, SLOTS) for s, name in interfaces.items()}
         self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:
-        """Answer neighbours until a request waits; what else comes is nobody's."""
         while not pipe.poll(0):
             self._wait(500, pipe.fileno())
-            self._taken()
+            self._take()
 
     def introduce(self) -> None:
         """Have the device learn the hosts before it needs them."""
@@ -60,14 +58,14 @@ class ProberRole:
             wait_s: listen so long where nothing comes.
             quiet_s: and so long after the last frame that came.
         """
-        self._taken()
+        self._take()
         for side, frame in frames:
             self._rings[side].send(frame)
         heard: list[tuple[str, bytes]] = []
         end = time.monotonic() + wait_s
         while (left := end - time.monotonic()) > 0:
             self._wait(max(1, int(left * 1000)))
-            for side, frame in self._taken():
+            for side, frame in self._take():
                 heard.append((side, frame))
                 if not _talk(frame):
                     end = time.monotonic() + quiet_s
@@ -79,7 +77,7 @@ class ProberRole:
             poll.register(number, select.POLLIN | select.POLLERR)
         poll.poll(timeout_ms)
 
-    def _taken(self) -> list[tuple[str, bytes]]:
+    def _take(self) -> list[tuple[str, bytes]]:
         """All that is there; who asks for a host is answered."""
         arrivals: list[tuple[int, str, bytes]] = []
         for side, ring in self._rings.items():
@@ -98,7 +96,6 @@ class ProberRole:
 
 
 def _talk(frame: bytes) -> bool:
-    """Whether it is a neighbour's talk, which ends no waiting."""
     kind = word(frame, 12)
     return kind == ARP or (
         kind == IPV6 and len(frame) > 54 and frame[20] == ICMPV6 and frame[54] in _TALK

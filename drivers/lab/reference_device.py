@@ -31,20 +31,19 @@ class _Way:
 
 
 class ReferenceDut:
-    """Forwards between two interfaces as its oracle says."""
+    """Forwards between two interfaces as its oracle says.
+
+    Args:
+        left: interface towards the tester's left port.
+        right: interface towards the right port.
+        frame_octets: longest frame on either side, without FCS.
+        oracle: the reference translation.
+        faults: how to misbehave.
+    """
 
     def __init__(
         self, left: str, right: str, frame_octets: int, oracle: Oracle, faults: Faults | None = None
     ) -> None:
-        """Open both rings.
-
-        Args:
-            left: interface towards the tester's left port.
-            right: interface towards the right port.
-            frame_octets: longest frame on either side, without FCS.
-            oracle: the reference translation.
-            faults: how to misbehave.
-        """
         self._oracle = oracle
         self._faults = faults or Faults()
         self._ways = [

@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.drivers.placement import MAX_RING_FRAMES, RING_OCTETS
 from v6t.packets.arrays import sort_unique
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ _TX_OFFSET = 32
 _USER, _VLAN_VALID = 1, 0x10
 _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
 _BLOCK = 1 << 18
-_RING_OCTETS = 48 << 20
-_MAX_SLOTS = 1 << 16
 
 
 def slot_size(frame_octets: int) -> int:
@@ -56,7 +55,7 @@ class _Ring:
     def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
         self.interface = interface
         self.slot = slot_size(frame_octets)
-        self.slots = slots or min(_MAX_SLOTS, _RING_OCTETS // self.slot)
+        self.slots = slots or min(MAX_RING_FRAMES, RING_OCTETS // self.slot)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)
         block = max(min(_BLOCK, self.slots * self.slot), mmap.PAGESIZE, self.slot)
@@ -75,19 +74,18 @@ class _Ring:
 
 
 class RxRing(_Ring):
-    """Frames arriving at an interface, own transmissions left out."""
+    """Frames arriving at an interface, own transmissions left out.
+
+    Args:
+        interface: name within this process's namespace.
+        frame_octets: longest frame expected, without FCS.
+        slots: ring size; default: as many as fit 48 MiB, at most 65,536.
+
+    Raises:
+        OSError: no such interface, or not permitted.
+    """
 
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
-        """Open and bind.
-
-        Args:
-            interface: name within this process's namespace.
-            frame_octets: longest frame expected, without FCS.
-            slots: ring size; default: as many as fit 48 MiB, at most 65,536.
-
-        Raises:
-            OSError: no such interface, or not permitted.
-        """
         super().__init__(interface, _RX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
         number = socket.if_nametoindex(interface)
@@ -165,19 +163,18 @@ class RxRing(_Ring):
 
 
 class TxRing(_Ring):
-    """Frames to send; they go to the driver directly, past queueing disciplines and taps."""
+    """Frames to send; they go to the driver directly, past queueing disciplines and taps.
+
+    Args:
+        interface: name within this process's namespace.
+        frame_octets: longest frame to send, without FCS.
+        slots: ring size.
+        bypass: past queueing disciplines and taps.
+    """
 
     def __init__(
         self, interface: str, frame_octets: int, slots: int | None = None, *, bypass: bool = True
     ) -> None:
-        """Open and bind; see :class:`RxRing`.
-
-        Args:
-            interface: name within this process's namespace.
-            frame_octets: longest frame to send, without FCS.
-            slots: ring size.
-            bypass: past queueing disciplines and taps.
-        """
         super().__init__(interface, _TX_RING, frame_octets, slots)
         self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, int(bypass))
         self.socket.bind((interface, 0))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
 from v6t.drivers.lab.reference_device import ReferenceDut
+from v6t.drivers.lab.workers import Worker
 from v6t.intent.device import Links
 from v6t.packets.reference import ReferenceTranslation
 
@@ -62,7 +62,7 @@ class LabDevice(ABC):
         """
 
     def look(self) -> list[str]:
-        """What of it is on this machine, one line for each part; nothing is set up for long.
+        """Describe what of it is on this machine, one line for each part.
 
         Raises:
             V6tError: something it needs is missing.
@@ -99,7 +99,6 @@ class WorkerDevice(LabDevice):
         self._worker: Worker | None = None
 
     def start_in(self, pid: int) -> None:
-        """Start the process in the network namespace of another."""
         self._worker = Worker(
             *("reference device", self._role_class), namespace=pid, **self._values
         )
@@ -109,11 +108,9 @@ class WorkerDevice(LabDevice):
         self.report()
 
     def report(self) -> dict[str, Any]:
-        """Frames taken, and what became of them."""
         return self._worker.ask("report") if self._worker else {}
 
     def close(self) -> None:
-        """End the process."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
@@ -140,7 +137,6 @@ class ReferenceDevice(WorkerDevice):
         super().__init__(ReferenceDut, octets, swapped, oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
         return {
             "kind": "reference",
             "what": "reference translation behind two rings",
@@ -191,7 +187,7 @@ class Bed:
             self.device.check()
 
     def report(self) -> dict[str, Any]:
-        """The device's own counters; empty in loopback."""
+        """Return the device's own counters; empty in loopback."""
         return self.device.report() if self.device is not None and self.lab is not None else {}
 
     def describe(self) -> dict[str, Any]:
@@ -203,7 +199,7 @@ class Bed:
         return None if self.device is None else self.device.state()
 
     def device_session(self) -> DeviceSession | None:
-        """The session with a driven device that stands."""
+        """Return the session with a configured device."""
         return None if self.device is None else self.device.session
 
     def close(self) -> None:

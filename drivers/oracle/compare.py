@@ -45,7 +45,7 @@ class Comparison:
     seen: Mapping[str, int] = field(default_factory=dict)
 
 
-def together(comparisons: Sequence[Comparison]) -> Comparison:
+def merge_comparisons(comparisons: Sequence[Comparison]) -> Comparison:
     """Comparisons of several streams as one."""
     seen: Counter[str] = Counter()
     for each in comparisons:
@@ -98,7 +98,7 @@ def compare_samples(
             nonce=marks.nonce if nonce is None else nonce,
             time_ns=marks.time_ns,
         )
-        expected, lengths = _expected(sent, direction, oracle)
+        expected, lengths = _translate(sent, direction, oracle)
         width = frames.shape[1]
         equal = lengths == width
         like = np.flatnonzero(equal)
@@ -124,7 +124,7 @@ def missing_example(
     oracle: Oracle | None,
     source: FrameSource | None = None,
 ) -> Mapping[str, str]:
-    """A frame that never came back, beside what should have."""
+    """Describe a lost frame and its reference translation."""
     expander = source or Expander(stream)
     sent = expander.frames(number, 1)
     trailer.stamp(
@@ -135,11 +135,11 @@ def missing_example(
         nonce=0,
         time_ns=0,
     )
-    expected, lengths = _expected(sent, direction, oracle)
+    expected, lengths = _translate(sent, direction, oracle)
     return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
 
 
-def _expected(
+def _translate(
     sent: U8, direction: Direction, oracle: Oracle | None
 ) -> tuple[U8, NDArray[np.int32]]:
     if oracle is None:
@@ -182,7 +182,7 @@ def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapp
 
 
 def describe_difference(expected: bytes, received: bytes) -> str:
-    """The first difference between two frames, naming the header field it is in."""
+    """Describe the first difference between two frames with its header field."""
     if not received:
         return "the device dropped it" if expected else "dropped, as it should be"
     if not expected:

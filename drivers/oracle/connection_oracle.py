@@ -57,7 +57,7 @@ class TableAt:
 
 
 def foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
-    """The streams whose frames belong to connections: one for each frame size.
+    """Return the streams whose frames belong to connections: one for each frame size.
 
     Frame k of each belongs to the same connection.
     """
@@ -65,7 +65,7 @@ def foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
 
 
 def foreground(streams: StreamSet) -> Stream:
-    """The one of them whose frames open connections, and try them all."""
+    """Return the stream whose frames open connections and validate them."""
     return foregrounds(streams)[0]
 
 
@@ -79,18 +79,17 @@ def connection_source(
 
 
 class ConnectionOracle:
-    """A stateful plugin together with the connections that were learned. Picklable unbound."""
+    """A stateful plugin together with the connections that were learned. Picklable unbound.
+
+    Args:
+        plugin: the technology.
+        forward: streams of the Initiator.
+        reverse: streams of the Responder.
+    """
 
     zone: Zone | None = None
 
     def __init__(self, plugin: Connected, forward: StreamSet, reverse: StreamSet) -> None:
-        """Remember; connections come with :meth:`bind`.
-
-        Args:
-            plugin: the technology.
-            forward: streams of the Initiator.
-            reverse: streams of the Responder.
-        """
         self._plugin = plugin
         self._initial = foreground(forward)
         self._numbers = {
@@ -115,7 +114,7 @@ class ConnectionOracle:
         return self._table
 
     def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
-        """Connections ``(n,)`` that frames belong to; None: to none."""
+        """Find the connections ``(n,)`` of frames; None: they belong to none."""
         if self.locate is not None:
             return self.locate(direction, frames)
         marks = trailer.read(frames)
@@ -124,7 +123,7 @@ class ConnectionOracle:
         return self._orders[direction].connections(marks.seq)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Reference translation; frames of connections are known by their trailers."""
+        """Return the reference translation; trailers tell the connections of frames."""
         table = self._table
         which = None if table is None or not len(frames) else self._which(direction, frames)
         if table is None or which is None:
@@ -138,7 +137,7 @@ class ConnectionOracle:
 def connecting(
     oracle: Oracle, forward: StreamSet, reverse: StreamSet
 ) -> tuple[Oracle, ConnectionOracle]:
-    """An oracle like the given one that knows connections, and the part of it to be bound.
+    """Return an oracle that knows connections, and the part of it to be bound.
 
     Whatever is around the plugin (hops, the profile of an implementation) stays around.
     """
@@ -153,7 +152,7 @@ def connecting(
 
 
 def plugin_of(oracle: Oracle) -> Oracle:
-    """The plugin inside an oracle."""
+    """Return the plugin inside an oracle."""
     while isinstance(oracle, OracleDecorator):
         oracle = oracle.oracle
     return oracle

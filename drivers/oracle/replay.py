@@ -68,7 +68,7 @@ class Order:
     seed: int = 1
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:
-        """Connections ``(n,)`` of frames ``(n,)``."""
+        """Return the connections ``(n,)`` of frames ``(n,)``."""
         if self.reading == "fixed":
             return np.zeros(len(numbers), dtype=np.int64)
         if self.reading == "linear":
@@ -82,15 +82,14 @@ class Order:
 
 
 class Cycle:
-    """The Initiator in phase 2: the frames of phase 1 in their order, again and again."""
+    """The Initiator in phase 2: the frames of phase 1 in their order, again and again.
+
+    Args:
+        stream: enumerates the connections.
+        count: how many there are.
+    """
 
     def __init__(self, stream: Stream, count: int) -> None:
-        """Prepare.
-
-        Args:
-            stream: enumerates the connections.
-            count: how many there are.
-        """
         self._expander = Expander(stream)
         self._count = count
         self.length = self._expander.length
@@ -111,16 +110,15 @@ class Cycle:
 
 
 class Replay:
-    """The Responder: a template whose addresses and ports are those of a learned connection."""
+    """The Responder: a template whose addresses and ports are those of a learned connection.
+
+    Args:
+        stream: its frame is the template.
+        table: learned in phase 1.
+        order: in which the table is read.
+    """
 
     def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
-        """Prepare.
-
-        Args:
-            stream: its frame is the template.
-            table: learned in phase 1.
-            order: in which the table is read.
-        """
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self._template = np.frombuffer(packet, dtype=np.uint8)
         self._table, self._order = table, order

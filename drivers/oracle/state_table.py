@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.packets.arrays import sort_unique
+from v6t.packets.walker import locate_endpoints
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,22 +27,24 @@ ROW = {4: 12, 6: 36}
 MOST = 1 << 28
 """Connections a table may hold: 256 million take 3 GiB (IPv4)."""
 _CHUNK = 1 << 20
+_FRAMES = 1 << 16
+_MAX_COUNTED = 1 << 23
+"""Up to this many connections their endpoints before the device are counted one by one."""
 _SHARE = 1 << 24
 """Rows compared with each other at a time: some hundreds of megabytes beside the table."""
 
 
 class MemoryFile:
-    """Anonymous memory that other processes of this user can map by its path."""
+    """Anonymous memory that other processes of this user can map by its path.
+
+    Args:
+        octets: its size.
+
+    Raises:
+        TesterError: there is not so much memory.
+    """
 
     def __init__(self, octets: int) -> None:
-        """Reserve it, filled with zeros; pages come when they are written.
-
-        Args:
-            octets: its size.
-
-        Raises:
-            TesterError: there is not so much memory.
-        """
         self._file = os.memfd_create("v6t-connections")
         try:
             os.ftruncate(self._file, max(octets, 1))
@@ -58,16 +63,15 @@ class MemoryFile:
 
 
 class StateTable:
-    """A view of the rows; see the module's text."""
+    """A view of the rows; see the module's text.
+
+    Args:
+        path: of the memory file.
+        count: connections.
+        version: of IP behind the device.
+    """
 
     def __init__(self, path: str, count: int, version: int = 4) -> None:
-        """Map it.
-
-        Args:
-            path: of the memory file.
-            count: connections.
-            version: of IP behind the device.
-        """
         self.count = count
         self.version = version
         self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW[version]))
@@ -84,12 +88,12 @@ class StateTable:
             tuples = _as_wide(tuples, width)
         self.rows[numbers[::-1]] = tuples[::-1]
 
-    def learned(self) -> int:
-        """Connections with a row."""
+    def count_learned(self) -> int:
+        """Count the connections with a row."""
         return sum(int(np.count_nonzero(part.any(axis=1))) for part in self._parts())
 
-    def repeated(self) -> tuple[int, tuple[int, int] | None]:
-        """Connections whose row equals that of another one, and two such."""
+    def count_repeated(self) -> tuple[int, tuple[int, int] | None]:
+        """Count connections whose row equals that of another one; return an example, too."""
         count, example = 0, None
         for marks, numbers in self._shares(_mark):
             ordered = np.sort(marks)
@@ -112,7 +116,6 @@ class StateTable:
     def _shares(
         self, mark: Callable[[U8], NDArray[np.uint64]]
     ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-        """Marks and numbers of learned rows, equal marks together, in shares that fit memory."""
         shares = -(-self.count // _SHARE)
         for share in range(shares):
             marks, numbers = [], []
@@ -131,13 +134,42 @@ class StateTable:
 
 
 def endpoint_marks(rows: U8) -> NDArray[np.uint64]:
-    """A mark of source address and source port of each row, equal for equal ones."""
+    """Hash source address and source port of each row."""
     size = (rows.shape[1] - 4) // 2
     return _mark(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
 
 
+def describe_repeated(table: StateTable) -> dict[str, Any]:
+    """Describe what phase 1 found in a table, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
+    repeated, example = table.count_repeated()
+    rows = None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
+    return {
+        "duplicate_tuples": repeated,
+        "outside_endpoints": table.endpoints(),
+        "example": rows,
+    }
+
+
+def count_inside_endpoints(stream: Stream, count: int) -> int | None:
+    """Count distinct initiator addresses and ports among the first frames of a stream.
+
+    Behind a tunnel the address is that of the tunnel and the inner one together.
+
+    Returns:
+        Their number; None: there are too many connections to count them one by one.
+    """
+    if count > _MAX_COUNTED:
+        return None
+    expander = Expander(stream)
+    where = locate_endpoints(expander.frames(0, 1)[0]).tunnel_row
+    marks = [
+        endpoint_marks(expander.frames(first, min(_FRAMES, count - first))[:, where])
+        for first in range(0, count, _FRAMES)
+    ]
+    return len(sort_unique(np.concatenate(marks)))
+
+
 def _as_wide(tuples: U8, width: int) -> U8:
-    """Tuples of another IP version cut or padded per address (loopback only)."""
     size, wanted = (tuples.shape[1] - 4) // 2, (width - 4) // 2
     out = np.zeros((len(tuples), width), dtype=np.uint8)
     take = min(size, wanted)
@@ -149,7 +181,6 @@ def _as_wide(tuples: U8, width: int) -> U8:
 
 
 def _mark(rows: U8) -> NDArray[np.uint64]:
-    """A 64-bit mark of each row, equal for equal rows."""
     width = -(-rows.shape[1] // 4) * 4
     padded = np.zeros((len(rows), width), dtype=np.uint8)
     padded[:, : rows.shape[1]] = rows

@@ -22,6 +22,33 @@ LOOK_S = 0.5
 """Between two looks at a device that forgets connections."""
 
 
+def make_phase_one_trial(trial: Trial, connections: Connections) -> Trial:
+    """Return phase 1 as a trial of the Initiator's direction."""
+    return replace(
+        trial,
+        mode="forward",
+        rate_fps=connections.rate_cps,
+        duration_s=connections.phase_one_s,
+        residual_wait_s=connections.wait_s,
+        delays=None,
+        frame_timeout_s=None,
+        second_segment=None,
+        flow_starts=None,
+        device_event=None,
+        search_limit_fps=None,
+    )
+
+
+def make_validation_trial(trial: Trial, connections: Connections) -> Trial:
+    """Return the validation as a trial of the Responder's direction."""
+    return replace(
+        make_phase_one_trial(trial, connections),
+        mode="reverse",
+        rate_fps=connections.rate_cps * (connections.alpha or 1.0),
+        duration_s=connections.validation_s or connections.phase_one_s,
+    )
+
+
 @dataclass
 class _Standing:
     """Connections that were established and not torn down."""
@@ -33,27 +60,26 @@ class _Standing:
 
 
 class TwoPhaseTester:
-    """A tester's ``measure`` for trials with connections."""
+    """A tester's ``measure`` for trials with connections.
+
+    Args:
+        tester: opened and loaded.
+        device: None in loopback.
+        stream: sends the stream of phase 2; None: the tester does.
+    """
 
     def __init__(
         self, tester: StatefulTester, device: StateDevice | None, stream: Measure | None = None
     ) -> None:
-        """Combine.
-
-        Args:
-            tester: opened and loaded.
-            device: None in loopback.
-            stream: sends the stream of phase 2; None: the tester does.
-        """
         self._tester = tester
         self._stream = stream or tester.measure
         self._device = device
-        self._standing: _Standing | None = None
+        self._established: _Standing | None = None
         self._table_limits: dict[str, float] | None = None
 
     def forget(self) -> None:
         """Other streams are loaded: what stands is of no use."""
-        self._standing = None
+        self._established = None
 
     def measure(self, trial: Trial) -> TrialResult:
         """Run a trial.
@@ -77,7 +103,7 @@ class TwoPhaseTester:
             phase, phase_one, directions, faults = self._fill(trial, connections)
             started, health = phase.started, phase.health or {}
         if connections.purpose == "tear-down" and phase_one.is_complete and not faults:
-            phase_one = self._torn_down(phase_one)
+            phase_one = self._tear_down(phase_one)
         prepares = connections.purpose == "prepare"
         if not prepares or not phase_one.is_complete or faults:
             return TrialResult(
@@ -93,7 +119,7 @@ class TwoPhaseTester:
     def _phase_two(
         self, trial: Trial, connections: Connections, phase_one: PhaseOneResult
     ) -> TrialResult:
-        standing = self._standing
+        standing = self._established
         if standing is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
         result = self._stream(replace(trial, pause_s=connections.gap_s))
@@ -113,9 +139,8 @@ class TwoPhaseTester:
     def _fill(
         self, trial: Trial, connections: Connections
     ) -> tuple[PhaseCounts, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
-        """Empty table, phase 1, the device's count, validation."""
-        self._standing = None
-        before = self._emptied()
+        self._established = None
+        before = self._empty_table()
         phase = self._tester.establish(trial, connections)
         (count,) = phase.result.classes.values()
         phase_one = PhaseOneResult(
@@ -139,7 +164,7 @@ class TwoPhaseTester:
         faults = phase.faults
         last = phase.end_s
         if (phase_one.is_complete or (connections.tcp and phase_one.learned)) and not faults:
-            _compare(connections, phase_one)
+            _check_count(connections, phase_one)
             # the device itself says that some are gone: there is nothing to be tried any more
             if connections.alpha is not None and (
                 connections.tcp or not phase_one.has_lost_sessions
@@ -157,17 +182,17 @@ class TwoPhaseTester:
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.end_s
-            self._standing = _Standing(connections, phase_one, phase.start_s, last)
+            self._established = _Standing(connections, phase_one, phase.start_s, last)
         if connections.tcp is not None:
-            phase_one, more = self._closed(trial, connections, connections.tcp, phase_one)
+            phase_one, more = self._close_tcp(trial, connections, connections.tcp, phase_one)
             faults += more
         return phase, phase_one, directions, faults
 
-    def _closed(
+    def _close_tcp(
         self, trial: Trial, connections: Connections, tcp: Tcp, phase_one: PhaseOneResult
     ) -> tuple[PhaseOneResult, tuple[str, ...]]:
-        """Connections of TCP are ended by their hosts, too (RFC 3511 section 5.2.3)."""
-        self._standing = None
+        """End TCP connections (RFC 3511, section 5.2.3)."""
+        self._established = None
         ended = self._tester.disconnect(trial, connections)
         if ended.tcp is None:
             raise TesterError(
@@ -193,7 +218,7 @@ class TwoPhaseTester:
         counted = replace(ended.tcp, sessions_after=after, expiry_s=aged_s)
         return replace(phase_one, tcp=counted), faults
 
-    def _emptied(self) -> int | None:
+    def _empty_table(self) -> int | None:
         if self._device is None:
             return None
         self._device.flush()
@@ -213,7 +238,7 @@ class TwoPhaseTester:
         return None if sessions is None else max(0, sessions - (before or 0))
 
     def _limits(self) -> dict[str, float] | None:
-        """The device's timeout, and what else it says of its table; asked once."""
+        """Read the device's timeout and the limits of its table, once."""
         if self._device is None:
             return None
         if self._table_limits is None:
@@ -222,9 +247,8 @@ class TwoPhaseTester:
                 self._table_limits["timeout_s"] = self._device.timeout_s
         return self._table_limits or None
 
-    def _torn_down(self, phase_one: PhaseOneResult) -> PhaseOneResult:
-        """Time to empty the full table, and the empty one."""
-        self._standing = None
+    def _tear_down(self, phase_one: PhaseOneResult) -> PhaseOneResult:
+        self._established = None
         device = self._device
         if device is None:
             return phase_one
@@ -242,8 +266,8 @@ class TwoPhaseTester:
         return replace(phase_one, flush_s=times[0], idle_flush_s=times[1])
 
     def _reusable(self, connections: Connections) -> PhaseOneResult | None:
-        """What stands, if it still serves: the same connections, none of them gone."""
-        standing = self._standing
+        """Return established connections that can be used again; None: there are none."""
+        standing = self._established
         if standing is None or standing.connections.count != connections.count:
             return None
         if self._device is not None:
@@ -257,7 +281,6 @@ class TwoPhaseTester:
         return replace(standing.established, reused=True)
 
     def _check_timeout(self, trial: Trial, connections: Connections) -> None:
-        """Refuse before traffic what must outlive the device's connections (ST-02)."""
         if connections.tcp is not None:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
         limit = self._device.timeout_s if self._device is not None else None
@@ -288,8 +311,8 @@ class TwoPhaseTester:
             )
 
 
-def _compare(connections: Connections, phase_one: PhaseOneResult) -> None:
-    """The device's count against the Responder's table.
+def _check_count(connections: Connections, phase_one: PhaseOneResult) -> None:
+    """Compare the device's count with the Responder's table.
 
     A step of a search that finds fewer has failed; that is for its procedure to judge. Everything
     else ends the run.

@@ -141,7 +141,15 @@ class SimOptions(StrictModel):
 
 
 class Device:
-    """The device during one trial in one direction."""
+    """The device during one trial in one direction.
+
+    Args:
+        options: what it can do.
+        ways: directions under load.
+        chance: of this trial.
+        slow: the whole repetition is one of the slow ones.
+        spread: how many of its cores the traffic reaches.
+    """
 
     def __init__(
         self,
@@ -151,15 +159,6 @@ class Device:
         slow: bool,
         spread: float = 1.0,
     ) -> None:
-        """Draw the device's condition for this trial.
-
-        Args:
-            options: what it can do.
-            ways: directions under load.
-            chance: of this trial.
-            slow: the whole repetition is one of the slow ones.
-            spread: how many of its cores the traffic reaches.
-        """
         self._options = o = options
         self._chance = chance
         capacity = o.capacity_fps * spread
@@ -187,7 +186,7 @@ class Device:
         if chance.random() < o.burst_probability:
             lost += o.burst_frames
         if o.bursts_per_s:
-            lost += o.burst_frames * self._arrivals(o.bursts_per_s * frames / rate_fps)
+            lost += o.burst_frames * self._draw_arrivals(o.bursts_per_s * frames / rate_fps)
         return min(frames, lost)
 
     def delays_ns(self, count: int) -> NDArray[np.int64]:
@@ -196,20 +195,18 @@ class Device:
 
         o, chance = self._options, self._chance
         low, width = o.delay_us * 1000, o.jitter_us * 1000
-        delays: NDArray[np.int64] = np.rint(low + width * _drawn(chance, count)).astype(np.int64)
+        delays: NDArray[np.int64] = np.rint(low + width * _draw(chance, count)).astype(np.int64)
         slow = chance.sample(range(count), min(count, round(o.tail_share * count)))
         delays[slow] += round(o.tail_us * 1000)
         return delays
 
-    def _arrivals(self, mean: float) -> int:
-        """A Poisson number."""
+    def _draw_arrivals(self, mean: float) -> int:
         events, left = 0, mean
         while (left := left - self._chance.expovariate(1.0)) > 0:
             events += 1
         return events
 
     def _loss_share(self, load: float) -> float:
-        """Lost share at an offered load, in units of capacity."""
         curve = self._options.loss_curve
         if not curve:
             return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
@@ -224,14 +221,13 @@ class Device:
 
 
 def _poisson(chance: random.Random, mean: float) -> int:
-    """A Poisson number, however large its mean."""
     import numpy as np
 
     return int(np.random.default_rng(chance.getrandbits(64)).poisson(mean))
 
 
-def _drawn(chance: random.Random, count: int) -> NDArray[np.float64]:
-    """What so many calls of ``chance.random()`` return: both are the same Mersenne Twister."""
+def _draw(chance: random.Random, count: int) -> NDArray[np.float64]:
+    """Draw what calls of ``chance.random()`` return: both are the same Mersenne Twister."""
     import numpy as np
 
     version, state, gauss = chance.getstate()

@@ -25,17 +25,14 @@ class Sim(TesterKind):
 
     @property
     def timeout_s(self) -> float | None:
-        """Of the simulated table."""
         return SimTable(self.options).timeout_s
 
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> SimTester:
-        """With its device."""
         from v6t.drivers.sim.tester import SimTester
 
         return SimTester(self.options, seed, loopback=loopback)
 
     def caveats(self) -> Iterator[str]:
-        """What it is."""
         yield "SIMULATED: no frame was sent; the device is a model"

@@ -27,16 +27,15 @@ class Filled:
 
 
 class SimTable:
-    """The table of a simulated device; also its driver (see ``v6t.drivers.oracle.two_phase``)."""
+    """The table of a simulated device; also its driver (see ``v6t.drivers.oracle.two_phase``).
+
+    Args:
+        options: of the device.
+    """
 
     by_endpoint = False
 
     def __init__(self, options: SimOptions) -> None:
-        """Empty.
-
-        Args:
-            options: of the device.
-        """
         self._options = options
         self.clock_s = 0.0
         """Virtual time, moved on by the tester and by emptying."""
@@ -68,7 +67,7 @@ class SimTable:
         return self.alive() + o.table_off_by if self._fillings else self.alive()
 
     def table(self) -> dict[str, float]:
-        """It does not tell."""
+        """Return nothing: the limits are unknown."""
         return {}
 
     def fill(self, count: int, rate_cps: float) -> Filled:
@@ -111,7 +110,7 @@ class SimTable:
         self._rate_cps = math.inf
 
     def alive(self) -> int:
-        """Connections that have not expired, the oldest first to go."""
+        """Count connections that have not expired; the oldest expire first."""
         limit, held = self._options.table_timeout_s, self._stored
         if self.clock_s >= self._ending_s:
             return 0

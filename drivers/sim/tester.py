@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
 from v6t.base.errors import TesterError
 from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.sim.course import course
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
-from v6t.drivers.sim.resolving import answered
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, PhaseCounts
@@ -30,13 +29,96 @@ from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.delays import Distribution
 from v6t.trials.device_events import CONFIGURATION_CHANGES, name_change_hook
+from v6t.trials.queries import Answers
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.tcp import TcpCounts
+from v6t.trials.timeline import Timeline, choose_slot_s
 from v6t.trials.trial import Capability, Trial, list_directions
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from v6t.drivers.sim.device import Device, SimOptions
+
+
+def course(
+    trial: Trial, required: int, lost: int, first_s: float, last_s: float
+) -> Timeline | None:
+    """Losses spread evenly between two times; every other frame is there when it is sent.
+
+    Args:
+        trial: that was simulated; None comes of one whose flows begin one after the other.
+        required, lost: frames of the direction.
+        first_s, last_s: when the first and the last lost frame were due [s].
+    """
+    if trial.flow_starts is not None:
+        return None
+    width = choose_slot_s(trial.total_duration_s)
+    slots = max(1, -(-round(trial.total_duration_s * 1000) // round(width * 1000)))
+    share = required / trial.frames
+    due = [round(share * _due(trial, n * width)) for n in range(slots)] + [required]
+    span = max(last_s - first_s, 1e-9)
+    gone = [
+        round(lost * min(1.0, max(0.0, (n * width - first_s) / span))) for n in range(slots)
+    ] + [lost]
+    lost_in = [after - before for before, after in pairwise(gone)]
+    came = [
+        max(0, after - before - missing)
+        for (before, after), missing in zip(pairwise(due), lost_in, strict=True)
+    ]
+    return Timeline(width, tuple(came), tuple(lost_in))
+
+
+def _due(trial: Trial, at_s: float) -> float:
+    done = min(trial.first_segment_frames, trial.rate_fps * at_s)
+    if trial.second_segment is not None and at_s > trial.duration_s:
+        done += trial.second_segment.rate_fps * (at_s - trial.duration_s)
+    return done
+
+
+WRONG = {
+    "class": "queries",
+    "sent": "",
+    "expected": "00",
+    "received": "01",
+    "why": "simulated: wrong AAAA record",
+}
+
+
+def answered(trial: Trial, options: SimOptions, device: Device | None) -> DirectionResult:
+    """Simulate the answers to a trial's queries.
+
+    Args:
+        trial: with queries.
+        options: of tester and device.
+        device: None: the tester asks itself.
+    """
+    queries = trial.queries
+    if queries is None:
+        raise ValueError("nothing is asked")
+    frames = trial.frames
+    lost = 0 if device is None else min(frames, device.lost(frames, trial.rate_fps))
+    quiet = device is None or trial.benchmark == "preflight"
+    late = 0 if quiet else min(options.late, frames - lost)
+    received = frames - lost - late
+    wrong = 0 if device is None else min(options.mismatch, received)
+    # a name in the cache is asked of nobody, one with an AAAA record of its own is asked once
+    fresh = round(frames * (1 - queries.cached_share))
+    reasons = {"no answer": lost, "late": late, "wrong AAAA record": wrong}
+    return DirectionResult(
+        classes={"queries": ClassCount("foreground", frames, frames, received - wrong, late=late)},
+        sending_time_s=trial.total_duration_s * max(1.0, trial.rate_fps / options.tester_fps),
+        checked=received,
+        matched=received - wrong,
+        mismatch=WRONG if wrong else None,
+        answers=Answers(
+            {why: count for why, count in reasons.items() if count},
+            aaaa_queries=fresh,
+            a_queries=0 if queries.is_selftest else round(fresh * (1 - queries.native_aaaa_share)),
+            cached_names=queries.cached_names if queries.cached_share else 0,
+        ),
+    )
+
 
 __all__ = ["EPOCH", "SimOptions", "SimTester"]
 
@@ -61,7 +143,13 @@ class _Loss:
 
 
 class SimTester:
-    """Tester protocol without wires; see :mod:`v6t.drivers.tester`."""
+    """Tester protocol without wires; see :mod:`v6t.drivers.tester`.
+
+    Args:
+        options: limits and faults.
+        seed: of all chance.
+        loopback: no device, only the tester's own capacity.
+    """
 
     name = "sim"
     capabilities: frozenset[Capability] = frozenset(get_args(Capability))
@@ -69,13 +157,6 @@ class SimTester:
     def __init__(
         self, options: SimOptions | None = None, seed: int = 1, *, loopback: bool = False
     ) -> None:
-        """Remember the device.
-
-        Args:
-            options: limits and faults.
-            seed: of all chance.
-            loopback: no device, only the tester's own capacity.
-        """
         self.options = options or SimOptions()
         self.table = SimTable(self.options)
         self._connections = 0
@@ -96,29 +177,25 @@ class SimTester:
         self.table.clock_s = value
 
     def now(self) -> float:
-        """Virtual time [s]."""
         return self.clock_s
 
     def open(self) -> None:
         """Nothing to take."""
 
     def device_state(self) -> SimTable:
-        """Of the simulated device."""
         return self.table
 
     def device_session(self) -> DeviceSession | None:
-        """Nobody drives a model."""
         return None
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Remember the classes and their shares; frames are never built."""
         self._streams = dict(streams)
         o = self.options
         if o.cores > 1 and not self._loopback:
             self._spread = {way: spread(s, o.cores, o.hashes) for way, s in streams.items()}
 
     def measure(self, trial: Trial) -> TrialResult:
-        """What the device would have done; virtual time moves on by the trial's length.
+        """Simulate a trial; virtual time advances by its length.
 
         Raises:
             TesterError: this is the trial at which the tester fails.
@@ -141,7 +218,7 @@ class SimTester:
         slow = self._slow_repetition(trial.key)
         if any(way not in self._streams for way in ways):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
-        gone = self._gone(trial)
+        gone = self._lost_share(trial)
         directions = {
             way: self._direction(way, trial, self._device(way, len(ways), chance, slow), gone)
             for way in ways
@@ -155,7 +232,6 @@ class SimTester:
         return Device(self.options, ways, chance, slow, reached)
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
         self._next_trial()
         o, count = self.options, connections.count
         self.clock_s += trial.pause_s
@@ -177,11 +253,10 @@ class SimTester:
             duplicate_tuples=0 if self._loopback else min(o.table_reuses, forwarded),
             started=(EPOCH + timedelta(seconds=began)).isoformat(timespec="milliseconds"),
             health={"virtual_time_s": self.clock_s},
-            tcp=self._opened(connections, forwarded),
+            tcp=self._count_opened(connections, forwarded),
         )
 
-    def _opened(self, connections: Connections, established: int) -> TcpCounts | None:
-        """Connections of TCP by what became of them."""
+    def _count_opened(self, connections: Connections, established: int) -> TcpCounts | None:
         self._tcp = None
         if connections.tcp is None:
             return None
@@ -200,7 +275,6 @@ class SimTester:
         return self._tcp
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
         count, rate = connections.count, connections.rate_cps * (connections.alpha or 1.0)
         began = self.clock_s
         sending = count / rate * max(1.0, rate / self.options.tester_fps)
@@ -218,7 +292,6 @@ class SimTester:
         )
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
         if self._tcp is None:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         closed = self._tcp.established if self._loopback else self.table.alive()
@@ -230,11 +303,9 @@ class SimTester:
         return PhaseCounts(frames, began, self.clock_s, tcp=self._tcp)
 
     def wait(self, seconds: float) -> None:
-        """Move virtual time on."""
         self.clock_s += seconds
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
         return {"kind": self.name, "simulated": True, "options": self.options.model_dump()}
 
     def close(self) -> None:
@@ -249,8 +320,7 @@ class SimTester:
         if self.options.trial_delay_s:
             time.sleep(self.options.trial_delay_s)
 
-    def _gone(self, trial: Trial) -> float:
-        """Share of the connections that phase 2 finds gone."""
+    def _lost_share(self, trial: Trial) -> float:
         if trial.connections is None or self._loopback or not self._connections:
             return 0.0
         return 1 - min(1.0, self.table.alive() / self._connections)
@@ -264,7 +334,6 @@ class SimTester:
         return DirectionResult({name: counted}, sending, checked=checked, matched=checked)
 
     def _slow_repetition(self, key: str) -> bool:
-        """Whether the repetition of this trial is a slow one (benchmark/size/mode/repetition)."""
         repetition = "/".join(key.split("/")[:4])
         chance = random.Random(f"{self._seed}/slow/{repetition}")  # noqa: S311
         return chance.random() < self.options.slow_probability
@@ -282,9 +351,9 @@ class SimTester:
         weights = [s.weight for s in streams]
         required = count_frames(weights, trial.frames)
         if trial.flow_starts is not None:
-            required = [n - _before_start(trial, n) for n in required]
+            required = [n - _count_before_start(trial, n) for n in required]
         returning = [s.role.value != "negative" for s in streams]
-        lost = _shared(loss.frames, required, returning)
+        lost = _share_losses(loss.frames, required, returning)
         block = self._delays(trial, device)
         slow = [0] * len(streams)
         if trial.frame_timeout_s is not None:
@@ -330,7 +399,6 @@ class SimTester:
         )
 
     def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:
-        """Losses by overload, by the time it takes to recover, and by a reset."""
         o = self.options
         full = trial.first_segment_frames
         if trial.flow_starts is not None:  # only while all flows send is the rate the trial's
@@ -359,7 +427,7 @@ class SimTester:
         return _Loss(lost, begin, end, gap)
 
     def _delays(self, trial: Trial, device: Device) -> NDArray[np.int64]:
-        """The delays of a trial in sending order: of its tags, or a block that repeats."""
+        """Draw the delays of a trial in sending order: of its tags, or a block that repeats."""
         import numpy as np
 
         if trial.delays is None and trial.frame_timeout_s is None:
@@ -377,14 +445,13 @@ class SimTester:
         loss: _Loss,
         block: NDArray[np.int64],
     ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
-        """Delays and, if asked for, their differences, by class."""
         import numpy as np
 
         if trial.delays is None:
             return None, None
         back = [name for name, c in classes.items() if c.role != "negative"]
         if trial.delays.tags:
-            return _tagged(trial, back, list(classes), weights, loss, block), None
+            return _make_tagged(trial, back, list(classes), weights, loss, block), None
         limit = trial.frame_timeout_s
         in_time = block if limit is None else block[block <= limit * 1e9]
         pairs = np.roll(block, -1) - block
@@ -392,17 +459,16 @@ class SimTester:
         for name in back:
             count = classes[name]
             gone = count.required - count.received
-            delays[name] = _repeated(in_time, count.received, lost=gone)
+            delays[name] = _repeat_block(in_time, count.received, lost=gone)
             if not trial.delays.ipdv:
                 continue
             whole = max(0, count.required - 1)
             skipped = min(whole, 2 * gone)
-            ipdv[name] = _repeated(pairs, whole - skipped, lost=skipped)
+            ipdv[name] = _repeat_block(pairs, whole - skipped, lost=skipped)
         return delays, ipdv if trial.delays.ipdv else None
 
 
-def _before_start(trial: Trial, frames: int) -> int:
-    """Turns of a class with so many that come before their flows begin."""
+def _count_before_start(trial: Trial, frames: int) -> int:
     starts = trial.flow_starts
     if starts is None:
         return 0
@@ -414,8 +480,7 @@ def _before_start(trial: Trial, frames: int) -> int:
     return gone
 
 
-def _shared(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:
-    """Losses fall on the classes by their shares, to the frame."""
+def _share_losses(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:
     total = sum(n for n, back in zip(required, returning, strict=True) if back)
     shares, before = [], 0
     for count, back in zip(required, returning, strict=True):
@@ -425,7 +490,7 @@ def _shared(lost: int, required: Sequence[int], returning: Sequence[bool]) -> li
     return shares
 
 
-def _tagged(
+def _make_tagged(
     trial: Trial,
     back: Sequence[str],
     names: Sequence[str],
@@ -451,8 +516,8 @@ def _tagged(
     }
 
 
-def _repeated(block: NDArray[np.int64], count: int, *, lost: int) -> Distribution:
-    """A block of values repeated until there are ``count`` of them."""
+def _repeat_block(block: NDArray[np.int64], count: int, *, lost: int) -> Distribution:
+    """Repeat a block of values until there are ``count`` of them."""
     if not len(block):
         return Distribution((), (), lost=lost)
     times, rest = divmod(count, len(block))

@@ -1,6 +1,6 @@
-"""Connections of TCP by TRex's stateful engine, ASTF: what it is given, and what its counters mean.
+"""TCP connections by TRex's stateful engine, ASTF: its profile, its counters, and trials step by step.
 
-ASTF counts, and follows no single connection. It sends a SYN again after half a second whatever it is told
+ASTF counts, and follows no single connection. It sends a SYN again after half a second
 (``TCPTV_RTOBASE``, and at each further half second), and gives it up after two (``tcp.keepinit``). So
 every SYN that was sent again, less the two of each connection that was given up, is counted as a
 connection that was not established in time: never more are established than a tester would find that
@@ -10,42 +10,52 @@ sends each SYN once.
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta, timezone
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from v6t.base.errors import UsageError
+from v6t.base.errors import TesterError, UsageError
+from v6t.drivers.oracle.connection_oracle import plugin_of
+from v6t.drivers.tester import Oracle, PhaseCounts
+from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.sending import SendingTime, measure_sending_time
+from v6t.drivers.trex.stats import StepStats, parse_step
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
 from v6t.trials.connections import Connections
+from v6t.trials.result import ClassCount, DirectionResult
 from v6t.trials.tcp import Tcp, TcpCounts
 
-PORTS_EACH = 60_000
+TCP_CLASS = "tcp"
+"""The one class of such trials."""
+PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
 TIMEOUT_S = 1
 """What a run has to ask for: a SYN that was sent again counts as not answered, whatever the time-out."""
-GIVEN_UP_S, AGAIN = 2, 2
+OPENING_S, RETRANSMISSIONS = 2, 2
 """How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
 It takes no less, and of a profile's settings it reads none after one that it does not take."""
-SETTLING_S = 0.75
-"""TRex's timers may end so long after their time: it must have given up whom it will."""
-COUNTING_S = 2.0
+_TIMER_DELAY_S = 0.75
+"""TRex's timers may end this long after their time."""
+_COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
-
 METHOD = (
     "connections of TCP are made by TRex's stateful engine, which counts them and follows none: source "
     "ports are its own choice, each SYN that it sent again (after 0.5 s) counts as a connection that was not "
     "established, objects are told by their octets' number, and establishment times are not known"
 )
-"""To be said beside every number."""
+"""Warning beside every number."""
 
 Step = Literal["open", "ask", "end"]
 Counters = Mapping[str, Mapping[str, float]]
 """Of ``client`` and ``server``, by TRex's names; those that are zero may lack."""
 
-FAULTS = {
+_FAULTS = {
     "err_no_memory": "had no memory for connections",
     "err_c_tuple_err": "had too few addresses and ports for its clients",
     "err_dct": "used a four-tuple twice",
@@ -57,13 +67,12 @@ FAULTS = {
     "tcps_keepprobe": "asked its connections whether they still stood",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
-"""What ASTF counts that is its own doing."""
-WRONG = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
-"""Segments that no right device sends."""
+"""What ASTF counts of its own faults."""
+_WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
 
 
-class Ranges(Protocol):
-    """A technology's parameters, as far as they say who talks to whom."""
+class EndpointParameters(Protocol):
+    """A technology's parameters, as far as they name the ends of connections."""
 
     transport: str
     initiator_count: int
@@ -83,11 +92,11 @@ class Ranges(Protocol):
 
 
 @runtime_checkable
-class Translating(Protocol):
+class TcpTechnology(Protocol):
     """A stateful technology."""
 
     ip_versions: tuple[int, int]
-    params: Ranges
+    params: EndpointParameters
     links: Any
 
     def client_layers(self) -> tuple[Layer, ...]:
@@ -96,12 +105,12 @@ class Translating(Protocol):
 
 @dataclass(frozen=True)
 class Ends:
-    """Who talks to whom.
+    """The ends of connections.
 
     Attributes:
         clients, servers: first and last address; of IPv6 the last four octets, written as IPv4.
         port: the servers'.
-        prefixes: the rest of a client's address and of its server's, where clients speak IPv6.
+        prefixes: the rest of a client's address and of its server's, if clients use IPv6.
     """
 
     clients: tuple[str, str]
@@ -110,61 +119,60 @@ class Ends:
     prefixes: tuple[str, str] | None = None
 
 
-def ends_of(technology: object) -> Ends:
-    """The ends of connections.
+def find_ends(technology: object) -> Ends:
+    """Find the ends of a technology's connections.
 
     Raises:
         UsageError: TRex cannot have such connections.
     """
-    technology = _translating(technology)
-    p, versions = technology.params, technology.ip_versions
+    embedded, code = "measure TCP with --tester embedded", "unsupported-by-tester"
+    if not isinstance(technology, TcpTechnology):
+        text = "this technology does not have connections that TRex could open"
+        raise UsageError(text, code=code)
+    p, links = technology.params, technology.links
     if len(technology.client_layers()) > 1:
-        raise UsageError(
-            "TRex's stateful engine does not support tunnels",
-            "measure TCP with --tester embedded",
-            code="unsupported-by-tester",
-        )
+        raise UsageError("TRex's stateful engine does not support tunnels", embedded, code=code)
     if p.transport != "UDP":
-        raise UsageError(
-            "this technology does not use TCP",
-            "measure TCP with --tester embedded",
-            code="unsupported-by-tester",
-        )
-    if technology.links.left.vlan is not None or technology.links.right.vlan is not None:
-        raise UsageError(
-            "TRex cannot send TCP connections with a VLAN tag",
-            "measure TCP with --tester embedded",
-            code="unsupported-by-tester",
-        )
+        raise UsageError("this technology does not use TCP", embedded, code=code)
+    if links.left.vlan is not None or links.right.vlan is not None:
+        raise UsageError("TRex cannot send TCP connections with a VLAN tag", embedded, code=code)
     if getattr(p, "initiator_offset", 14) != 14:
         raise UsageError(
             "TRex's stateful engine has consecutive clients",
             "leave initiator_offset at 14",
-            code="unsupported-by-tester",
+            code=code,
         )
-    (first, last), (low, high) = (
-        (_low(at), _low(at + count - 1))
-        for at, count in ((p.initiator, p.initiator_count), (p.server, p.responder_count))
+    clients, servers = (
+        (_low_octets(first), _low_octets(first + count - 1))
+        for first, count in ((p.initiator, p.initiator_count), (p.server, p.responder_count))
     )
     prefixes = None
-    if versions[0] == 6:
-        prefixes = (_high(p.initiator), _high(p.server))
-    return Ends((first, last), (low, high), p.responder_ports.min, prefixes)
+    if technology.ip_versions[0] == 6:
+        prefixes = (_high_octets(p.initiator), _high_octets(p.server))
+    return Ends(clients, servers, p.responder_ports.min, prefixes)
 
 
-def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
+def _low_octets(address: IPv4Address | IPv6Address) -> str:
+    return str(IPv4Address(int(address) & 0xFFFFFFFF))
+
+
+def _high_octets(address: IPv4Address | IPv6Address) -> str:
+    return str(IPv6Address(int(address) & ~0xFFFFFFFF))
+
+
+def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
     """Refuse connections that TRex cannot make as they are asked for.
 
     Args:
         technology: a plugin.
         most: connections at a time.
         tcp: how they are made.
-        alpha: they are asked at this share of their rate; None: they are not.
+        alpha: share of their rate at which they ask for objects; None: they do not.
 
     Raises:
-        UsageError: naming what cannot be.
+        UsageError: naming the limit.
     """
-    ends = ends_of(technology)
+    ends = find_ends(technology)
     if tcp.retransmissions or tcp.timeout_s != TIMEOUT_S:
         raise UsageError(
             "on TRex a connection whose SYN had to be sent again, which it does after 0.5 s, counts as "
@@ -179,10 +187,10 @@ def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
             code="unsupported-by-tester",
         )
     clients = int(IPv4Address(ends.clients[1])) - int(IPv4Address(ends.clients[0])) + 1
-    if most > clients * PORTS_EACH:
+    if most > clients * PORTS_PER_ADDRESS:
         raise UsageError(
-            f"TRex opens at most {PORTS_EACH:,} connections of TCP from each of {clients:,} client "
-            f"addresses; {most:,} are more",
+            f"TRex opens at most {PORTS_PER_ADDRESS:,} connections of TCP from each of {clients:,} "
+            f"client addresses; {most:,} are more",
             "lower connections.count (tcp_capacity.most), or raise initiator_count and "
             "responder_count with enumerate_ips",
             code="too-many-for-trex",
@@ -203,31 +211,27 @@ class Schedule:
 
     @property
     def hold_s(self) -> float:
-        """Between a connection's SYN and its request."""
-        return self.lasts_s + self.wait_s + COUNTING_S
+        """Time between a connection's SYN and its request."""
+        return self.lasts_s + self.wait_s + _COUNTING_S
 
     @property
     def after_s(self) -> float:
-        """Between its object and its end."""
-        return self.lasts_s + self.wait_s + COUNTING_S / 2
+        """Time between its object and its end."""
+        return self.lasts_s + self.wait_s + _COUNTING_S / 2
 
-    def begins_s(self, step: Step) -> float:
-        """When the first connection takes a step."""
+    def begin_s(self, step: Step) -> float:
+        """Return when the first connection takes a step."""
         return {"open": 0.0, "ask": self.hold_s, "end": self.hold_s + self.after_s}[step]
 
 
-def schedule(connections: Connections) -> Schedule:
-    """When the steps of a trial with these connections are due."""
-    return Schedule(connections.phase_one_s, max(connections.wait_s, GIVEN_UP_S) + SETTLING_S)
+def make_schedule(connections: Connections) -> Schedule:
+    """Make the schedule of a trial with these connections."""
+    wait_s = max(connections.wait_s, OPENING_S) + _TIMER_DELAY_S
+    return Schedule(connections.phase_one_s, wait_s)
 
 
-def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
-    """What the worker makes ASTF's profile of, as JSON-like values.
-
-    Args:
-        ends: who talks to whom.
-        connections: how many, and how many a second.
-        tcp: what each asks for, and how it ends.
+def make_profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
+    """Make what the worker makes ASTF's profile of, as JSON values.
 
     Returns:
         ``clients``, ``servers``, ``port``, ``prefixes``: see :class:`Ends`; ``rate_cps`` [1/s] and
@@ -235,37 +239,49 @@ def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
         [us]; ``request``, ``response``: octets in base64; ``closing``: ``rst`` or ``fin``;
         ``segment_octets``: the MSS; ``given_up_s``: time in which a connection must open [s].
     """
-    when = schedule(connections)
+    schedule = make_schedule(connections)
     return {
+        **asdict(ends),
         "clients": list(ends.clients),
         "servers": list(ends.servers),
-        "port": ends.port,
-        "prefixes": ends.prefixes,
         "rate_cps": connections.rate_cps,
         "count": connections.count,
-        "hold_us": round(when.hold_s * 1e6),
-        "after_us": round(when.after_s * 1e6),
+        "hold_us": round(schedule.hold_s * 1e6),
+        "after_us": round(schedule.after_s * 1e6),
         "request": base64.b64encode(REQUEST).decode(),
         "response": base64.b64encode(build_response(tcp.object_octets)).decode(),
         "closing": tcp.closing,
         "segment_octets": SEGMENT_OCTETS,
-        "given_up_s": GIVEN_UP_S,
+        "given_up_s": OPENING_S,
     }
 
 
-def opened(counters: Counters) -> TcpCounts:
-    """The account at the end of the opening.
+def _count(counters: Counters, side: str, name: str) -> int:
+    return int(counters[side].get(name, 0))
 
-    Args:
-        counters: as they were when the last SYN had had its time.
-    """
+
+def _count_wrong(counters: Counters) -> int:
+    return sum(_count(counters, side, name) for side in counters for name in _WRONG_SEGMENTS)
+
+
+def count_opened(counters: Counters) -> TcpCounts:
+    """Count connections at the end of the opening, when the last SYN had had its time."""
     attempted = _count(counters, "client", "tcps_connattempt")
-    here, there = (_count(counters, side, "tcps_connects") for side in ("client", "server"))
+    client, server = (_count(counters, side, "tcps_connects") for side in ("client", "server"))
     given_up = _count(counters, "client", "tcps_keepdrops")
     refused = max(0, _count(counters, "client", "tcps_conndrops") - given_up)
-    both = min(here, there)
-    established = max(0, both - _late(counters))
-    half_open = here - both
+    both = min(client, server)
+    # open now, but the SYN or the answer to it was sent again
+    late = sum(
+        max(
+            0,
+            _count(counters, side, "tcps_rexmttimeo_syn")
+            - RETRANSMISSIONS * _count(counters, side, "tcps_keepdrops"),
+        )
+        for side in counters
+    )
+    established = max(0, both - late)
+    half_open = client - both
     return TcpCounts(
         attempted=attempted,
         established=established,
@@ -273,138 +289,204 @@ def opened(counters: Counters) -> TcpCounts:
         reset_refused=refused,
         timed_out=attempted - established - half_open - refused,
         retransmitted=sum(_count(counters, s, "tcps_rexmttimeo_syn") for s in counters),
-        wrong=_wrong(counters),
+        wrong=_count_wrong(counters),
     )
 
 
-def asked(found: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp) -> TcpCounts:
-    """With the objects that were asked for and came; what had to be sent again did not.
+def count_answered(
+    counts: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp
+) -> TcpCounts:
+    """Add the objects that were asked for and arrived, without what had to be sent again.
 
     Args:
-        found: the account so far.
+        counts: so far.
         counters: at the end of the asking.
         at_opening: at the end of the opening.
         tcp: how connections are made.
     """
-    late = min(_count(at_opening, side, "tcps_connects") for side in at_opening) - found.established
+    late = min(_count(at_opening, s, "tcps_connects") for s in at_opening) - counts.established
     requests = _count(counters, "client", "tcps_sndbyte") // len(REQUEST)
-    objects = _count(counters, "client", "tcps_rcvbyte") // answer_octets(tcp)
+    objects = _count(counters, "client", "tcps_rcvbyte") // len(build_response(tcp.object_octets))
     again = sum(
         _count(counters, side, name)
         for side in counters
         for name in ("tcps_rexmttimeo", "tcps_sndrexmitpack")
     )
     return replace(
-        found,
-        requested=max(0, min(found.established, requests - late)),
-        answered=max(0, min(found.established, objects - late - again)),
+        counts,
+        requested=max(0, min(counts.established, requests - late)),
+        answered=max(0, min(counts.established, objects - late - again)),
         reset_later=_count(counters, "client", "tcps_drops"),
-        wrong=_wrong(counters),
+        wrong=_count_wrong(counters),
     )
 
 
-def ended(found: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
-    """With the connections that ended as they should have, on both sides.
+def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
+    """Add the connections that ended as they should have, on both sides."""
+    closed = []
+    for side in ("client", "server"):
+        drops = _count(counters, side, "tcps_drops")
+        if tcp.closing == "rst":
+            closed.append(drops - counts.reset_later)
+        else:
+            refused = _count(counters, side, "tcps_conndrops")
+            closed.append(_count(counters, side, "tcps_closed") - drops - refused)
+    return replace(
+        counts,
+        closed=max(0, min(counts.established, *closed)),
+        wrong=_count_wrong(counters),
+    )
+
+
+def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
+    """Find TRex's own faults in a step: such a trial says nothing about the device.
 
     Args:
-        found: the account so far.
-        counters: at the end.
-        tcp: how connections are made.
-    """
-    sides = ("client", "server")
-    if tcp.closing == "rst":
-        closed = min(_count(counters, side, "tcps_drops") for side in sides) - found.reset_later
-    else:
-        closed = min(
-            _count(counters, side, "tcps_closed")
-            - _count(counters, side, "tcps_drops")
-            - _count(counters, side, "tcps_conndrops")
-            for side in sides
-        )
-    return replace(found, closed=max(0, min(found.established, closed)), wrong=_wrong(counters))
-
-
-def answer_octets(tcp: Tcp) -> int:
-    """Of an object, as it comes."""
-    return len(build_response(tcp.object_octets))
-
-
-def ends_sent(counters: Counters, before: Counters) -> int:
-    """Resets or FINs that clients have sent since then, those that were sent again among them."""
-    now, then = (_count(told, "client", "tcps_sndctrl") for told in (counters, before))
-    return now - then
-
-
-def faults(raw: Mapping[str, Any], step: Step, cpu_limit: float) -> list[str]:
-    """What TRex itself did wrong: such a trial says nothing of the device.
-
-    Args:
-        raw: what the worker saw in a step.
+        stats: what the worker saw.
         step: which.
-        cpu_limit: a busier data path says nothing [%].
+        cpu_limit: a busier data path proves nothing [%].
     """
-    counters = raw["counters"]
-    told = [
-        f"TRex {what} ({name}: {number})"
-        for name, what in FAULTS.items()
+    counters = stats.counters
+    faults = [
+        f"TRex {text} ({name}: {number})"
+        for name, text in _FAULTS.items()
         if (number := sum(_count(counters, side, name) for side in counters))
     ]
     for side in counters if step == "open" else ():  # after a reset these timers mean nothing
         given_up = _count(counters, side, "tcps_keepdrops")
         again = _count(counters, side, "tcps_rexmttimeo_syn")
-        if again < AGAIN * given_up:
-            told.append(
+        if again < RETRANSMISSIONS * given_up:
+            faults.append(
                 f"TRex's timers were late: its {side} gave up {given_up} connections and sent "
                 f"{again} SYNs again"
             )
-    for port, stats in raw["ports"].items():
-        for name in ("ierrors", "oerrors"):
-            if stats[name]:
-                told.append(f"{stats[name]} errors at TRex's port {port} ({name})")
-    if raw["global"].get("queue_full"):
-        told.append(f"TRex's transmit queue was full {raw['global']['queue_full']} times")
-    busiest = max(raw["cpu"], default=0.0)
+    for port, counted in stats.ports.items():
+        for name, errors in (("ierrors", counted.input_errors), ("oerrors", counted.output_errors)):
+            if errors:
+                faults.append(f"{errors} errors at TRex's port {port} ({name})")
+    if stats.queue_full:
+        faults.append(f"TRex's transmit queue was full {stats.queue_full} times")
+    busiest = max(stats.cpu, default=0.0)
     if busiest > cpu_limit:
-        told.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
-    if step == "ask" and raw["first"]:
-        told.append(f"{raw['first']} objects were asked for before the device had been counted")
-    return told
+        faults.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
+    if step == "ask" and stats.first:
+        faults.append(f"{stats.first} objects were asked for before the device had been counted")
+    return faults
 
 
-def _low(address: IPv4Address | IPv6Address) -> str:
-    """The last four octets, as ASTF counts addresses."""
-    return str(IPv4Address(int(address) & 0xFFFFFFFF))
+class TcpTrials:
+    """Trials with TCP connections, step by step.
 
+    Args:
+        attachment: client and server, whose engine is ASTF when :meth:`establish` is called.
+    """
 
-def _high(address: IPv4Address | IPv6Address) -> str:
-    """The octets before them."""
-    return str(IPv6Address(int(address) & ~0xFFFFFFFF))
+    def __init__(self, attachment: Attachment) -> None:
+        self._attachment = attachment
+        self._technology: object = None
+        self._request: tuple[Connections, Tcp] | None = None
+        self._counts = TcpCounts(0, 0)
+        self._opened: Counters = {}
+        self._answered: Counters = {}
 
+    def load(self, oracle: Oracle) -> None:
+        """Take the technology whose connections they are."""
+        self._technology = plugin_of(oracle)
 
-def _translating(technology: object) -> Translating:
-    if isinstance(technology, Translating):
-        return technology
-    raise UsageError(
-        "this technology does not have connections that TRex could open",
-        code="unsupported-by-tester",
-    )
+    def establish(self, connections: Connections) -> PhaseCounts:
+        """Open all connections; they wait for one another."""
+        if connections.tcp is None:
+            raise TesterError("these are not TCP connections", code="not-learned")
+        self._request, self._answered = (connections, connections.tcp), {}
+        profile = make_profile(find_ends(self._technology), connections, connections.tcp)
+        self._attachment.ask("begin", deadline_s=2 * DEADLINE_S, profile=profile)
+        count = connections.count
+        done = {side: {"tcps_connects": count} for side in ("client", "server")}
+        stats = self._watch("open", "tcps_connattempt", 1, count, done)
+        self._opened = stats.counters
+        self._counts = counts = count_opened(self._opened)
+        return self._make_phase(stats, "open", count, counts.attempted, counts.established)
 
+    def validate(self) -> PhaseCounts:
+        """Ask for the objects."""
+        _, tcp = self._current
+        count = min(_count(self._opened, side, "tcps_connects") for side in self._opened)
+        done = {"client": {"tcps_rcvbyte": count * len(build_response(tcp.object_octets))}}
+        stats = self._watch("ask", "tcps_sndbyte", len(REQUEST), count, done)
+        self._answered = stats.counters
+        counts = count_answered(self._counts, self._answered, self._opened, tcp)
+        self._counts = counts
+        return self._make_phase(stats, "ask", counts.established, counts.requested, counts.answered)
 
-def _late(counters: Counters) -> int:
-    """Connections, at most, whose SYN or whose answer to it was sent again and that are open now."""
-    return sum(
-        max(
-            0,
-            _count(counters, s, "tcps_rexmttimeo_syn")
-            - AGAIN * _count(counters, s, "tcps_keepdrops"),
+    def disconnect(self) -> PhaseCounts:
+        """End the connections; those whose object never came are left to the device's driver."""
+        _, tcp = self._current
+        if not self._answered:  # no connection asked for anything
+            stats = self._watch("end", "tcps_closed", 1, 0, {})
+            self._attachment.ask("finish")
+            return self._make_phase(stats, "end", 0, 0, 0)
+        attempts = _count(self._opened, "client", "tcps_connattempt")
+        arrived = _count(self._opened, "server", "tcps_connects")
+        done = {"client": {"tcps_closed": attempts}, "server": {"tcps_closed": arrived}}
+        stats = self._watch("end", "tcps_sndctrl", 1, 2 * attempts, done)
+        self._counts = counts = count_closed(self._counts, stats.counters, tcp)
+        # resets or FINs since then, those that were sent again among them
+        sent = _count(stats.counters, "client", "tcps_sndctrl")
+        sent -= _count(self._answered, "client", "tcps_sndctrl")
+        self._attachment.ask("finish")
+        required = counts.answered
+        return self._make_phase(stats, "end", required, min(sent, required), counts.closed)
+
+    @property
+    def _current(self) -> tuple[Connections, Tcp]:
+        if self._request is None:
+            raise TesterError("no connection of TCP was opened yet", code="not-learned")
+        return self._request
+
+    def _watch(
+        self, step: Step, counter: str, each: int, count: int, done: Mapping[str, Any]
+    ) -> StepStats:
+        schedule = make_schedule(self._current[0])
+        began_s = schedule.begin_s(step)
+        until_s = began_s + schedule.lasts_s + schedule.wait_s
+        return parse_step(
+            self._attachment.ask(
+                "watch",
+                watch=self._attachment.check_server,
+                deadline_s=until_s + DEADLINE_S,
+                counter=counter,
+                each=each,
+                count=count,
+                from_s=began_s,
+                due_s=began_s + schedule.lasts_s,
+                until_s=until_s,
+                done=done,
+            )
         )
-        for s in counters
-    )
 
-
-def _wrong(counters: Counters) -> int:
-    return sum(_count(counters, side, name) for side in counters for name in WRONG)
-
-
-def _count(counters: Counters, side: str, name: str) -> int:
-    return int(counters[side].get(name, 0))
+    def _make_phase(
+        self, stats: StepStats, step: Step, required: int, sent: int, good: int
+    ) -> PhaseCounts:
+        connections, _ = self._current
+        lasts_s, now = connections.phase_one_s, time.monotonic()
+        began_s = min(now, now - stats.ago_s + make_schedule(connections).begin_s(step))
+        took = SendingTime(lasts_s if sent else 0.0, 0.0)
+        if step != "end" and sent:
+            took = measure_sending_time(stats.looks, 0, sent, lasts_s) or SendingTime(
+                2 * lasts_s, 0.0
+            )
+        result = DirectionResult(
+            classes={TCP_CLASS: ClassCount("foreground", required, sent, good)},
+            sending_time_s=took.time_s,
+            sending_time_error_s=took.error_s,
+        )
+        started = datetime.now(timezone.utc) - timedelta(seconds=now - began_s)
+        return PhaseCounts(
+            result,
+            began_s,
+            began_s + took.time_s,
+            faults=tuple(find_faults(stats, step, self._attachment.cpu_limit)),
+            started=started.isoformat(timespec="milliseconds"),
+            health={"cpu": [round(c, 1) for c in stats.cpu], "counters": stats.counters},
+            tcp=self._counts,
+        )

@@ -5,83 +5,76 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.trex.channel import DEADLINE_S, STATEFUL, STATELESS, ClientWorker, WorkerError
-from v6t.drivers.trex.installation import require, start_client
-from v6t.drivers.trex.machine import machine_facts, unmounted
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.trex.channel import (
+    ASTF_MODULES,
+    DEADLINE_S,
+    STL_MODULES,
+    ClientWorker,
+    WorkerError,
+)
+from v6t.drivers.trex.client import af_packet
+from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
+from v6t.drivers.trex.installation import require_installation, start_client
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.server_config import (
     PortConfig,
-    core_plan,
-    forwarding_cpus,
     full_address,
     is_pci,
-    joined,
-    linux_port,
-    server_config,
-    shared,
+    join_memif,
+    make_config,
 )
+from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts, parse_server
 
-LINUX_DRIVER = "net_af_packet"
-VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
-ENDING_S = 40.0
+SHUTDOWN_S = 40.0
 """How long a server that is ended may take to give its ports back."""
 MAX_RECORDED_FPS = 50_000
-"""Stamped frames of a direction that TRex's receiver is given to record beside the load of several cores.
-It wrote 200,000 a second to a file without loss."""
-_names = itertools.count()
+"""Stamped frames of a direction that TRex's receiver is given to record within the load of several
+cores. It wrote 200,000 a second to a file without loss."""
+_server_numbers = itertools.count()
 Engine = Literal["STL", "ASTF"]
 """TRex's engine for streams, and the one for connections: a server has one of them."""
-
-_OF_PORT = ("index", "driver", "hw_mac", "speed", "link", "numa", "prom")
 
 
 class Attachment:
     """A worker with TRex's client, connected to a server whose ports are taken.
 
+    Args:
+        options: of the tester.
+        links: MAC addresses and MTUs, left and right.
+        bed: the lab TRex runs in, if any.
+        delays: delays will be asked for: a server that cannot give them is refused at once.
+
     Attributes:
         facts: what the server says of itself.
         client: what the worker says of itself.
-        trailer: frames are told apart by their trailer, not by port counters.
-        displaced: owners of ports that were taken by force.
-        answering: ports on which ARP and neighbour solicitations are answered.
+        uses_trailer: frames are told apart by their trailer, not by port counters.
         learning: ports on which hosts ask for the device before a trial.
-        started: arguments of a server that was started here.
-        directory: the installation, on the host the server runs on.
-        steered: CPUs that forward between the lab's interfaces, and which interfaces.
     """
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None, *, delays: bool) -> None:
-        """Remember; nothing is started before :meth:`open`.
-
-        Args:
-            options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
-            links: MAC addresses and MTUs, left and right.
-            bed: the lab TRex runs in, if any.
-            delays: delays will be asked for: a server that cannot give them is refused at once.
-        """
         self._options = options
         self._delays = delays
         self._links = links
         self._bed = bed
         self.server: Server | None = None
         self.worker: ClientWorker | None = None
-        self.facts: dict[str, Any] = {}
+        self.facts = ServerFacts()
         self.client: dict[str, Any] = {}
-        self.started: list[str] = []
-        self.trailer = True
-        self.displaced: dict[str, str] = {}
-        self.answering: list[int] = []
+        self.uses_trailer = True
         self.learning: list[int] = []
-        self.directory = ""
-        self.steered: dict[str, Any] = {}
-        self._plan: list[int] = []
+        self._arguments: list[str] = []
+        self._displaced: dict[str, str] = {}
+        self._answering: list[int] = []
+        self._directory = ""
+        self._steering: dict[str, Any] = {}
+        self.placement: ThreadPlacement | None = None
         self._flags: list[str] | None = None
         self._engine: Engine = "STL"
 
@@ -90,13 +83,13 @@ class Attachment:
         if self._bed is not None:
             lab = self._bed.open()
             lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
-        self._begin()
+        self._start()
 
     def run_engine(self, engine: Engine) -> bool:
-        """Have a server with this engine: one with the other is ended first. Whether that was so.
+        """Have a server with this engine; return whether one with the other had to be ended.
 
         Raises:
-            TesterError: the server is not v6t's own.
+            TesterError: the server was not started by v6t.
         """
         if engine == self._engine:
             return False
@@ -108,48 +101,29 @@ class Attachment:
             )
         self.close()
         self._engine = engine
-        self._begin()
+        self._start()
         return True
 
-    def _begin(self) -> None:
-        """Start or find what is needed for an engine, and take the ports."""
-        options = self._options
-        self._start_worker()
-        if options.start == "always" or self._bed is not None or not self._try_connect():
-            self._start_server()
-        self._check_facts()
-        if self._engine == "STL":
-            self.trailer = self._choose_counting()
-        answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
-        self.displaced |= {p: o for p, o in answer["owners"].items() if o}
-        hosts = options.all_hosts(self._links)
-        self.answering = self.ask("play", hosts=hosts) if hosts else []
-        self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
-
-    def server_lives(self) -> None:
-        """Complain if a server that was started here has ended.
+    def check_server(self) -> None:
+        """Check that a server that was started here still runs.
 
         Raises:
-            TesterError: with its last words.
+            TesterError: with the end of its output.
         """
-        if self.server is not None and not self.server.alive:
-            raise self.server.failure("the TRex server ended during a trial")
+        if self.server is not None and not self.server.is_alive:
+            raise self.server.make_error("the TRex server ended during a trial")
 
     def ask(self, op: str, /, **arguments: Any) -> Any:
-        """A request to the worker; see :meth:`ClientWorker.ask`."""
+        """Send a request to the worker; see :meth:`ClientWorker.ask`."""
         if self.worker is None:
             raise TesterError("TRex is not open", code="tester-fault")
         try:
             return self.worker.ask(op, **arguments)
         except WorkerError as exc:
-            if exc.kind == "taken":
-                raise WorkerError(
-                    exc.message,
-                    exc.kind,
-                    "wait for its owner, or take it with force: true",
-                    code=exc.code,
-                ) from exc
-            raise
+            if exc.kind != "taken":
+                raise
+            hint = "wait for its owner, or take it with force: true"
+            raise WorkerError(exc.message, exc.kind, hint, code=exc.code) from exc
 
     def close(self) -> None:
         """Give ports back, stop what was started. May be called twice."""
@@ -161,79 +135,95 @@ class Attachment:
             self.server = None
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
-        options = self._options
+        """Return facts for the manifest."""
+        options, facts = self._options, self.facts
         macs = dict(zip(sorted(options.all_ports), options.all_macs(self._links), strict=True))
         description: dict[str, Any] = {
-            "version": self.facts.get("version", {}),
-            "processor": self.facts.get("core_type"),
-            "data_path_cores": self.facts.get("dp_core_count"),
+            "version": facts.version,
+            "processor": facts.processor,
+            "data_path_cores": facts.cores if facts.ports else None,
             "clock_source": self.client.get("clock"),
             "ports": [
-                {
-                    **{k: p.get(k) for k in _OF_PORT},
-                    "virtual": _is_virtual(p),
-                    "tester_mac": macs.get(p.get("index"), ("",))[0],
-                }
-                for p in self.facts.get("port_info", [])
+                {**port.describe(), "tester_mac": macs.get(port.index, ("",))[0]}
+                for port in facts.ports
             ],
             "client": {k: self.client.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
-            "reached_by": self._reached_by(),
-            "server_arguments": self.started,
-            "answers_on": self.answering,
+            "reached_by": self._describe_access(),
+            "server_arguments": self._arguments,
+            "answers_on": self._answering,
             "learning_on": self.learning,
         }
-        if self._plan:
-            master, latency, *sending = self._plan
-            description["cpus"] = {"master": master, "latency": latency, "data path": sending}
+        if self.placement is not None:
+            cpus = self.placement
+            sending = list(cpus.sending)
+            description["cpus"] = {
+                "master": cpus.master, "latency": cpus.latency, "data path": sending,
+            }  # fmt: skip
         if self._bed is not None:
-            description["receive_packet_steering"] = self.steered or "off"
-        if self.displaced:
-            description["displaced"] = self.displaced
+            description["receive_packet_steering"] = self._steering or "off"
+        if self._displaced:
+            description["displaced"] = self._displaced
         if self.server is not None and self._bed is None and options.fence:
-            description["fence_failed"] = not self.server.fenced
+            description["fence_failed"] = not self.server.is_fenced
         return description
 
-    @property
-    def _linux(self) -> bool:
-        """Whether the ports are interfaces of Linux."""
-        return {self.facts["ports"][p]["driver"] for p in self._options.all_ports} == {LINUX_DRIVER}
-
-    @property
-    def cpu_limit(self) -> float:
-        """A data path busier than this says nothing about the device [%]."""
-        if self._options.cpu_limit is not None:
-            return self._options.cpu_limit
-        return 100.0 if self._linux else 85.0
-
-    @property
-    def cramped(self) -> bool:
-        """Whether TRex's threads share CPUs with each other and with the kernel's work for its ports."""
-        return bool(self._plan) and shared(self._plan) and self._linux
-
-    def _reached_by(self) -> str:
-        """Who can command the server, which asks nobody for a password."""
+    def _describe_access(self) -> str:
         if self._bed is not None:
             return "the lab's namespace only"
-        if self.server is not None and self.server.fenced:
+        if self.server is not None and self.server.is_fenced:
             return "its own host only"
         return "whoever reaches its host" + ("" if self.server else ", as far as v6t knows")
 
+    @property
+    def _ports(self) -> list[PortFacts]:
+        by_index = {port.index: port for port in self.facts.ports}
+        return [by_index[index] for index in self._options.all_ports]
+
+    @property
+    def _is_on_linux(self) -> bool:
+        return {port.driver for port in self._ports} == {LINUX_DRIVER}
+
+    @property
+    def cpu_limit(self) -> float:
+        """Load of the data path above which a trial says nothing about the device [%]."""
+        if self._options.cpu_limit is not None:
+            return self._options.cpu_limit
+        return 100.0 if self._is_on_linux else 85.0
+
+    @property
+    def shares_cpus(self) -> bool:
+        """Whether TRex's threads share CPUs with each other and with the kernel's work for its ports."""
+        return self.placement is not None and self.placement.is_shared and self._is_on_linux
+
+    def _start(self) -> None:
+        options = self._options
+        self._start_worker()
+        if options.start == "always" or self._bed is not None or not self._connect():
+            self._start_server()
+        self._check_facts()
+        if self._engine == "STL":
+            self.uses_trailer = self._choose_counting()
+        answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
+        self._displaced |= {p: o for p, o in answer["owners"].items() if o}
+        hosts = options.all_hosts(self._links)
+        self._answering = self.ask("play", hosts=hosts) if hosts else []
+        self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
+
     def namespace(self) -> int | None:
-        """Process whose network namespace client and server run in; None: this one's."""
+        """Return the process whose network namespace client and server run in; None: this one's."""
         lab = self._bed.lab if self._bed is not None else None
         return None if lab is None else lab.tester.pid
 
     def _start_worker(self) -> None:
         options, deadline_s = self._options, self._options.start_deadline_s
 
-        def worker(python: str) -> ClientWorker:
+        def start(python: str) -> ClientWorker:
             return ClientWorker(
                 python,
                 remote=options.remote,
                 namespace_pid=self.namespace(),
-                modules=STATELESS if self._engine == "STL" else STATEFUL,
+                modules=STL_MODULES if self._engine == "STL" else ASTF_MODULES,
             )
 
         if options.ssh:
@@ -241,41 +231,42 @@ class Attachment:
                 raise EnvironmentLacking(
                     "ssh needs trex_dir, the directory of TRex on that host", code="missing-setting"
                 )
-            self.directory = options.trex_dir
-            self.worker = worker(options.python or "python3")
-            self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self.directory)
+            self._directory = options.trex_dir
+            self.worker = start(options.python or "python3")
+            self.client = self.ask("hello", deadline_s=deadline_s, trex_dir=self._directory)
             return
-        installation = require(options.trex_dir)
-        self.directory = str(installation.path.resolve())
-        self.worker, self.client = start_client(installation, options.python, worker, deadline_s)
+        installation = require_installation(options.trex_dir)
+        self._directory = str(installation.path.resolve())
+        self.worker, self.client = start_client(installation, options.python, start, deadline_s)
 
-    def _connect(self) -> None:
+    def _try_connect(self) -> WorkerError | None:
+        """Connect; return why no server answers, or None."""
         o = self._options
-        self.facts = self.ask(
-            "connect", server=o.server, rpc_port=o.rpc_port, pub_port=o.pub_port, timeout_s=3
-        )
-
-    def _try_connect(self) -> bool:
         try:
-            self._connect()
+            answer = self.ask(
+                "connect", server=o.server, rpc_port=o.rpc_port, pub_port=o.pub_port, timeout_s=3
+            )
         except WorkerError as exc:
             if exc.kind != "connect":
                 raise
-            if self._options.start == "never" or self._options.elsewhere:
-                start_it = "start one there with `./t-rex-64 -i --software --hdrh -c 1`, or "
-                other = (
-                    "say ssh: user@host, so that v6t does"
-                    if self._options.elsewhere
-                    else "say start: auto"
-                )
-                raise EnvironmentLacking(
-                    f"no TRex server answers at {self._options.server}:{self._options.rpc_port}: "
-                    f"{exc.message}",
-                    start_it + other,
-                    code=exc.code,
-                ) from exc
-            return False
-        return True
+            return exc
+        self.facts = parse_server(answer)
+        return None
+
+    def _connect(self) -> bool:
+        """Connect to a running server; return False if v6t has to start one."""
+        options = self._options
+        failure = self._try_connect()
+        if failure is not None and (options.start == "never" or options.elsewhere):
+            other = "say start: auto"
+            if options.elsewhere:
+                other = "say ssh: user@host, so that v6t does"
+            raise EnvironmentLacking(
+                f"no TRex server answers at {options.server}:{options.rpc_port}: {failure.message}",
+                f"start one there with `./t-rex-64 -i --software --hdrh -c 1`, or {other}",
+                code=failure.code,
+            ) from failure
+        return failure is None
 
     def _start_server(self) -> None:
         options = self._options
@@ -283,7 +274,7 @@ class Attachment:
         if self._bed is not None:
             interfaces = interfaces or (LEFT, RIGHT)
             if options.interfaces and self._bed.device is None:
-                interfaces = joined(options.interfaces)
+                interfaces = join_memif(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and v6t cannot start one without its interfaces",
@@ -291,98 +282,92 @@ class Attachment:
                 code="missing-setting",
             )
         mtu = max(self._links.left.mtu, self._links.right.mtu)
-        pairs = 1 + len(options.pairs)
-        plan = self._plan = core_plan(
-            options.cores * pairs,
+        placement = self.placement = place_threads(
+            options.cores * (1 + len(options.pairs)),
             self.client["cpus"],
             options.core_list,
-            sharing=options.cores == 1,
+            may_share=options.cores == 1,
         )
-        prefix = f"v6t{os.getpid()}n{next(_names)}"
-        config = server_config(
-            [
-                PortConfig(linux_port(n, name, ring=options.ring, mtu=mtu), *macs)
-                for n, (name, macs) in enumerate(
-                    zip(interfaces, options.all_macs(self._links), strict=True)
-                )
-            ],
-            plan,
+        prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
+        macs = options.all_macs(self._links)
+        ports = [
+            PortConfig(af_packet.make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
+            for n, name in enumerate(interfaces)
+        ]
+        config = make_config(
+            ports,
+            placement,
             sockets=options.sockets,
             rpc_port=options.rpc_port,
             pub_port=options.pub_port,
             prefix=prefix,
         )
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
-        if shared(plan):  # TRex would take a thread's waiting for its CPU for a lock-up
+        if placement.is_shared:  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
-        self.started = [
+        self._arguments = [
             "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
             *options.extra_arguments,
         ]  # fmt: skip
+        nics = [full_address(name) for name in interfaces if is_pci(name)]
         self.server = Server(
-            self.directory,
+            self._directory,
             config,
-            self.started,
+            self._arguments,
             prefix=prefix,
-            nics=[full_address(name) for name in interfaces if is_pci(name)],
+            nics=nics,
             fence=(options.rpc_port, options.pub_port) if options.fence else (),
             namespace_pid=self.namespace(),
             remote=options.remote,
         )
         try:
-            self.server.wait(self._answers, options.start_deadline_s)
+            self.server.wait(lambda: self._try_connect() is None, options.start_deadline_s)
         except TesterError as exc:
-            mount = unmounted(machine_facts(self.worker, options)) if self.worker else ""
-            if mount and any(is_pci(name) for name in interfaces):
-                raise TesterError(
-                    exc.message,
-                    f"hugepages are not mounted: {mount}; {exc.hint}",
-                    code="tester-fault",
-                ) from exc
+            mount = ""
+            if self.worker is not None and nics:
+                mount = find_missing_mount(read_host_facts(self.worker, options))
+            if mount:
+                hint = f"hugepages are not mounted: {mount}; {exc.hint}"
+                raise TesterError(exc.message, hint, code="tester-fault") from exc
             raise
-        if shared(plan):
-            master, latency, *sending = plan
-            self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
+        if placement.is_shared:
+            self.ask(
+                "place",
+                prefix=prefix,
+                master=placement.master,
+                latency=placement.latency,
+                sending=list(placement.sending),
+            )
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", most_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
-            self._steer(forwarding_cpus(plan, self.client["cpus"]))
+            self._steer(find_forwarding_cpus(placement, self.client["cpus"]))
 
     def _steer(self, cpus: list[int]) -> None:
-        """Forward on CPUs that the options name, or on these where that is allowed."""
         rps_cpus = self._options.rps_cpus
         cpus = cpus if rps_cpus is None else list(rps_cpus)
         lab = self._bed.lab if self._bed is not None else None
         if lab is None or not cpus:
             return
-        steered, why = lab.steer(cpus)
-        if why and rps_cpus is not None:
+        interfaces, reason = lab.steer(cpus)
+        if reason and rps_cpus is not None:
             raise EnvironmentLacking(
-                f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {why}",
+                f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {reason}",
                 "run as root with CPUs that are there, or leave out rps_cpus",
                 code="missing-permission",
             )
-        self.steered = {"cpus": cpus, "interfaces": steered, **({"trouble": why} if why else {})}
-
-    def _answers(self) -> bool:
-        try:
-            self._connect()
-        except WorkerError as exc:
-            if exc.kind != "connect":
-                raise
-            return False
-        return True
+        trouble = {"trouble": reason} if reason else {}
+        self._steering = {"cpus": cpus, "interfaces": interfaces, **trouble}
 
     def _check_facts(self) -> None:
-        facts = self.facts
-        mode = facts.get("version", {}).get("mode")
+        mode = self.facts.mode
         if mode not in {None, self._engine}:
             raise TesterError(
                 f"the TRex server runs in mode {mode}, but v6t needs {self._engine}",
                 "restart it with --astf" if self._engine == "ASTF" else "restart it without --astf",
                 code="unsupported-by-tester",
             )
-        known = [p["index"] for p in facts["ports"]]
+        known = [port.index for port in self.facts.ports]
         for port in self._options.all_ports:
             if port not in known:
                 raise TesterError(
@@ -390,85 +375,66 @@ class Attachment:
                 )
 
     def _choose_counting(self) -> bool:
-        """True: by trailer. A server that cannot do what is asked is refused or restarted."""
-        trouble = self._trouble()
-        if trouble and self._options.restart and self.server is None:
-            self._restart()
-            trouble = self._trouble()
-        if trouble:
+        """Return whether to count by trailer; refuse or restart a server that cannot measure."""
+        reason = self._find_inability()
+        if reason and self._options.restart and self.server is None:
+            self._displaced = self.ask(
+                "shutdown",
+                force=self._options.force,
+                wait_s=SHUTDOWN_S,
+                deadline_s=SHUTDOWN_S + DEADLINE_S,
+            )
+            self._start_server()
+            self._check_facts()
+            reason = self._find_inability()
+        if reason:
             raise TesterError(
-                f"the running TRex server cannot give this measurement: {trouble}",
+                f"the running TRex server cannot give this measurement: {reason}",
                 "restart it with `-c 1 --software --hdrh`, or say restart: true",
                 code="unsupported-by-tester",
             )
-        wanted = self._options.by_trailer
-        return self._stamps() if wanted is None else wanted
+        by_trailer = self._options.by_trailer
+        return self._can_stamp_all() if by_trailer is None else by_trailer
 
-    def _restart(self) -> None:
-        """End a server of somebody else's, unless its ports are in use, and start one."""
-        self.displaced = self.ask(
-            "shutdown",
-            force=self._options.force,
-            wait_s=ENDING_S,
-            deadline_s=ENDING_S + DEADLINE_S,
-        )
-        self._start_server()
-        self._check_facts()
-
-    @property
-    def _cores(self) -> int:
-        """Data path cores that send on one port."""
-        total = self.facts.get("dp_core_count", 1)
-        return int(self.facts.get("dp_core_count_per_port", total))
-
-    def compares(self) -> bool:
-        """Whether some frames can be stamped and captured, where not all are."""
-        return self.trailer or (self._options.compares_some and self._software())
-
-    def times(self) -> bool:
-        """Whether some frames can be timed, where not all are."""
-        options = self._options
-        if options.pairs or not options.sample or options.cache or options.by_trailer is not None:
-            return False
-        return self._software() if self.facts else options.in_software
-
-    def apart(self, rate_fps: float) -> int:
-        """Of how many frames one can be stamped by one core of several, and be recorded.
-
-        Args:
-            rate_fps: of a direction.
-        """
-        return max(self._cores, math.ceil(rate_fps / MAX_RECORDED_FPS))
-
-    def _stamps(self) -> bool:
-        """Whether this server can tell all frames by their trailers."""
-        return self._cores == 1 and self._software()
-
-    def _software(self) -> bool:
-        """Whether it finds trailers whatever the headers became."""
-        ports = self.facts["ports"]
-        virtual = all(_is_virtual(ports[p]) for p in self._options.all_ports)
-        return virtual or (self._flags is not None and "--software" in self._flags)
-
-    def _trouble(self) -> str:
-        """Why the server cannot give the measurement; empty if it can, or nobody can tell."""
-        self._flags = self.started or self.ask("server_flags")
-        wanted = self._options.by_trailer
-        cores = self._cores
-        if cores > 1 and (wanted or (self._delays and not self.times())):
+    def _find_inability(self) -> str:
+        """Return why the server cannot give the measurement; empty if it can, or that is unknown."""
+        self._flags = self._arguments or self.ask("server_flags")
+        by_trailer, cores, flags = self._options.by_trailer, self.facts.cores_per_port, self._flags
+        if cores > 1 and (by_trailer or (self._delays and not self.can_time_some())):
             return (
                 f"it has {cores} data path cores, which share neither sequence numbers nor "
                 "histograms, but frames are to be told apart by their trailer"
             )
-        if cores > 1:
+        if cores > 1 or flags is None:
             return ""
-        if self._delays and self._flags is not None and "--hdrh" not in self._flags:
+        if self._delays and "--hdrh" not in flags:
             return "it keeps no delay histograms (--hdrh)"
-        if (wanted or self._delays) and self._flags is not None and not self._stamps():
+        if (by_trailer or self._delays) and not self._can_stamp_all():
             return "it recognises frames by their headers, which the device changes (--software)"
         return ""
 
+    def can_compare(self) -> bool:
+        """Whether some frames can be stamped and captured, where not all are."""
+        return self.uses_trailer or (self._options.compares_some and self._is_in_software())
 
-def _is_virtual(port: Mapping[str, Any]) -> bool:
-    """Whether a port has no speed and no filter of addresses of its own."""
-    return bool(port.get("is_virtual")) or port.get("driver") in VIRTUAL_DRIVERS
+    def can_time_some(self) -> bool:
+        """Whether some frames can be timed, where not all are."""
+        options = self._options
+        if options.pairs or not options.sample or options.cache or options.by_trailer is not None:
+            return False
+        return self._is_in_software() if self.facts.ports else options.in_software
+
+    def stamp_interval(self, rate_fps: float) -> int:
+        """Return of how many frames one can be stamped by one core of several, and be recorded.
+
+        Args:
+            rate_fps: of a direction.
+        """
+        return max(self.facts.cores_per_port, math.ceil(rate_fps / MAX_RECORDED_FPS))
+
+    def _can_stamp_all(self) -> bool:
+        return self.facts.cores_per_port == 1 and self._is_in_software()
+
+    def _is_in_software(self) -> bool:
+        virtual = all(port.is_virtual for port in self._ports)
+        return virtual or (self._flags is not None and "--software" in self._flags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import select
@@ -17,7 +18,7 @@ from v6t.drivers.trex import supervise
 from v6t.drivers.trex.remote import Remote
 
 DEADLINE_S = 20.0
-WATCH_S = 0.25
+_WATCH_S = 0.25
 _BOOT = """\
 import base64, json, sys, types
 for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
@@ -28,19 +29,19 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
     exec(compile(text, name, "exec"), module.__dict__)
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
-STATELESS = (
+STL_MODULES = (
     "packets/checksum.py",
     "drivers/neighbours.py",
-    "drivers/trex/answering.py",
-    "drivers/trex/service_worker.py",
-    "drivers/trex/host_worker.py",
-    "drivers/trex/looking_worker.py",
-    "drivers/trex/rings_worker.py",
-    "drivers/trex/client_worker.py",
+    "drivers/trex/client/service.py",
+    "drivers/trex/client/host.py",
+    "drivers/trex/client/rpc.py",
+    "drivers/trex/client/answering.py",
+    "drivers/trex/client/af_packet.py",
+    "drivers/trex/client/stl.py",
 )
 """The worker for streams: modules in the order in which they are imported, the program last."""
-STATEFUL = (*STATELESS, "drivers/trex/astf_worker.py")
-"""The worker for connections of TCP."""
+ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")
+"""The worker for TCP connections."""
 
 
 class WorkerError(TesterError):
@@ -52,7 +53,17 @@ class WorkerError(TesterError):
 
 
 class ClientWorker:
-    """One interpreter that has TRex's client imported, here or on another host over SSH."""
+    """One interpreter that has TRex's client imported, here or on another host over SSH.
+
+    Args:
+        python: interpreter to use (3.8 to 3.13).
+        remote: host to run on; None: this one.
+        namespace_pid: run inside the network namespace of this process.
+        modules: which worker.
+
+    Raises:
+        EnvironmentLacking: the interpreter cannot be started.
+    """
 
     def __init__(
         self,
@@ -60,19 +71,8 @@ class ClientWorker:
         *,
         remote: Remote | None = None,
         namespace_pid: int | None = None,
-        modules: Sequence[str] = STATELESS,
+        modules: Sequence[str] = STL_MODULES,
     ) -> None:
-        """Start it; nothing is imported yet.
-
-        Args:
-            python: interpreter to use (3.8 to 3.13).
-            remote: host to run on; None: this one.
-            namespace_pid: run inside the network namespace of this process.
-            modules: which worker.
-
-        Raises:
-            EnvironmentLacking: the interpreter cannot be started.
-        """
         program: Sequence[str] = [python, "-u", "-c", _BOOT]
         if remote is not None:
             program = remote.command(program)
@@ -86,11 +86,11 @@ class ClientWorker:
         )
         self._number = 0
         self._pending = b""
-        self._write(_worker_text(modules) + b"\n")
+        self._write(_pack_modules(modules) + b"\n")
 
     @property
     def pid(self) -> int:
-        """The guard's process id; the worker is its child."""
+        """Process id of the guard, whose child the worker is."""
         return self._process.pid
 
     def ask(
@@ -105,12 +105,12 @@ class ClientWorker:
 
         Args:
             op: the worker's method.
-            deadline_s: how long to wait [s].
+            deadline_s: longest wait [s].
             watch: called several times a second meanwhile; may raise.
-            arguments: of the method, JSON-able.
+            arguments: of the method, as JSON values.
 
         Raises:
-            WorkerError: the worker said why it could not.
+            WorkerError: the worker refused or failed.
             TesterError: it died, or did not answer in time.
         """
         self._number += 1
@@ -146,9 +146,7 @@ class ClientWorker:
             stdin.write(line)
             stdin.flush()
         except OSError as exc:
-            raise TesterError(
-                f"the TRex worker died: {self._last_words()}", code="worker-failed"
-            ) from exc
+            raise self._make_death_error() from exc
 
     def _read(
         self, op: str, until: float, deadline_s: float, watch: Callable[[], None] | None
@@ -162,36 +160,32 @@ class ClientWorker:
                 raise TesterError(
                     f"TRex did not answer '{op}' within {deadline_s:g} s", code="timeout"
                 )
-            if not select.select([stdout], [], [], min(left, WATCH_S))[0]:
+            if not select.select([stdout], [], [], min(left, _WATCH_S))[0]:
                 if watch is not None:
                     watch()
                 continue
             block = stdout.read1(1 << 20)  # type: ignore[attr-defined]
             if not block:
-                raise TesterError(
-                    f"the TRex worker died: {self._last_words()}", code="worker-failed"
-                )
+                raise self._make_death_error()
             self._pending += block
         line, _, self._pending = self._pending.partition(b"\n")
         return json.loads(line)
 
-    def _last_words(self) -> str:
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            return "it closed its output"
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"status {self._process.returncode}"
+    def _make_death_error(self) -> TesterError:
+        words = "it closed its output"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(timeout=5)
+            self._stderr.seek(0)
+            lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+            words = lines[-1] if lines else f"status {status}"
+        return TesterError(f"the TRex worker died: {words}", code="worker-failed")
 
 
-def _worker_text(handed_over: Sequence[str]) -> bytes:
-    import base64
-
+def _pack_modules(paths: Sequence[str]) -> bytes:
     top = Path(__file__).parent.parent.parent
-    modules = [[name, ""] for name in ("v6t", "v6t.packets", "v6t.drivers", "v6t.drivers.trex")]
-    for path in handed_over:
-        name = "v6t." + path.removesuffix(".py").replace("/", ".")
-        modules.append([name, (top / path).read_text(encoding="utf-8")])
+    names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in paths]
+    packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
+    modules = [[package, ""] for package in packages]
+    modules += [[n, (top / p).read_text("utf-8")] for n, p in zip(names, paths, strict=True)]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

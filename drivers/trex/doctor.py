@@ -1,35 +1,42 @@
-"""What stands between a user and a TRex run, each finding with its fix: for ``v6t doctor``."""
+"""Checks of a TRex tester, each finding with its fix: for ``v6t doctor``, here and on another host."""
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 from v6t.drivers.tester_kind import Finding, State
-from v6t.drivers.trex.channel import ClientWorker
-from v6t.drivers.trex.installation import Installation, find, find_interpreter
-from v6t.drivers.trex.machine import examine_machine
+from v6t.drivers.trex.channel import ClientWorker, WorkerError
+from v6t.drivers.trex.installation import Installation, find_installation, find_interpreter
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.server_config import full_address, is_pci
+from v6t.drivers.trex.stats import ServerFacts, parse_server
 
+DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
+_PAGES = {2048: "2M", 1048576: "1G"}
+_GRACE_S = 5.0
 _IMPOSTORS = {
     "trex": "is the template tool of that name on PyPI and hides TRex's client: pip uninstall trex",
     "trex-stl-lib": "is a copy of TRex's client of 2019 on PyPI, unusable with TRex v3: "
     "pip uninstall trex-stl-lib",
 }
-_ONE_CORE = {"--software": "counting by trailer", "--hdrh": "delays"}
 _PROBE = "import importlib.metadata as m, sys; m.version(sys.argv[1])"
 
 
 def examine(options: TrexOptions) -> Iterator[Finding]:
-    """Findings in the order in which they matter."""
-    yield from impostors()
+    """Yield findings in the order in which they matter."""
+    if options.ssh:
+        yield from _examine_remote(options)
+        return
+    yield from find_impostors()
     try:
-        installation = find(options.trex_dir)
+        installation = find_installation(options.trex_dir)
     except UsageError as exc:
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
@@ -43,7 +50,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
     yield "TRex", "ok", f"{installation.path}, version {installation.version}"
     here = ClientWorker(sys.executable)
     try:
-        yield from examine_machine(here, options)
+        yield from examine_host(here, options)
     finally:
         here.close()
     try:
@@ -53,12 +60,12 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         return
     yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
     if python != sys.executable:
-        yield from impostors(python)
-    yield from _server(installation, python, options)
+        yield from find_impostors(python)
+    yield from _examine_server(installation, python, options)
 
 
-def impostors(python: str = "") -> Iterator[Finding]:
-    """Packages of an interpreter that look like TRex's client and are not.
+def find_impostors(python: str = "") -> Iterator[Finding]:
+    """Yield packages of an interpreter that look like TRex's client and are not.
 
     Args:
         python: another interpreter; empty: this one.
@@ -66,20 +73,31 @@ def impostors(python: str = "") -> Iterator[Finding]:
     for name, text in _IMPOSTORS.items():
         if python:
             done = subprocess.run([python, "-c", _PROBE, name], capture_output=True, check=False)
-            present = done.returncode == 0
+            is_present = done.returncode == 0
         else:
             try:
-                distribution(name)
+                is_present = distribution(name) is not None
             except PackageNotFoundError:
-                present = False
-            else:
-                present = True
-        if present:
-            where = f" of {python}" if python else ""
-            yield f"package {name}", "note", f"{name}{where} {text}"
+                is_present = False
+        if is_present:
+            yield f"package {name}", "note", f"{name}{f' of {python}' if python else ''} {text}"
 
 
-def _server(installation: Installation, python: str, options: TrexOptions) -> Iterator[Finding]:
+def _connect(worker: ClientWorker, options: TrexOptions) -> ServerFacts:
+    return parse_server(
+        worker.ask(
+            "connect",
+            server=options.server,
+            rpc_port=options.rpc_port,
+            pub_port=options.pub_port,
+            timeout_s=3,
+        )
+    )
+
+
+def _examine_server(
+    installation: Installation, python: str, options: TrexOptions
+) -> Iterator[Finding]:
     where = f"{options.server}:{options.rpc_port}"
     try:
         socket.create_connection((options.server, options.rpc_port), timeout=2).close()
@@ -89,14 +107,8 @@ def _server(installation: Installation, python: str, options: TrexOptions) -> It
     worker = ClientWorker(python)
     try:
         worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
-        facts = worker.ask(
-            "connect",
-            server=options.server,
-            rpc_port=options.rpc_port,
-            pub_port=options.pub_port,
-            timeout_s=3,
-        )
-        words = worker.ask("server_flags")
+        facts = _connect(worker, options)
+        flags = worker.ask("server_flags")
     except (TesterError, V6tError) as exc:
         yield (
             "TRex server",
@@ -108,24 +120,34 @@ def _server(installation: Installation, python: str, options: TrexOptions) -> It
     finally:
         worker.close()
     yield from describe_server(where, facts)
-    if words is not None:
-        yield from _mode(words, _cores(facts) > 1)
+    if flags is not None:
+        yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)
 
 
-def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
-    """Findings about a server from what it says of itself."""
-    version = facts.get("version") or {}
-    mode = version.get("mode", "unknown")
-    state: State = "ok" if mode == "STL" else "missing"
-    fix = "" if mode == "STL" else "; v6t needs the stateless mode: restart it without --astf"
-    cores = facts.get("dp_core_count")
+def check_flags(flags: Sequence[str], *, has_several_cores: bool) -> Iterator[Finding]:
+    """Check whether a server was started so that delays and trailers work."""
+    needs = {"--software": "counting by trailer", "--hdrh": "delays"}
+    if has_several_cores:  # TRex does not add up the histograms of several
+        needs = {"--software": "comparing frames and delays"}
+    for flag, use in needs.items():
+        if flag in flags:
+            yield flag, "ok", f"{use} possible"
+        else:
+            yield flag, "note", f"not given: no {use}; restart the server with {flag}"
+
+
+def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
+    """Yield findings about a server from what it says of itself."""
+    is_stl = facts.mode == "STL"
+    fix = "" if is_stl else "; v6t needs the stateless mode: restart it without --astf"
+    cores = f"{facts.cores} data path core{'s' if facts.cores != 1 else ''}"
+    version = facts.version.get("version", "version unknown")
     yield (
         "TRex server",
-        state,
-        f"{where}, {version.get('version', 'version unknown')}, mode {mode}, "
-        f"{cores} data path core{'s' if cores != 1 else ''}{fix}",
+        "ok" if is_stl else "missing",
+        f"{where}, {version}, mode {facts.mode or 'unknown'}, {cores}{fix}",
     )
-    if _cores(facts) > 1:
+    if facts.cores_per_port > 1:
         yield (
             "counting",
             "note",
@@ -133,36 +155,222 @@ def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
             "stream that one of them stamps, with memif or --software; `-c 1 --software --hdrh` counts "
             "by trailer",
         )
-    for port in facts.get("port_info") or []:
-        owner = port.get("owner")
-        link = port.get("link")
-        numa = port.get("numa")
-        text = f"{port.get('driver')}, {port.get('hw_mac')}, link {link}"
-        text += f", {port.get('speed')} Gbit/s"
-        text += f", NUMA node {numa}" if isinstance(numa, int) and numa >= 0 else ""
-        if owner:
-            text += f"; taken by {owner}: wait, or force: true"
-        if link == "DOWN":
+    for port in facts.ports:
+        text = f"{port.driver}, {port.mac}, link {port.link}, {port.speed} Gbit/s"
+        if isinstance(port.numa, int) and port.numa >= 0:
+            text += f", NUMA node {port.numa}"
+        if port.owner:
+            text += f"; taken by {port.owner}: wait, or force: true"
+        if port.link == "DOWN":
             text += "; no link: check cable and device"
-        bad: State = "missing" if link == "DOWN" else "note" if owner else "ok"
-        yield f"port {port.get('index')}", bad, text
+        state: State = "missing" if port.link == "DOWN" else "note" if port.owner else "ok"
+        yield f"port {port.index}", state, text
 
 
-def _cores(facts: dict[str, Any]) -> int:
-    """Data path cores that send on one port."""
-    return int(facts.get("dp_core_count_per_port") or facts.get("dp_core_count") or 1)
+def _examine_remote(options: TrexOptions) -> Iterator[Finding]:
+    """Check login, installation and client on the host that ``ssh`` names."""
+    if shutil.which("ssh") is None:
+        yield "ssh", "missing", "no OpenSSH client here: apt-get install openssh-client"
+        return
+    if not options.trex_dir:
+        yield "TRex", "missing", "ssh needs trex_dir, the directory of TRex on that host"
+        return
+    if options.ssh is None:
+        return
+    host = options.ssh.text
+    try:
+        remote = options.remote
+        if remote is None:
+            return
+        done = subprocess.run(
+            remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"]),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=options.ssh.connect_deadline_s + _GRACE_S,
+        )
+    except (V6tError, OSError, subprocess.TimeoutExpired) as exc:
+        yield "ssh", "missing", f"{host}: {exc}"
+        return
+    if done.returncode == 255:
+        reason = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        yield "ssh", "missing", f"{host}: {reason}; `ssh {host} true` must work unasked"
+        return
+    yield "ssh", "ok", f"logged in as {host}"
+    if done.returncode:
+        yield "TRex", "missing", f"there is no {options.trex_dir}/t-rex-64 on {host}"
+        return
+    yield "TRex", "ok", f"{host}:{options.trex_dir}"
+    worker = ClientWorker(options.python or "python3", remote=remote)
+    where = f"{options.server}:{options.rpc_port}"
+    try:
+        yield from examine_host(worker, options)
+        yield from examine_interfaces(worker, options)
+        hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=options.start_deadline_s)
+        yield "TRex client", "ok", f"Python {hello['python']} there imports it"
+        # the kernel does not know the addresses of a server's ports: it is asked itself
+        yield from describe_server(where, _connect(worker, options))
+    except TesterError as exc:
+        if isinstance(exc, WorkerError) and exc.kind == "connect":
+            yield "TRex server", "note", f"none answers at {where} there: v6t starts one"
+            return
+        yield (
+            "TRex client",
+            "missing",
+            f"{exc.message}; name a Python 3.8 to 3.13 of that host with the option python",
+        )
+    finally:
+        worker.close()
 
 
-def _mode(words: Sequence[str], several: bool) -> Iterator[Finding]:
-    """Whether a server was started so that delays and trailers work.
+def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
+    """Read facts about the worker's host; see ``examine_host`` of the worker."""
+    named = [full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
+    facts: Mapping[str, Any] = worker.ask(
+        "machine", deadline_s=options.start_deadline_s, interfaces=named, port=options.rpc_port
+    )
+    return facts
 
-    Args:
-        words: its command line.
-        several: it has several data path cores, whose histograms TRex does not add up anyway.
-    """
-    wanted = {"--software": "comparing frames and delays"} if several else _ONE_CORE
-    for flag, what in wanted.items():
-        if flag in words:
-            yield flag, "ok", f"{what} possible"
+
+def examine_host(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
+    """Check hugepages, programs, clock and open ports of the host that a worker runs on."""
+    facts = read_host_facts(worker, options)
+    has_nics = any(is_pci(n) for n in options.all_interfaces or ())
+    yield check_hugepages(facts, are_needed=has_nics)
+    if has_nics:
+        yield check_programs(facts)
+    yield check_clock(facts["clock"])
+    yield check_fence(facts, options)
+
+
+def examine_interfaces(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
+    """Check that the interfaces of a server exist on the worker's host."""
+    facts = read_host_facts(worker, options)["interfaces"]
+    for name in options.all_interfaces or ():
+        subject = f"interface {name}"
+        if name.startswith("--vdev"):
+            yield subject, "ok", "made by TRex"
+        elif is_pci(name):
+            yield (subject, *check_nic(facts[full_address(name)], options.socket))
         else:
-            yield flag, "note", f"not given: no {what}; restart the server with {flag}"
+            yield (subject, *_check_linux_interface(name, facts[name]))
+
+
+def find_missing_mount(facts: Mapping[str, Any]) -> str:
+    """Return the command that mounts hugepages so that TRex can use them; empty: none is needed.
+
+    DPDK takes pages of a size only through a mounted hugetlbfs of that size.
+    """
+    sizes = [size for size, total in facts["hugepages"] if total]
+    mounted = {size for _, size in facts["hugetlbfs"]}
+    if not sizes or mounted.intersection(sizes):
+        return ""
+    page = _PAGES.get(sizes[0], f"{sizes[0]}K")
+    return (
+        f"mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize={page} hugetlbfs /dev/hugepages"
+    )
+
+
+def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
+    """Check that there are hugepages, and that they are mounted."""
+    state: State = "missing" if are_needed else "note"
+    lines = [f"{n} of {_PAGES.get(size, f'{size}K')}" for size, n in facts["hugepages"] if n]
+    if not lines:
+        return (
+            "hugepages",
+            "note",
+            "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not",
+        )
+    mount = find_missing_mount(facts)
+    if mount:
+        text = (
+            f"{', '.join(lines)}, but no hugetlbfs of that size is mounted: TRex with NICs ends at "
+        )
+        return "hugepages", state, f"{text}once; {mount}"
+    return "hugepages", "ok", ", ".join(lines)
+
+
+def check_programs(facts: Mapping[str, Any]) -> Finding:
+    """Check the programs with which TRex's wrapper looks for NICs."""
+    packages = {"lspci": "pciutils", "modprobe": "kmod"}
+    missing = [name for name in packages if not facts[name]]
+    if not missing:
+        return "programs for NICs", "ok", " and ".join(packages)
+    names, wanted = " and ".join(missing), " ".join(packages[name] for name in missing)
+    text = (
+        f"TRex's wrapper t-rex-64 looks for NICs with {names}, not found; apt-get install {wanted}"
+    )
+    # a NIC that has its driver of DPDK already needs no module to be loaded
+    return "programs for NICs", "missing" if "lspci" in missing else "note", text
+
+
+def check_clock(name: str) -> Finding:
+    """Check the kernel's clock source."""
+    if name == "tsc":
+        return "clock", "ok", "time stamp counter"
+    if not name:
+        return "clock", "note", "the kernel's clock source is unknown"
+    return (
+        "clock",
+        "note",
+        f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
+        "not trust here; compare its delays with a loopback run",
+    )
+
+
+def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
+    """Check whether other hosts can reach the server's ports."""
+    subject, ports = "TRex's ports", f"{options.rpc_port} and {options.pub_port}"
+    if options.lab:
+        return subject, "ok", "in the lab's namespace: nobody else reaches them"
+    is_running = options.start == "auto" and facts["served"]
+    if is_running or options.start == "never" or options.elsewhere:
+        return (
+            subject,
+            "note",
+            f"v6t closes only those of a server that it starts; yours is open to all who reach its host, as "
+            f"far as v6t knows ({ports}): TRex asks nobody for a password",
+        )
+    if options.fence and facts["nft"] and not facts["nft_trouble"]:
+        return (
+            subject,
+            "ok",
+            f"a server that v6t starts is closed to other hosts ({ports}, nftables); one that you "
+            "start is open to all who reach its host: TRex asks nobody for a password",
+        )
+    fix = "apt-get install nftables, v6t then closes them"
+    if facts["nft_trouble"]:
+        fix = f"mend nft, which says '{facts['nft_trouble']}', v6t then closes them"
+    if not options.fence:
+        fix = "fence is false"
+    return (
+        subject,
+        "note",
+        f"{ports} are open on all addresses, and TRex asks nobody for a password: {fix}, or keep "
+        "the host in a network of its own",
+    )
+
+
+def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, str]:
+    """Check driver and NUMA node of a NIC."""
+    if facts is None:
+        return "missing", "there is no such PCI device; `lspci` lists them"
+    driver, node = facts["driver"], facts["numa"]
+    if node.isdigit() and int(node) != socket_id:
+        return "note", f"driver {driver}, NUMA node {node}, but socket is {socket_id}"
+    if driver in DPDK_DRIVERS:
+        return "ok", f"driver {driver}: TRex's already, and it stays there"
+    name = f" ({', '.join(facts['names'])})" if facts["names"] else ""
+    return (
+        "ok",
+        f"driver {driver}{name}; TRex's wrapper t-rex-64 binds it, v6t gives it back at the end",
+    )
+
+
+def _check_linux_interface(name: str, facts: Mapping[str, Any] | None) -> tuple[State, str]:
+    if facts is None:
+        return "missing", "there is no such interface; `ip -br link` lists them"
+    if facts["state"] == "down":
+        return "note", f"it is down: ip link set {name} up, and check the cable"
+    return "ok", "through af_packet: one data path core"

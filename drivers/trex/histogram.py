@@ -11,15 +11,16 @@ import base64
 import binascii
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from v6t.base.errors import TesterError
 
-_COMPRESSED = 0x1C849304
-_PLAIN = 0x1C849303
+_COMPRESSED, _PLAIN = 0x1C849304, 0x1C849303
 _COOKIE_MASK = ~0xF0
-"""The word size stands in four bits of the cookie and does not matter in V2."""
+"""Without the word size, which does not matter in V2."""
 
 
 @dataclass(frozen=True)
@@ -31,57 +32,54 @@ class Histogram:
             up to and including ``high`` in the histogram's unit (TRex: microseconds).
     """
 
-    buckets: tuple[tuple[int, int, int], ...]
+    buckets: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def total(self) -> int:
         """Number of values."""
         return sum(count for _, _, count in self.buckets)
 
-    def below(self, limit: int) -> int:
-        """Values certainly not above ``limit``."""
+    def count_below(self, limit: int) -> int:
+        """Count the values that are certainly not above ``limit``."""
         return sum(count for _, high, count in self.buckets if high <= limit)
 
-    def merged(self, other: Histogram) -> Histogram:
-        """Both together."""
-        counts: dict[tuple[int, int], int] = {}
+    def merge(self, other: Histogram) -> Histogram:
+        """Return the histogram of the values of both."""
+        counts: Counter[tuple[int, int]] = Counter()
         for low, high, count in (*self.buckets, *other.buckets):
-            counts[low, high] = counts.get((low, high), 0) + count
+            counts[low, high] += count
         return Histogram(tuple((low, high, n) for (low, high), n in sorted(counts.items())))
 
     def without_highest(self, number: int) -> Histogram:
-        """All but so many of the largest values."""
+        """Return all but ``number`` of the largest values."""
         buckets = []
         for low, high, count in reversed(self.buckets):
-            gone = min(number, count)
-            number -= gone
-            if count > gone:
-                buckets.append((low, high, count - gone))
+            removed = min(number, count)
+            number -= removed
+            if count > removed:
+                buckets.append((low, high, count - removed))
         return Histogram(tuple(reversed(buckets)))
 
     def nearest_rank(self, percent: float) -> int:
-        """Percentile by nearest rank: the upper edge of the bucket that holds it.
+        """Return a percentile by nearest rank: the upper edge of the bucket that holds it.
 
         Raises:
             ValueError: the histogram is empty.
         """
-        total = self.total
-        if not total:
+        if not self.total:
             raise ValueError("an empty histogram has no percentile")
-        rank = max(1, -(-round(percent * total * 1e6) // 100_000_000))
-        seen = 0
-        for _, high, count in self.buckets:
-            seen += count
-            if seen >= rank:
-                return high
-        return self.buckets[-1][1]
+        rank = max(1, -(-round(percent * self.total * 1e6) // 100_000_000))
+        totals = accumulate(count for _, _, count in self.buckets)
+        return next(
+            high for (_, high, _), total in zip(self.buckets, totals, strict=True) if total >= rank
+        )
 
 
-def decode(text: str) -> Histogram:
-    """Read a histogram.
+def decode_histogram(text: str) -> Histogram:
+    """Decode a histogram.
 
     Raises:
-        TesterError: the text is no such histogram.
+        TesterError: the text is not such a histogram.
     """
     try:
         return _decode(base64.b64decode(text))
@@ -103,29 +101,20 @@ def _decode(data: bytes) -> Histogram:
     unit_bits = max(0, lowest.bit_length() - 1)
     buckets = []
     index = 0
-    for number in _zigzag(body[40 : 40 + octets]):
+    for number in _decode_zigzag(body[40 : 40 + octets]):
         if number < 0:
             index -= number
             continue
         if number:
-            buckets.append((*_edges(index, half_bits, unit_bits), number))
+            bucket = max(0, (index >> half_bits) - 1)
+            shift = bucket + unit_bits
+            low = (index - (bucket << half_bits)) << shift
+            buckets.append((low, low + (1 << shift) - 1, number))
         index += 1
     return Histogram(tuple(buckets))
 
 
-def _edges(index: int, half_bits: int, unit_bits: int) -> tuple[int, int]:
-    """Lowest and highest value of a bucket."""
-    bucket = (index >> half_bits) - 1
-    sub = (index & ((1 << half_bits) - 1)) + (1 << half_bits)
-    if bucket < 0:
-        sub -= 1 << half_bits
-        bucket = 0
-    low = sub << (bucket + unit_bits)
-    return low, low + (1 << (bucket + unit_bits)) - 1
-
-
-def _zigzag(data: bytes) -> Iterator[int]:
-    """Numbers of a LEB128 stream of at most nine octets each."""
+def _decode_zigzag(data: bytes) -> Iterator[int]:
     at = 0
     while at < len(data):
         value = shift = 0

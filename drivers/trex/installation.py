@@ -10,12 +10,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
-
-if TYPE_CHECKING:
-    from v6t.drivers.trex.channel import ClientWorker
+from v6t.drivers.trex.channel import ClientWorker
 
 CLIENT = Path("automation/trex_control_plane/interactive")
 OPT = Path("/opt/trex")
@@ -32,13 +30,8 @@ class Installation:
     path: Path
 
     @property
-    def binary(self) -> Path:
-        """The server itself, without the wrapper that binds NICs."""
-        return self.path / "_t-rex-64"
-
-    @property
     def version(self) -> str:
-        """From the directory's name or VERSION file; the server knows for certain.
+        """Version by the directory's name or VERSION file; the server knows for certain.
 
         In a source tree TRex runs from ``scripts``, and VERSION is one folder up.
         """
@@ -52,17 +45,17 @@ class Installation:
         return "unknown"
 
 
-def find(named: str = "") -> Installation | None:
-    """The installation a user means: named, ``$TREX_DIR``, else the newest /opt/trex/v*.
+def find_installation(trex_dir: str = "") -> Installation | None:
+    """Find the installation: the named one, ``$TREX_DIR``, else the newest /opt/trex/v*.
 
     Raises:
-        UsageError: a directory was named and is none.
+        UsageError: a directory was named that holds none.
     """
-    location = named or os.environ.get("TREX_DIR", "")
+    location = trex_dir or os.environ.get("TREX_DIR", "")
     if location:
         path = Path(location).expanduser()
         if not (path / "t-rex-64").exists():
-            source = "trex_dir" if named else "TREX_DIR"
+            source = "trex_dir" if trex_dir else "TREX_DIR"
             raise UsageError(
                 f"{path}, from {source}, does not contain t-rex-64",
                 "name the directory that holds it",
@@ -75,17 +68,19 @@ def find(named: str = "") -> Installation | None:
             )
         return Installation(path)
     installations = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]
-    newest = max(installations, key=_numbers, default=None)
+    newest = max(
+        installations, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], default=None
+    )
     return None if newest is None else Installation(newest)
 
 
-def require(named: str = "") -> Installation:
-    """Like :func:`find`, but there must be one.
+def require_installation(trex_dir: str = "") -> Installation:
+    """Find the installation, see :func:`find_installation`.
 
     Raises:
         EnvironmentLacking: there is none.
     """
-    installation = find(named)
+    installation = find_installation(trex_dir)
     if installation is None:
         raise EnvironmentLacking(
             "no TRex found: neither trex_dir, TREX_DIR nor /opt/trex/v* names an installation",
@@ -95,56 +90,51 @@ def require(named: str = "") -> Installation:
     return installation
 
 
-def _numbers(path: Path) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", path.name))
-
-
-def interpreters(named: str = "") -> list[str]:
-    """Candidates that may import the client, best first; the first that works is used."""
-    if named:
-        return [named]
+def list_interpreters(python: str = "") -> list[str]:
+    """List interpreters that may import the client, best first."""
+    if python:
+        return [python]
     minors = [f"python3.{minor}" for minor in (11, 10, 12, 9, 8, 13)]
     known = [sys.executable, *(shutil.which(n) or "" for n in ("python3", *minors))]
     return list(dict.fromkeys(p for p in known if p))
 
 
 _imported: dict[tuple[Installation, str], str] = {}
-"""Interpreters that could import the client, by where it is and what was named."""
+"""Interpreters that could import the client, by installation and option."""
 
 
 def start_client(
-    installation: Installation, named: str, start: Callable[[str], ClientWorker], deadline_s: float
-) -> tuple[ClientWorker, dict[str, object]]:
-    """A worker in the first interpreter that can import the client, and what it said.
+    installation: Installation, python: str, start: Callable[[str], ClientWorker], deadline_s: float
+) -> tuple[ClientWorker, dict[str, Any]]:
+    """Start a worker in the first interpreter that can import the client; return its facts, too.
 
     Args:
         installation: whose client.
-        named: interpreter that was asked for; empty: any.
-        start: a worker in an interpreter.
-        deadline_s: how long an import may take [s].
+        python: interpreter that the user named; empty: any.
+        start: starts a worker in an interpreter.
+        deadline_s: longest time of an import [s].
 
     Raises:
         EnvironmentLacking: none can; the message holds the last reason.
     """
-    known = _imported.get((installation, named))
+    known = _imported.get((installation, python))
     reason = "no Python found"
-    for python in interpreters(named) if known is None else [known]:
+    for candidate in list_interpreters(python) if known is None else [known]:
         try:
-            worker = start(python)
+            worker = start(candidate)
         except (OSError, TesterError) as exc:
-            reason = f"{python}: {exc}"
+            reason = f"{candidate}: {exc}"
             continue
+        directory = str(installation.path.resolve())
         try:
-            hello = worker.ask(
-                "hello", trex_dir=str(installation.path.resolve()), deadline_s=deadline_s
-            )
+            hello = worker.ask("hello", trex_dir=directory, deadline_s=deadline_s)
         except BaseException as exc:
             worker.close()
             if not isinstance(exc, TesterError):
                 raise
-            reason = f"{python}: {exc.message}"
+            reason = f"{candidate}: {exc.message}"
         else:
-            _imported[installation, named] = python
+            _imported[installation, python] = candidate
             return worker, hello
     raise EnvironmentLacking(
         f"no Python could import TRex's client from {installation.path}: {reason}",
@@ -153,14 +143,12 @@ def start_client(
     )
 
 
-def find_interpreter(installation: Installation, named: str = "") -> tuple[str, dict[str, object]]:
-    """First interpreter whose attempt to import the client succeeds, and what it said.
+def find_interpreter(installation: Installation, python: str = "") -> tuple[str, dict[str, Any]]:
+    """Find the first interpreter that can import the client; return its facts, too.
 
     Raises:
-        EnvironmentLacking: none does; the message holds the last reason.
+        EnvironmentLacking: none can; the message holds the last reason.
     """
-    from v6t.drivers.trex.channel import ClientWorker
-
-    worker, hello = start_client(installation, named, ClientWorker, 60)
+    worker, hello = start_client(installation, python, ClientWorker, 60)
     worker.close()
-    return _imported[installation, named], hello
+    return _imported[installation, python], hello

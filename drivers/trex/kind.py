@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
+from v6t.drivers.placement import place_threads
 from v6t.drivers.tester_kind import Finding, TesterKind
-from v6t.drivers.trex.counting import NOT_TOLD_APART, STAMPED
-from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.sending import LOOK_S
-from v6t.drivers.trex.server_config import core_plan, shared
-from v6t.drivers.trex.stamping import (
-    BESIDE,
+from v6t.drivers.trex.bursts import (
     MAX_STAMPED_FPS,
-    OF_EVERY_FRAME,
+    SAMPLED_CAPABILITIES,
+    STAMPED_CAPABILITIES,
     STAMPED_FPS,
     stamped_fps,
 )
+from v6t.drivers.trex.counting import NOT_TOLD_APART, STAMPED
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.sending import LOOK_S
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 THIS_MACHINE = "this machine"
 
 
-HANDED_ON = (
+SEVERAL_CORES = (
     "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
     "of the device that it does not see is taken for a test frame, and hides a lost one, "
     "and is not answered: give the device static neighbours"
 )
-"""What must be said wherever several cores count by ports."""
+"""Warning where several cores count by ports."""
 
 
 class Trex(TesterKind):
@@ -65,23 +65,19 @@ class Trex(TesterKind):
 
     @property
     def in_lab(self) -> bool:
-        """With ``lab: true``."""
         return bool(self.options.lab)
 
     @property
     def loops_back(self) -> bool:
-        """Real ports have the device between them."""
         return self.in_lab
 
     @property
     def shared(self) -> str:
-        """The lab, or the server."""
         if self.in_lab:
             return THIS_MACHINE
         return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
 
     def check_links(self, links: Any) -> None:
-        """Refuse a pair's VLAN where the first pair has none, or one beside it for the background."""
         for number, pair in enumerate(self.options.pairs):
             for name in ("left", "right"):
                 side, link = getattr(pair, name), links.link_at(name)
@@ -97,68 +93,63 @@ class Trex(TesterKind):
                     )
 
     def prepare(self) -> None:
-        """An installation, and namespaces for the lab."""
         from v6t.drivers.lab.privilege import acquire
-        from v6t.drivers.trex.installation import require
+        from v6t.drivers.trex.installation import require_installation
 
         if not self.options.ssh:
-            require(self.options.trex_dir)
+            require_installation(self.options.trex_dir)
         if self.in_lab:
             acquire()
 
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
     ) -> TrexTester:
-        """Not started yet."""
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
-        options = self.options.with_swapped_ports() if links.swapped else self.options
+        options = self._options_for(links)
         return TrexTester(options, links, device, loopback=loopback, delays=delays)
 
+    def _options_for(self, links: Any) -> TrexOptions:
+        options: TrexOptions = self.options
+        return options.with_swapped_ports() if links.swapped else options
+
     def prober(self, links: Any, bed: Bed | None) -> Prober:
-        """TRex's ports: nobody else can send where these are a NIC's."""
         from v6t.drivers.trex.probing import TrexProber
 
-        return TrexProber(
-            self.options.with_swapped_ports() if links.swapped else self.options, links, bed
-        )
+        return TrexProber(self._options_for(links), links, bed)
 
     @property
     def no_negative(self) -> tuple[str, str] | None:
-        """Only what is told apart by each frame's trailer is told from others."""
         return NOT_TOLD_APART if self._by_ports else None
 
     def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        """What takes a stamp in every frame."""
-        return stamped_fps(mode) if needs & OF_EVERY_FRAME.keys() else math.inf
+        return stamped_fps(mode) if needs & STAMPED_CAPABILITIES.keys() else math.inf
 
     def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        """By stamps as far as these reach, if nothing else is asked or better (GEN-24)."""
         if self._by_ports:
             return "ports"
         limit_fps = stamped_fps(mode)
-        beyond = most_fps > limit_fps and not needs & OF_EVERY_FRAME.keys()
+        beyond = most_fps > limit_fps and not needs & STAMPED_CAPABILITIES.keys()
         stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
         marks = self._marks(needs, most_fps)
         way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
-        if self._unknown and needs <= BESIDE:
+        if self._may_attach and needs <= SAMPLED_CAPABILITIES:
             return f"{way}, or ports where the server has several cores"
         return way
 
     @property
     def _by_ports(self) -> bool:
-        """Whether no trial tells every frame."""
         return self.options.by_trailer is False or self.options.cores > 1
 
     @property
-    def _unknown(self) -> bool:
-        """Whether a server may be attached to, whose cores decide how frames are told apart."""
+    def _may_attach(self) -> bool:
+        """Whether v6t may attach to a server, whose cores decide how frames are told apart."""
         own = self.options
         return own.by_trailer is None and own.start != "always" and not self.in_lab
 
     def _marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
-        """Whether such trials are marked; None: some are, or a server decides that is not known yet."""
+        """Whether such trials are marked; None: some are, or a server decides that is still unknown."""
         own = self.options
         if needs:
             return None if needs & {"connections", "flow-starts"} else False
@@ -169,10 +160,9 @@ class Trex(TesterKind):
         if own.ssh or not (self.in_lab or own.start == "always"):
             return None
         cpus = sorted(os.sched_getaffinity(0))
-        return shared(core_plan(1 + len(own.pairs), cpus, own.core_list))
+        return place_threads(1 + len(own.pairs), cpus, own.core_list).is_shared
 
     def caveats(self) -> Iterator[str]:
-        """How frames are told apart, which is decided before a search (GEN-24)."""
         if self._by_ports:
             some = self.options.compares_some and self.options.in_software
             compared = "some are" if some else "none is"
@@ -181,14 +171,8 @@ class Trex(TesterKind):
                 f"apart, and {compared} compared with the reference translation"
             )
             if self.options.cores > 1:
-                yield HANDED_ON
+                yield SEVERAL_CORES
             return
-        if self._unknown:
-            yield (
-                "a server that runs already and has several data path cores counts by its ports, less "
-                "control frames: classes are not told apart"
-            )
-            yield f"with such a server {HANDED_ON}"
         marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
         yield (
             "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
@@ -209,7 +193,6 @@ class Trex(TesterKind):
             )
 
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
-        """TRex times frames with one core."""
         if timed and self.options.cores != 1:
             yield (
                 f"{' and '.join(timed)}: one of TRex's {self.options.cores} data path cores sends a "
@@ -219,7 +202,12 @@ class Trex(TesterKind):
             )
 
     def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """Where control frames may not have been seen."""
+        if self.options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
+            yield (
+                "the server has several data path cores, so frames were counted by its ports, less control "
+                "frames: classes are not told apart"
+            )
+            yield f"with such a server {SEVERAL_CORES}"
         shares = [
             one["captured"] / one["received"]
             for trial in figures
@@ -236,41 +224,38 @@ class Trex(TesterKind):
             )
 
     def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        """TRex's lists and identifiers bound them; see :mod:`v6t.drivers.trex.listed`."""
-        from v6t.drivers.trex import tables
+        from v6t.drivers.trex.connections import check_connections, describe_costs
 
-        tables.check(most, needs)
-        yield from tables.notes(most, needs)
+        check_connections(most, needs)
+        yield from describe_costs(most, needs)
 
     def conversations(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
-        """Of TRex's stateful engine; see :mod:`v6t.drivers.trex.astf`."""
         from v6t.drivers.trex import astf
 
-        if not self.options.owned:
+        if not self.options.is_owned:
             raise UsageError(
                 "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
                 "itself: that of the lab, on its interfaces of Linux",
                 "lab: true, or --tester embedded",
                 code="unsupported-by-tester",
             )
-        astf.check(technology, most, tcp, alpha)
+        astf.check_connections(technology, most, tcp, alpha)
         yield astf.METHOD
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Installation, client and server, here or on the host that the options name."""
         from v6t.drivers.trex.doctor import examine
-        from v6t.drivers.trex.remote_checks import examine_remote
 
-        findings = examine_remote(self.options) if self.options.ssh else examine(self.options)
-        yield from _ports(self.options, findings) if named and not self.options.ssh else findings
+        findings = examine(self.options)
+        if named and not self.options.ssh:
+            findings = _check_start(self.options, findings)
+        yield from findings
 
 
-def _ports(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Where a server must be started: whether that is possible."""
+def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
     from v6t.drivers.trex.channel import ClientWorker
-    from v6t.drivers.trex.machine import examine_interfaces
+    from v6t.drivers.trex.doctor import examine_interfaces
 
     for what, state, text in findings:
         silent = what == "TRex server" and state == "note"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -13,17 +14,11 @@ from pydantic import (
 )
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
+from v6t.drivers.placement import RING_FRAMES
 from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.drivers.trex.client.af_packet import has_unread_queues, is_linux, uses_af_packet
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server_config import (
-    RING_FRAMES,
-    check_interface,
-    device_of,
-    is_linux,
-    is_pci,
-    queues_unread,
-    through_af_packet,
-)
+from v6t.drivers.trex.server_config import check_interface, find_device, is_pci
 from v6t.intent.device import host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
@@ -32,8 +27,7 @@ Port = Annotated[int, Field(ge=0, le=15)]
 Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
 
 
-def _one_pair(value: Any) -> Any:
-    """Refuse interfaces of several pairs in one list."""
+def _check_length(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and len(value) != 2:
         raise InvalidValue(
             f"2 interfaces, left and right, are wanted, not {len(value)}: further ones are named in "
@@ -43,38 +37,37 @@ def _one_pair(value: Any) -> Any:
     return value
 
 
-def _distinct_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
+def _check_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
     if value is None:
         return None
     for name in value:
         check_interface(name)
-    if device_of(value[0]) == device_of(value[1]):
+    if find_device(value[0]) == find_device(value[1]):
         raise InvalidValue(f"left and right are the same interface {value[0]}", code="duplicate")
     return value
 
 
-def _distinct_ports(value: tuple[int, int]) -> tuple[int, int]:
+def _check_ports(value: tuple[int, int]) -> tuple[int, int]:
     if value[0] == value[1]:
         raise InvalidValue("left and right are the same port", code="duplicate")
     return value
 
 
-Ports = Annotated[tuple[Port, Port], AfterValidator(_distinct_ports)]
+Ports = Annotated[tuple[Port, Port], AfterValidator(_check_ports)]
 Interfaces = Annotated[
-    tuple[str, str] | None, BeforeValidator(_one_pair), AfterValidator(_distinct_interfaces)
+    tuple[str, str] | None, BeforeValidator(_check_length), AfterValidator(_check_interfaces)
 ]
 
 
-def _way(value: Any) -> Any:
-    """``user@host`` is short for names with values; nothing is no host."""
+def _parse_ssh(value: Any) -> Any:
+    """Parse ``user@host``, which is short for names with values; empty means no host."""
     if not isinstance(value, str):
         return value
     user, _, host = value.rpartition("@")
     return {"host": host, "user": user} if value else None
 
 
-LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Addresses of a host's own."""
+_LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Side(StrictModel):
@@ -117,7 +110,7 @@ class TrexOptions(StrictModel):
     for a password."""
     server: str = "127.0.0.1"
     """Host of the server to attach to; on another one v6t starts none (see ``ssh``)."""
-    ssh: Annotated[SshOptions | None, BeforeValidator(_way)] = None
+    ssh: Annotated[SshOptions | None, BeforeValidator(_parse_ssh)] = None
     """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
     client are on that host."""
     rpc_port: int = Field(default=4501, ge=1, le=65535)
@@ -180,162 +173,143 @@ class TrexOptions(StrictModel):
     """Further arguments of ``t-rex-64``."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> TrexOptions:
-        if self.counting == "trailer" and self.cores > 1:
-            raise InvalidValue(
-                f"TRex sends frames with a trailer from one core, not from {self.cores}",
-                "set cores to 1, or counting to ports",
-                code="conflict",
-                settings=("counting", "cores"),
-            )
-        if self.lab and (self.ssh or self.start == "never"):
-            raise InvalidValue(
-                "the lab needs a TRex that v6t starts on this host",
-                "leave out lab",
-                code="conflict",
-                settings=("lab", "ssh" if self.ssh else "start"),
-            )
-        if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
-            raise InvalidValue(
-                "the lab creates its own interfaces; only memif ports can replace them",
-                "leave out interfaces",
-                code="conflict",
-                settings=("lab", "interfaces"),
-            )
-        if self.rps_cpus and (not self.lab or self.interfaces):
-            raise InvalidValue(
-                "rps_cpus applies to the interfaces of the lab only",
-                "leave it out, or set it in the options of the device's driver",
-                code="conflict",
-                settings=("rps_cpus", "interfaces" if self.lab else "lab"),
-            )
-        self._check_starting()
-        if self.lab and self.pairs:
-            raise InvalidValue(
-                "the lab has one pair of cables",
-                "leave out pairs",
-                code="conflict",
-                settings=("lab", "pairs"),
-            )
-        if len(set(self.all_ports)) < len(self.all_ports):
-            raise InvalidValue(
-                f"two pairs share a port: {', '.join(map(str, self.all_ports))}",
-                "give each pair two ports that no other pair has",
-                code="duplicate",
-                settings=("ports", "pairs"),
-            )
-        self._check_pairs()
-        if self.cache and self.rows:
-            raise InvalidValue(
-                "cache and rows both replace the computing of each frame",
-                "leave out one",
-                code="conflict",
-                settings=("cache", "rows"),
-            )
-        if self.cache and self.counting == "trailer":
-            raise InvalidValue(
-                "TRex does not cache frames with a trailer",
-                "use rows in place of cache, or set counting to ports",
-                code="conflict",
-                settings=("cache", "counting"),
-            )
-        self._check_cores()
+    def _check_consistency(self) -> TrexOptions:
+        for is_wrong, text, hint, settings, *code in self._list_rules():
+            if is_wrong:
+                raise InvalidValue(text, hint, code=(*code, "conflict")[0], settings=settings)
         return self
 
-    @model_validator(mode="after")
-    def _one_queue_on_linux(self) -> TrexOptions:
-        named = self.all_interfaces or ()
-        if any(map(queues_unread, named)):
-            raise InvalidValue(
-                "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
-                "leave out qpairs",
-                code="conflict",
-                settings=("interfaces",),
-            )
-        if self.cores > 1 and (self.on_linux or any(map(through_af_packet, named))):
-            raise InvalidValue(
-                f"TRex serves Linux interfaces with one data path core, not with {self.cores}",
-                "set cores to 1, or name memif ports or PCI addresses as interfaces",
-                code="conflict",
-                settings=("cores", "interfaces"),
-            )
-        return self
-
-    def _check_pairs(self) -> None:
-        if self.pairs and self.interfaces and self.all_interfaces is None:
-            raise InvalidValue(
-                "a pair has no interfaces, but the first pair has",
-                "set interfaces in each of pairs",
-                code="missing-setting",
-                settings=("pairs", "interfaces"),
-            )
-        devices = [device_of(name) for name in self.all_interfaces or ()]
-        if len(set(devices)) < len(devices):
-            twice = next(name for name in devices if devices.count(name) > 1)
-            raise InvalidValue(
-                f"two pairs share the interface {twice}",
-                "give each pair its own interfaces",
-                code="duplicate",
-                settings=("interfaces", "pairs"),
-            )
-
-    def _check_cores(self) -> None:
-        if self.hardware_filter and self.cores == 1:
-            raise InvalidValue(
-                "hardware_filter applies to servers with several cores, not with 1",
-                "leave it out, or raise cores",
-                code="conflict",
-                settings=("hardware_filter", "cores"),
-            )
-        pairs = 1 + len(self.pairs)
-        needed = self.cores * pairs + 2
-        if self.core_list and len(self.core_list) != needed:
-            raise InvalidValue(
-                f"{_counted(len(self.core_list), 'CPU')} given, {needed} needed: master, "
-                f"latency, {_counted(self.cores, 'core')} for "
-                + (f"each of {pairs} pairs" if self.pairs else "the data path"),
-                f"name {needed} CPUs, or change cores",
-                code="wrong-length",
-                settings=("core_list", "cores"),
-            )
-        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
-            raise InvalidValue(
-                f"threads cannot share a CPU with {self.cores} cores",
-                "name each CPU once, or set cores to 1",
-                code="duplicate",
-                settings=("core_list", "cores"),
-            )
-
-    def _check_starting(self) -> None:
-        if self.elsewhere and (self.lab or self.restart or self.start == "always"):
-            raise InvalidValue(
-                f"v6t cannot start a server at {self.server}",
-                "leave out server, or set ssh to user@host if TRex is on another host",
-                code="conflict",
-                settings=("server", "lab" if self.lab else "restart" if self.restart else "start"),
-            )
-        if self.restart and self.start == "never":
-            raise InvalidValue(
-                "restart starts a server, but start is never",
-                "leave out one",
-                code="conflict",
-                settings=("restart", "start"),
-            )
-        if self.restart and not self.lab and self.all_interfaces is None:
-            raise InvalidValue(
-                "restart starts a server, but no interfaces are given",
-                "set interfaces",
-                code="missing-setting",
-                settings=("restart", "interfaces"),
-            )
+    def _list_rules(self) -> Iterator[tuple[Any, ...]]:
+        """Yield rules: whether one is broken, message, hint, settings, and a code if not conflict."""
+        lab_or_ssh = "ssh" if self.ssh else "start"
+        named, pairs = self.all_interfaces or (), 1 + len(self.pairs)
+        yield (
+            self.counting == "trailer" and self.cores > 1,
+            f"TRex sends frames with a trailer from one core, not from {self.cores}",
+            "set cores to 1, or counting to ports",
+            ("counting", "cores"),
+        )
+        yield (
+            self.lab and (self.ssh or self.start == "never"),
+            "the lab needs a TRex that v6t starts on this host",
+            "leave out lab",
+            ("lab", lab_or_ssh),
+        )
+        yield (
+            self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()),
+            "the lab creates its own interfaces; only memif ports can replace them",
+            "leave out interfaces",
+            ("lab", "interfaces"),
+        )
+        yield (
+            self.rps_cpus and (not self.lab or self.interfaces),
+            "rps_cpus applies to the interfaces of the lab only",
+            "leave it out, or set it in the options of the device's driver",
+            ("rps_cpus", "interfaces" if self.lab else "lab"),
+        )
+        yield (
+            self.elsewhere and (self.lab or self.restart or self.start == "always"),
+            f"v6t cannot start a server at {self.server}",
+            "leave out server, or set ssh to user@host if TRex is on another host",
+            ("server", "lab" if self.lab else "restart" if self.restart else "start"),
+        )
+        yield (
+            self.restart and self.start == "never",
+            "restart starts a server, but start is never",
+            "leave out one",
+            ("restart", "start"),
+        )
+        yield (
+            self.restart and not self.lab and self.all_interfaces is None,
+            "restart starts a server, but no interfaces are given",
+            "set interfaces",
+            ("restart", "interfaces"),
+            "missing-setting",
+        )
+        yield (
+            self.lab and self.pairs,
+            "the lab has one pair of cables",
+            "leave out pairs",
+            ("lab", "pairs"),
+        )
+        yield (
+            len(set(self.all_ports)) < len(self.all_ports),
+            f"two pairs share a port: {', '.join(map(str, self.all_ports))}",
+            "give each pair two ports that no other pair has",
+            ("ports", "pairs"),
+            "duplicate",
+        )
+        yield (
+            self.pairs and self.interfaces and self.all_interfaces is None,
+            "a pair has no interfaces, but the first pair has",
+            "set interfaces in each of pairs",
+            ("pairs", "interfaces"),
+            "missing-setting",
+        )
+        devices = [find_device(name) for name in named]
+        twice = [name for name in devices if devices.count(name) > 1]
+        yield (
+            twice,
+            f"two pairs share the interface {''.join(twice[:1])}",
+            "give each pair its own interfaces",
+            ("interfaces", "pairs"),
+            "duplicate",
+        )
+        yield (
+            self.cache and self.rows,
+            "cache and rows both replace the computing of each frame",
+            "leave out one",
+            ("cache", "rows"),
+        )
+        yield (
+            self.cache and self.counting == "trailer",
+            "TRex does not cache frames with a trailer",
+            "use rows in place of cache, or set counting to ports",
+            ("cache", "counting"),
+        )
+        yield (
+            self.hardware_filter and self.cores == 1,
+            "hardware_filter applies to servers with several cores, not with 1",
+            "leave it out, or raise cores",
+            ("hardware_filter", "cores"),
+        )
+        cpus = self.cores * pairs + 2
+        yield (
+            self.core_list and len(self.core_list) != cpus,
+            f"{_with_plural(len(self.core_list), 'CPU')} given, {cpus} needed: master, latency, "
+            f"{_with_plural(self.cores, 'core')} for "
+            + (f"each of {pairs} pairs" if self.pairs else "the data path"),
+            f"name {cpus} CPUs, or change cores",
+            ("core_list", "cores"),
+            "wrong-length",
+        )
+        yield (
+            self.cores > 1 and len(set(self.core_list)) < len(self.core_list),
+            f"threads cannot share a CPU with {self.cores} cores",
+            "name each CPU once, or set cores to 1",
+            ("core_list", "cores"),
+            "duplicate",
+        )
+        yield (
+            any(map(has_unread_queues, named)),
+            "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
+            "leave out qpairs",
+            ("interfaces",),
+        )
+        yield (
+            self.cores > 1 and (self.on_linux or any(map(uses_af_packet, named))),
+            f"TRex serves Linux interfaces with one data path core, not with {self.cores}",
+            "set cores to 1, or name memif ports or PCI addresses as interfaces",
+            ("cores", "interfaces"),
+        )
 
     @property
     def elsewhere(self) -> bool:
-        """The server to attach to is on another host than the one where one would be started."""
-        return self.server not in LOCAL
+        """Whether the server is on another host than the one where v6t would start one."""
+        return self.server not in _LOCAL_HOSTS
 
     def with_swapped_ports(self) -> TrexOptions:
-        """The same where left and right are the other way round (ST-01)."""
+        """Return the options with left and right exchanged."""
         pairs = tuple(
             pair.model_copy(update={**_swap_ports(pair), "left": pair.right, "right": pair.left})
             for pair in self.pairs
@@ -344,12 +318,12 @@ class TrexOptions(StrictModel):
 
     @property
     def all_ports(self) -> tuple[int, ...]:
-        """Of all pairs: left, right, left, right ..."""
+        """Ports of all pairs: left, right, left, right ..."""
         return self.ports + tuple(port for pair in self.pairs for port in pair.ports)
 
     @property
     def all_interfaces(self) -> tuple[str, ...] | None:
-        """In the order of TRex's port numbers; None where one is not named."""
+        """Interfaces in the order of TRex's port numbers; None if one is not named."""
         named = [self.interfaces, *(pair.interfaces for pair in self.pairs)]
         interfaces: list[str] = []
         for both in named:
@@ -374,11 +348,11 @@ class TrexOptions(StrictModel):
 
     @property
     def mode(self) -> list[str]:
-        """Arguments of a server that v6t starts: how it is to receive.
+        """Arguments of a server that v6t starts: how it receives.
 
-        Software mode finds trailers whatever the headers became. NICs' filters do not; and as captures want
-        service mode, they hand all frames to one queue then. One core keeps sequence numbers and
-        histograms whole (TRX-03).
+        Software mode finds trailers whatever the headers became. NICs' filters do not, and as captures
+        want service mode, they hand all frames to one queue then. One core keeps sequence numbers and
+        histograms whole.
         """
         if self.cores == 1:
             return [] if self.by_trailer is False else ["--software", "--hdrh"]
@@ -393,7 +367,7 @@ class TrexOptions(StrictModel):
         return all(is_linux(name) for name in named)
 
     @property
-    def owned(self) -> bool:
+    def is_owned(self) -> bool:
         """Whether the lab owns the server and its Linux interfaces.
 
         Such a server may be restarted with TRex's other engine, which has clients on its first port.
@@ -401,11 +375,7 @@ class TrexOptions(StrictModel):
         return self.lab and self.on_linux and self.ports == (0, 1)
 
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
-        """Own and device's MAC address by port, in the order of TRex's port numbers.
-
-        Args:
-            links: of the first pair, left and right.
-        """
+        """Return own and device's MAC address by port, in the order of TRex's port numbers."""
         pairs = [(links.left.tester_mac, links.left.dut_mac)]
         pairs.append((links.right.tester_mac, links.right.dut_mac))
         for pair in self.pairs:
@@ -415,11 +385,7 @@ class TrexOptions(StrictModel):
         return [macs for _, macs in sorted(zip(self.all_ports, pairs, strict=True))]
 
     def all_hosts(self, links: Any) -> dict[str, Any]:
-        """Who is played on each port, with the MAC addresses of its pair; ports without any left out.
-
-        Args:
-            links: of the first pair, left and right.
-        """
+        """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
         by_port = {}
         for of in (None, *self.pairs):
             for number, name in enumerate(("left", "right")):
@@ -434,7 +400,7 @@ class TrexOptions(StrictModel):
 
     @property
     def remote(self) -> Remote | None:
-        """Where installation, server and client are, if not here."""
+        """Host of installation, server and client; None: this one."""
         if self.ssh is None:
             return None
         own = {"config": self.ssh_config} if self.ssh_config else {}
@@ -442,10 +408,7 @@ class TrexOptions(StrictModel):
 
     @property
     def compares_some(self) -> bool:
-        """Whether some frames are stamped to be compared, where ports count all: as far as these options go.
-
-        Which core's draws a frame of one pair among several is, with several cores each, nobody has tried.
-        """
+        """Whether these options allow frames to be stamped for comparison where ports count all."""
         return bool(self.sample) and self.by_trailer is None and not (self.cache or self.pairs)
 
     @property
@@ -454,16 +417,15 @@ class TrexOptions(StrictModel):
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
 
 
-def _counted(number: int, noun: str) -> str:
+def _with_plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
-    """Ports and interfaces of a pair, right before left."""
     return {"ports": of.ports[::-1], "interfaces": of.interfaces and of.interfaces[::-1]}
 
 
 @lru_cache(maxsize=8)
 def _remote(ssh: SshOptions) -> Remote:
-    """One object per host: its files must be there as long as a program may be started by it."""
+    """Make one object per host: its files are needed as long as programs may be started."""
     return Remote(ssh)

@@ -10,46 +10,42 @@ from v6t.base.errors import TesterError
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 
-FETCH_S = 600.0
+_FETCH_S = 600.0
 
 
 class Remote:
-    """A host, by the same options as a device's. Keys only: nobody is asked for a password."""
+    """A host, by the same options as a device's. Keys only: no password is asked for.
+
+    Raises:
+        EnvironmentLacking: there is no ssh.
+        UsageError: a file that the options name does not exist.
+    """
 
     def __init__(self, options: SshOptions) -> None:
-        """Prepare; nothing is started.
-
-        Raises:
-            EnvironmentLacking: there is no ssh.
-            UsageError: a file that the options name is not there.
-        """
         self._client = SshClient(options)
         self.options = options
 
-    @property
-    def host(self) -> str:
-        """Its name, for messages."""
-        return self._client.host
-
     def command(self, program: Sequence[str]) -> list[str]:
-        """``program`` over there. It ends when its standard input does, or ignores that."""
+        """Return the command that runs a program there; it ends with its standard input."""
         return self._client.command(program)
 
-    def fetch(self, there: str, here: Path) -> None:
-        """Copy a file over SFTP.
+    def fetch(self, source: str, target: Path) -> None:
+        """Copy a file of that host over SFTP.
 
         Raises:
             TesterError: it could not be copied.
         """
-        words = self._client.copy(there, here)
+        words = self._client.copy(source, target)
+        reason = ""
         try:
-            done = subprocess.run(words, capture_output=True, timeout=FETCH_S, check=False)
+            done = subprocess.run(words, capture_output=True, timeout=_FETCH_S, check=False)
+            if done.returncode:
+                reason = done.stderr.decode(errors="replace").strip()
+                reason = reason or f"status {done.returncode}"
         except (OSError, subprocess.TimeoutExpired) as exc:
+            reason = str(exc)
+        if reason:
             raise TesterError(
-                f"{there} could not be fetched from {self.host}: {exc}", code="download-failed"
-            ) from exc
-        if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            raise TesterError(
-                f"{there} could not be fetched from {self.host}: {reason}", code="download-failed"
+                f"{source} could not be fetched from {self._client.host}: {reason}",
+                code="download-failed",
             )

@@ -1,4 +1,8 @@
-"""A TRex server that v6t starts and stops; what others started is never stopped unasked."""
+"""A TRex server that v6t starts and stops; what others started is never stopped unasked.
+
+A NIC that TRex takes from the kernel's driver goes back to it; the server's ports, which need no
+password, are closed to other hosts while it runs; DPDK's files of a process that ended are removed.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +17,133 @@ from pathlib import Path
 
 from v6t.base.errors import TesterError
 from v6t.drivers.trex import supervise
-from v6t.drivers.trex.program import FENCED, kept_by_dpdk, server_program
 from v6t.drivers.trex.remote import Remote
 
-RESTORING_S = 30.0
+_RESTORE_S = 30.0
 """How long TRex may take to close its ports, and the kernel to take NICs back."""
-TELLING = 4
+_LAST_LINES = 4
 """Lines of a server's output that are shown when it has not started."""
+_DEVICES = "/sys/bus/pci/devices"
+FENCED = "v6t: only this host reaches the server"
+"""A line of the server's output, if its ports are closed to other hosts."""
+_READ_DRIVERS = (
+    f'bound() {{ d={_DEVICES}/$1/driver; [ ! -e "$d" ] || basename "$(readlink "$d")"; }}\n'
+    "each() { for a in %s; do echo $a $(bound $a); done; }\n"
+    "before=$(each)"
+)
+_GIVE_BACK = f"""\
+echo "$before" | while read -r a d; do
+now=$(bound $a)
+if [ -n "$d" ] && [ "$d" != "$now" ]; then
+[ ! -e {_DEVICES}/$a/driver_override ] || echo > {_DEVICES}/$a/driver_override
+[ -z "$now" ] || echo $a > /sys/bus/pci/drivers/$now/unbind
+echo $a > /sys/bus/pci/drivers/$d/bind
+fi
+done"""
+_REMOVE_DPDK_FILES = """\
+rm -rf "${RUNTIME_DIRECTORY:-/var/run}/dpdk/%(prefix)s"
+while read -r _ mounted kind _; do
+[ "$kind" != hugetlbfs ] || rm -f "$mounted"/%(prefix)smap_*
+done </proc/mounts"""
+"""Its directory and its hugepages, which only the next program with DPDK could have otherwise."""
+_RULES = """\
+table inet {table}
+delete table inet {table}
+table inet {table} {{
+chain input {{ type filter hook input priority -300; policy accept;
+iifname != "lo" tcp dport {{ {ports} }} drop
+}}
+}}
+"""
+
+
+def until_input_ends(prepare: str, program: str, clean: str) -> list[str]:
+    """Return a shell that runs a program and ends it, and all it started, with its standard input.
+
+    A broken connection, or the end of v6t by whatever cause, thus leaves nothing behind.
+
+    Args:
+        prepare: commands before it.
+        program: the command, as shell text.
+        clean: commands after it.
+    """
+    return [
+        "sh",
+        "-c",
+        f"{prepare}\n[ $? = 0 ] || exit 1\n"
+        "exec 3<&0\n"
+        "pid= told=\n"
+        "end() { kill -- -$pid 2>/dev/null || kill $pid; }\n"  # it may not lead a group yet
+        "trap 'told=1; [ -z \"$pid\" ] || end' TERM\n"
+        f"setsid {program} </dev/null 3<&- &\n"
+        "pid=$!\n"
+        "(exec >/dev/null 2>&1; while read -r line <&3; do :; done\n"
+        "kill -- -$pid; sleep 3; kill -9 -- -$pid) &\n"
+        "watcher=$!\n"
+        "exec 3<&-\n"
+        '[ -z "$told" ] || end\n'
+        "wait $pid; status=$?\n"
+        "while kill -0 $pid 2>/dev/null; do wait $pid; status=$?; done\n"
+        "kill $watcher 2>/dev/null\n"
+        f"{clean}\n"
+        "exit $status",
+    ]
+
+
+def make_server_program(
+    directory: str,
+    config: str,
+    program: str,
+    *,
+    prefix: str,
+    nics: Sequence[str] = (),
+    fence: Sequence[int] = (),
+) -> list[str]:
+    """Return the command for the whole life of a server.
+
+    Args:
+        directory: the installation.
+        config: text of the configuration file.
+        program: the command, as shell text; ``$cfg`` is the file.
+        prefix: keeps DPDK's files apart from those of other processes.
+        nics: full PCI addresses, given back to the drivers that had them before.
+        fence: TCP ports that other hosts shall not reach.
+    """
+    before = [_READ_DRIVERS % " ".join(nics)] if nics else []
+    after = ['rm -f "$cfg"', _REMOVE_DPDK_FILES % {"prefix": prefix}]
+    after += [_GIVE_BACK] if nics else []
+    if fence:
+        table = f"v6t_trex_{fence[0]}"
+        rules = _RULES.format(table=table, ports=", ".join(map(str, fence)))
+        before.append(f"if printf %s {shlex.quote(rules)} | nft -f - ; then echo {FENCED!r}; fi")
+        after.append(f"nft delete table inet {table} 2>/dev/null")
+    before.append(
+        f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && cd {shlex.quote(directory)}'
+    )
+    return until_input_ends("\n".join(before), program, "\n".join(after))
+
+
+def dpdk_directory(prefix: str) -> str:
+    """Return DPDK's runtime directory for a prefix, which DPDK leaves behind in tmpfs."""
+    return f"{os.environ.get('RUNTIME_DIRECTORY', '/var/run')}/dpdk/{prefix}"
 
 
 class Server:
-    """One running ``t-rex-64 -i``.
+    """One running ``t-rex-64 -i``; :meth:`wait` until it answers.
+
+    Args:
+        trex_dir: the installation.
+        config: text of the configuration file.
+        arguments: after ``-i --cfg FILE``.
+        prefix: see :func:`make_server_program`.
+        nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
+            ``_t-rex-64``; at the end they are given back.
+        fence: TCP ports that other hosts shall not reach meanwhile.
+        namespace_pid: run inside the network namespace of this process.
+        remote: host to run on; None: this one.
 
     Attributes:
-        log: what it prints; stays where it is if the server failed.
+        log: its output; stays where it is if the server failed.
     """
 
     def __init__(
@@ -41,52 +158,42 @@ class Server:
         namespace_pid: int | None = None,
         remote: Remote | None = None,
     ) -> None:
-        """Start it; :meth:`wait` until it answers.
-
-        Args:
-            trex_dir: the installation.
-            config: text of the configuration file.
-            arguments: after ``-i --cfg FILE``.
-            prefix: see :func:`~v6t.drivers.trex.program.server_program`.
-            nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
-                ``_t-rex-64``; at the end they are given back.
-            fence: TCP ports that other hosts shall not reach meanwhile.
-            namespace_pid: run inside the network namespace of this process.
-            remote: host to run on; None: this one.
-        """
         handle, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".log")
         self.log = Path(name)
         self._failed = False
         self._config: Path | None = None
         directory = str(trex_dir)
         binary = "./t-rex-64" if nics else "./_t-rex-64"
+        here = Path(directory)
+        libraries = ":".join(str(p) for p in (here, here / "so", here / "so" / "x86_64"))
         if namespace_pid is None:
             text = (
-                f"env LD_LIBRARY_PATH={shlex.quote(_libraries(directory))} {binary} -i "
+                f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
                 f'--cfg "$cfg" {shlex.join(arguments)}'
             )
-            program = server_program(directory, config, text, prefix=prefix, nics=nics, fence=fence)
+            program = make_server_program(
+                directory, config, text, prefix=prefix, nics=nics, fence=fence
+            )
             if remote is not None:
                 program = supervise.command(remote.command(program))
-            environment, where = None, None
+            environment, cwd = None, None
         else:
             cfg, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".yaml")
             with os.fdopen(cfg, "w", encoding="utf-8") as out:
                 out.write(config)
             self._config = Path(name)
             program = supervise.command(
-                [binary, "-i", "--cfg", name, *arguments], namespace_pid, kept_by_dpdk(prefix)
+                [binary, "-i", "--cfg", name, *arguments], namespace_pid, dpdk_directory(prefix)
             )
-            environment = {**os.environ, "LD_LIBRARY_PATH": _libraries(directory)}
-            where = directory
+            environment, cwd = {**os.environ, "LD_LIBRARY_PATH": libraries}, directory
         with os.fdopen(handle, "wb") as output:
             self._process = subprocess.Popen(
                 program,
-                # the end of this is the end of a server that no guard of ours watches
+                # its end ends a server that no guard of ours watches
                 stdin=subprocess.PIPE if namespace_pid is None else subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=where,
+                cwd=cwd,
                 env=environment,
                 start_new_session=True,
             )
@@ -95,19 +202,19 @@ class Server:
         """Return when ``answers`` is true.
 
         Raises:
-            TesterError: the server ended or did not answer in time; with its last words.
+            TesterError: the server ended or did not answer in time; with the end of its output.
         """
         until = time.monotonic() + deadline_s
         while not answers():
-            if self._process.poll() is not None:
-                raise self.failure("TRex did not start")
+            if not self.is_alive:
+                raise self.make_error("TRex did not start")
             if time.monotonic() > until:
-                raise self.failure(f"TRex did not answer within {deadline_s:g} s")
+                raise self.make_error(f"TRex did not answer within {deadline_s:g} s")
             time.sleep(0.1)
 
     @property
-    def alive(self) -> bool:
-        """Whether it runs still."""
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
         return self._process.poll() is None
 
     @property
@@ -116,22 +223,18 @@ class Server:
         return self._process.pid
 
     @property
-    def fenced(self) -> bool:
+    def is_fenced(self) -> bool:
         """Whether other hosts cannot reach its ports."""
-        return FENCED in self._lines()
+        return FENCED in self._read_output()
 
-    def failure(self, what: str) -> TesterError:
-        """What to raise about its end; its output is kept.
-
-        Args:
-            what: happened.
-        """
+    def make_error(self, problem: str) -> TesterError:
+        """Make the error for a server that failed, and keep its output."""
         self._failed = True
-        last = [s for s in self._lines() if s != FENCED][-TELLING:]
+        last = [line for line in self._read_output() if line != FENCED][-_LAST_LINES:]
         output = " / ".join(last)[-600:] or "it said nothing"
-        return TesterError(f"{what}: {output}", f"all it said: {self.log}", code="tester-fault")
+        return TesterError(f"{problem}: {output}", f"all it said: {self.log}", code="tester-fault")
 
-    def _lines(self) -> list[str]:
+    def _read_output(self) -> list[str]:
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return [line for s in text.splitlines() if (line := s.strip())]
 
@@ -140,8 +243,8 @@ class Server:
         if self._process.stdin is not None:
             self._process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=RESTORING_S)
-        if self._process.poll() is None:
+                self._process.wait(timeout=_RESTORE_S)
+        if self.is_alive:
             self._process.terminate()
         try:
             self._process.wait(timeout=2 * supervise.GRACE_S + 2)
@@ -152,9 +255,3 @@ class Server:
             self._config.unlink(missing_ok=True)
         if not self._failed:
             self.log.unlink(missing_ok=True)
-
-
-def _libraries(directory: str) -> str:
-    """Where the server finds the libraries its installation brings."""
-    here = Path(directory)
-    return ":".join(str(p) for p in (here, here / "so", here / "so" / "x86_64"))

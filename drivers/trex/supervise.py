@@ -1,7 +1,7 @@
 """Run one program so that it can never outlive v6t: ``python -m v6t.drivers.trex.supervise``.
 
-The kernel tells this process when its parent ends, however it ends; it then ends the program and
-everything the program started. On the way it may enter the lab's network namespace.
+The kernel signals this process when its parent ends, however it ends; it then ends the program and
+everything the program started. It may enter the lab's network namespace first.
 """
 
 from __future__ import annotations
@@ -18,14 +18,20 @@ from collections.abc import Sequence
 from v6t.drivers.lab import netns
 
 GRACE_S = 6.0
-"""TRex needs seconds to close its ports; after this it is killed."""
+"""TRex needs seconds to close its ports; after this time it is killed."""
 _PR_SET_PDEATHSIG = 1
 
 
 def command(
     program: Sequence[str], namespace_pid: int | None = None, leaves: str = ""
 ) -> list[str]:
-    """What to start instead of ``program``, which leaves a directory that is removed then."""
+    """Return the command that runs ``program`` under this guard.
+
+    Args:
+        program: to be run.
+        namespace_pid: process whose network namespace it enters; None: this one's.
+        leaves: directory that the program leaves behind, which is removed then.
+    """
     where = [] if namespace_pid is None else ["--namespace", str(namespace_pid)]
     return [
         sys.executable, "-m", "v6t.drivers.trex.supervise", "--parent", str(os.getpid()), *where,
@@ -33,18 +39,18 @@ def command(
     ]  # fmt: skip
 
 
-class _Told(Exception):
-    """A signal asked us to end."""
+class _EndRequest(Exception):
+    """A signal asked this process to end."""
 
 
-def _tell(number: int, frame: object) -> None:
-    raise _Told
+def _request_end(number: int, frame: object) -> None:
+    raise _EndRequest
 
 
 def run(program: Sequence[str], parent: int, namespace_pid: int | None, leaves: str = "") -> int:
-    """Start the program and wait for its end, or for the order to end it."""
+    """Start the program and wait for its end, or for a signal to end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for v6t, which then ends us in order
-    signal.signal(signal.SIGTERM, _tell)
+    signal.signal(signal.SIGTERM, _request_end)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # it ended before the bond was made
         return 1
@@ -53,7 +59,7 @@ def run(program: Sequence[str], parent: int, namespace_pid: int | None, leaves: 
     child = subprocess.Popen(program, start_new_session=True)
     try:
         return child.wait()
-    except _Told:
+    except _EndRequest:
         _end(child)
         return 0
     finally:
@@ -85,7 +91,7 @@ def _group_lives(group: int) -> bool:
 
 
 def main() -> None:
-    """Parse, run, pass on the exit status."""
+    """Run the program of the command line and return its exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--namespace", type=int)

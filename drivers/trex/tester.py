@@ -6,38 +6,53 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.device import DeviceSession, StateDevice
-from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
-from v6t.drivers.oracle.replay import FrameSource
+from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
-from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
+from v6t.drivers.trex import capture_filters, counting, timing
+from v6t.drivers.trex.astf import TcpTrials
 from v6t.drivers.trex.attachment import Attachment
-from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.drivers.trex.conversing import Conversing
-from v6t.drivers.trex.course import course
-from v6t.drivers.trex.options import Side, TrexOptions
-from v6t.drivers.trex.recorded import Beside, share
-from v6t.drivers.trex.recording import Recordings, longest_frame
-from v6t.drivers.trex.segments import segmented
-from v6t.drivers.trex.stamping import (
-    BESIDE,
+from v6t.drivers.trex.bursts import (
+    SAMPLED_CAPABILITIES,
     STAMPED_FPS,
-    bursts,
+    OfferedLoad,
+    add_second_rate,
     check_stamps,
     first_frames,
-    stamped,
+    make_bursts,
+    start_flows_in_turn,
+)
+from v6t.drivers.trex.capture import (
+    CaptureReader,
+    Recordings,
+    compare_frames,
+    identify_streams,
+    make_batches,
+    replace_addresses,
+    select_current,
+)
+from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.connections import (
+    IDS_PER_DIRECTION,
+    LearnedConnections,
+    check_connections,
+)
+from v6t.drivers.trex.options import Side, TrexOptions
+from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
+from v6t.drivers.trex.stats import TrialStats, parse_trial
+from v6t.drivers.trex.streams import (
+    MarkedStreams,
+    longest_packet,
+    mark_distance,
     with_cache,
     with_macs,
+    with_stamps,
 )
-from v6t.drivers.trex.stateful import Connecting
-from v6t.drivers.trex.successive import successive
-from v6t.drivers.trex.tables import IDS_PER_DIRECTION
-from v6t.drivers.trex.unstamped import Unstamped
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
@@ -47,22 +62,27 @@ from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 
-LIST_S = 5.0
+if TYPE_CHECKING:
+    from v6t.drivers.oracle.replay import FrameSource
+    from v6t.drivers.trex.bursts import SourceOf
+    from v6t.drivers.trex.capture import Batch
+
+_LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
-ALONE: frozenset[Capability] = frozenset(
+_ONE_CORE: frozenset[Capability] = frozenset(
     {
         "tags", "every-frame", "ipdv", "frame-timeout", "connections",
         "two-rates", "loss-times", "flow-starts",
     }
 )  # fmt: skip
-"""What one core on one pair of ports can."""
-TCP: frozenset[Capability] = frozenset({"tcp"})
-OVERTIME = 1.5
+"""Capabilities of one core on one pair of ports."""
+_TCP: frozenset[Capability] = frozenset({"tcp"})
+_OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
 
 @dataclass(frozen=True)
-class Cable:
+class PortPair:
     """Ports of one pair in one direction.
 
     Attributes:
@@ -77,18 +97,18 @@ class Cable:
 
 
 class TrexTester:
-    """Tester protocol over TRex; see :mod:`v6t.drivers.tester`."""
+    """A :class:`v6t.drivers.tester.StatefulTester` over TRex.
+
+    Args:
+        options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
+        links: MAC addresses and MTUs, left and right.
+        device: with ``lab: true``, what stands between the ports; None: they are joined.
+        loopback: the ports are joined (by the lab, or by the user's cable): frames come back
+            unchanged.
+        delays: delays will be asked for: a server that cannot give them is refused at once.
+    """
 
     name = "trex"
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Delays need stamped frames; with several cores one of them stamps some."""
-        if self._options.by_trailer is False or self._options.cores > 1 or not self._trailer:
-            return BESIDE if self.attachment.times() else frozenset()
-        if self._options.pairs:
-            return frozenset({"tags", "every-frame", "frame-timeout"})
-        return ALONE | TCP if self._options.owned else ALONE
 
     def __init__(
         self,
@@ -99,47 +119,34 @@ class TrexTester:
         loopback: bool = False,
         delays: bool = False,
     ) -> None:
-        """Remember; nothing is started before :meth:`open`.
-
-        Args:
-            options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
-            links: MAC addresses and MTUs, left and right.
-            device: with ``lab: true``, what stands between the ports; None: they are joined.
-            loopback: the ports are joined (by the lab, or by the user's cable): frames come back
-                unchanged.
-            delays: delays will be asked for: a server that cannot give them is refused at once.
-        """
         self._options = options
         self._loopback = loopback
         self._links = links
         self._bed = Bed(links, None if loopback else device) if options.lab else None
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
-        self._unstamped = Unstamped()
+        self._marked = MarkedStreams()
         self._nonce = 0
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
-        self._beside = Beside(self._recordings)
-        self._connecting = Connecting(self._recordings)
-        self._conversing = Conversing(self.attachment)
-        self._flows: dict[Direction, dict[int, FrameSource]] = {}
-        self._cables = _cables(options)
+        self._connections = LearnedConnections(self._recordings)
+        self._tcp = TcpTrials(self.attachment)
+        self._readers: dict[Direction, CaptureReader] = {}
+        self._pairs = _list_pairs(options)
 
     @property
-    def _marks(self) -> bool | None:
-        """Whether frames that nothing times are marked, not stamped; None: where there are many."""
-        if self._options.marks is None:
-            return None if self.attachment.cramped else False
-        return self._options.marks
-
-    @property
-    def _trailer(self) -> bool:
-        return self.attachment.trailer
+    def capabilities(self) -> frozenset[Capability]:
+        """What can be measured: delays need stamped frames; of several cores one stamps some."""
+        options = self._options
+        if options.by_trailer is False or options.cores > 1 or not self.attachment.uses_trailer:
+            return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
+        if options.pairs:
+            return frozenset({"tags", "every-frame", "frame-timeout"})
+        return _ONE_CORE | _TCP if options.is_owned else _ONE_CORE
 
     def open(self) -> None:
-        """Find client and server, start what is missing, take the ports."""
         try:
             self.attachment.open()
         except BaseException:
@@ -147,306 +154,294 @@ class TrexTester:
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Make streams ready; a trial installs those it sends."""
         self._oracle = None if self._loopback else oracle
         self._streams = {}
-        self._unstamped.clear()
+        self._marked.clear()
         self._installed.clear()
+        uses_trailer, can_compare = self.attachment.uses_trailer, self.attachment.can_compare()
         for direction, stream_set in streams.items():
             listed = with_rows(stream_set, self._options.rows)
-            ready = stamped(listed) if self.attachment.compares() else listed
-            if not self._trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
+            # TRex keeps no cache of frames it stamps
+            ready = with_stamps(listed) if can_compare else with_cache(listed, self._options.cache)
+            if not uses_trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
                 raise TesterError(*counting.NOT_TOLD_APART, code="unsupported-by-tester")
-            if not self.attachment.compares():  # TRex keeps no cache of frames it stamps
-                ready = with_cache(ready, self._options.cache)
-            if len(ready.streams) * len(self._cables[direction]) > IDS_PER_DIRECTION:
+            pairs = len(self._pairs[direction])
+            if len(ready.streams) * pairs > IDS_PER_DIRECTION:
                 raise TesterError(
-                    f"{len(ready.streams)} traffic classes on {len(self._cables[direction])} pairs "
+                    f"{len(ready.streams)} traffic classes on {pairs} pairs "
                     f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers",
                     code="too-many-for-trex",
                 )
             self._streams[direction] = ready
-            if self._trailer and self._marks is not False:
-                self._unstamped.load(listed)
-        self._connecting.load(self._streams, oracle, loopback=self._loopback)
-        self._conversing.load(oracle)
+            if uses_trailer and self._marks_streams is not False:
+                self._marked.load(listed)
+        self._connections.load(self._streams, oracle, loopback=self._loopback)
+        self._tcp.load(oracle)
 
     def measure(self, trial: Trial) -> TrialResult:
-        """One trial: install exact bursts, start all, wait for late frames, count."""
         directions = [d for d in DIRECTIONS if d in list_directions(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         check_stamps(trial)
-        self._check(trial)
-        self._stream()
+        self._check_capabilities(trial)
+        self._select_stream_engine()
         self._pause(trial)
-        self._flows.clear()
-        self._begin()
+        self._change_nonce()
         if trial.connections is not None:
-            sent = [self._in_connections(d, trial, trial.connections) for d in directions]
+            loads = [self._offer_connections(d, trial, trial.connections) for d in directions]
         else:
-            sent = [one for d in directions for one in self._shares(d, trial)]
-        if trial.delays is not None and not self._trailer:
-            recording = self._beside.recording(sent)
-            return self._exchange(trial, sent, recording, lambda: self._beside.read(sent))[0]
-        if "loss-times" not in trial.required_capabilities:
-            return self._exchange(trial, sent)[0]
-        recording = {
-            str(one.rx_port): self._recordings.request(
-                one.streams.direction, one.frames, longest_frame(one.streams), one.nonce
+            loads = [load for d in directions for load in self._offer(d, trial)]
+        is_sampled = trial.delays is not None and not self.attachment.uses_trailer
+        finds_losses = "loss-times" in trial.required_capabilities
+        if not is_sampled and not finds_losses:
+            return self._exchange(trial, loads)[0]
+        recordings = {}
+        for load in loads:
+            frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
+            request = self._recordings.request(
+                load.direction, frames, longest_packet(load.streams), load.nonce
             )
-            for one in sent
-        }
-        result, _ = self._exchange(trial, sent, recording)
-        return self._with_losses(trial, result, sent)
+            recordings[str(load.rx_port)] = request
+        result, _ = self._exchange(trial, loads, recordings, lambda: self._read_recordings(loads))
+        return self._add_losses(trial, result, loads) if finds_losses else result
 
-    def _check(self, trial: Trial) -> None:
-        """Refuse what this server cannot do: some turn out to be others than their options say.
+    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        """Run phase 1: every frame is recorded in a file of the server and learned from there.
+
+        Raises:
+            TesterError: there is no recording.
+        """
+        if connections.tcp is not None:
+            self.attachment.run_engine("ASTF")
+            self._pause(trial)
+            return self._check_bed(self._tcp.establish(connections))
+        self._select_stream_engine()
+        self._pause(trial)
+        self._change_nonce()
+        phase_trial = make_phase_one_trial(trial, connections)
+        streams = StreamSet("forward", (foreground(self._streams["forward"]),))
+        load = self._load(streams, make_bursts(streams, phase_trial, stamp=True), nonce=0)
+        self._connections.begin(connections)
+        recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
+        result, began_s = self._exchange(phase_trial, [load], recording, self._connections.learn)
+        return self._connections.count_phase_one(connections, result, began_s)
+
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        if connections.tcp is not None:
+            return self._check_bed(self._tcp.validate())
+        self._change_nonce()
+        phase_trial = make_validation_trial(trial, connections)
+        load = self._load(
+            *self._connections.make_validation(self._streams["reverse"], phase_trial.rate_fps)
+        )
+        recording = self._connections.request_recording(load.rx_port, load.streams, self._nonce)
+        read = self._connections.read_validation
+        result, began_s = self._exchange(phase_trial, [load], recording, read)
+        return self._connections.count_validation(result, began_s)
+
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        del trial, connections
+        return self._check_bed(self._tcp.disconnect())
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    @property
+    def device(self) -> LabDevice | None:
+        """The device between the lab's cables, if there is a lab."""
+        return None if self._bed is None else self._bed.device
+
+    def device_state(self) -> StateDevice | None:
+        return None if self._bed is None else self._bed.device_state()
+
+    def device_session(self) -> DeviceSession | None:
+        return None if self._bed is None else self._bed.device_session()
+
+    def describe(self) -> dict[str, Any]:
+        uses_trailer = self.attachment.uses_trailer
+        description: dict[str, Any] = {
+            "kind": self.name,
+            "engine": "Cisco TRex, stateless; connections of TCP by its stateful one (ASTF)",
+            **self.attachment.describe(),
+            "pairs_of_ports": 1 + len(self._options.pairs),
+            "counting": "trailer" if uses_trailer else "port counters less control frames",
+            "loopback": self._loopback,
+            "distinct_frames": self._options.rows
+            or (not uses_trailer and self._options.cache)
+            or "as the traffic says: every frame is computed",
+        }
+        if self._bed is not None:
+            description["device"] = self._bed.describe()
+        return description
+
+    def namespaces(self) -> dict[str, int]:
+        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
+        lab = self._bed.lab if self._bed is not None else None
+        if lab is None:
+            return {}
+        device = {} if lab.device is None else {"device": lab.device.pid}
+        return {"tester": lab.tester.pid, **device}
+
+    def close(self) -> None:
+        self._connections.close()
+        self.attachment.close()
+        if self._bed is not None:
+            self._bed.close()
+
+    # ------------------------------------------------------------ before a trial
+
+    @property
+    def _marks_streams(self) -> bool | None:
+        """Whether frames that nothing times are marked, not stamped; None: at high rates."""
+        if self._options.marks is None:
+            return None if self.attachment.shares_cpus else False
+        return self._options.marks
+
+    def _check_capabilities(self, trial: Trial) -> None:
+        """Refuse what this server cannot do: some differ from what their options say.
 
         Raises:
             TesterError: naming it.
         """
-        lacking = sorted(
-            CAPABILITIES[need] for need in trial.required_capabilities - self.capabilities
-        )
-        if lacking:
-            cores = self.attachment.facts.get("dp_core_count", 1)
+        missing = [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]
+        if missing:
+            cores = self.attachment.facts.cores
             raise TesterError(
-                f"this needs a tester that {' and '.join(lacking)}, which the TRex server with "
+                f"this needs a tester that {' and '.join(sorted(missing))}, which the TRex server with "
                 f"{cores} data path core{'' if cores == 1 else 's'} cannot",
                 "attach to one with `-c 1 --software --hdrh`, and with counting: auto",
                 code="unsupported-by-tester",
             )
 
-    def _with_losses(
-        self, trial: Trial, result: TrialResult, sent: Sequence[counting.Sent]
-    ) -> TrialResult:
-        """The result with what its recordings say: when frames were lost, how long sending took."""
-        directions, faults = dict(result.directions), [*result.faults]
-        for one in sent:
-            way = one.streams.direction
-            arrived = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
-            for times_s, frames in self._recordings.read(way):
-                arrived.take(times_s, frames)
-            faults += losses.unrecorded(arrived, directions[way], way)
-            ticks_hz = arrived.ticks_hz or self._ticks_hz or 1.0
-            meant = self._meaning([one])(arrived.few)
-            of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
-            by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
-            if trial.second_segment is not None:
-                by_number = losses.in_time(arrived, by_number, one, ticks_hz)
-            lost = losses.losses(arrived, one, by_number)
-            directions[way] = replace(
-                directions[way],
-                first_lost_s=lost.first_s,
-                last_lost_s=lost.last_s,
-                longest_gap_s=lost.longest_gap_s,
-            )
-            if trial.second_segment is not None:
-                spans = losses.Spans(arrived.spans(by_number, ticks_hz), one)
-                directions[way] = replace(directions[way], rate_change_error_s=spans.late_s)
-        return replace(result, directions=directions, faults=tuple(faults))
-
-    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Phase 1: every frame is recorded in a file of the server and learned from there.
-
-        See :class:`v6t.drivers.tester.StatefulTester`.
-
-        Raises:
-            TesterError: the recording cannot be had.
-        """
-        if connections.tcp is not None:
-            self.attachment.run_engine("ASTF")
-            self._pause(trial)
-            return self._checked(self._conversing.establish(connections))
-        self._stream()
-        self._pause(trial)
-        self._begin()
-        phase_trial = establishing(trial, connections)
-        every = self._streams["forward"]
-        streams = StreamSet("forward", (foreground(every),))
-        (cable,) = self._cables["forward"]
-        sent = counting.Sent(
-            streams, bursts(streams, phase_trial, stamp=True), cable.tx, (cable.rx,)
-        )
-        self._connecting.begin(connections)
-        recording = self._connecting.recording(cable.rx, streams, self._nonce)
-        result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.learn)
-        return self._connecting.learned(connections, result, raw)
-
-    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
-        if connections.tcp is not None:
-            return self._checked(self._conversing.validate())
-        self._begin()
-        phase_trial = validating(trial, connections)
-        (cable,) = self._cables["reverse"]
-        streams, burst = self._connecting.validation(self._streams["reverse"], phase_trial.rate_fps)
-        sent = counting.Sent(streams, burst, cable.tx, (cable.rx,), self._nonce)
-        recording = self._connecting.recording(cable.rx, streams, self._nonce)
-        result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.try_all)
-        return self._connecting.validated(result, raw)
-
-    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
-        del trial, connections
-        return self._checked(self._conversing.disconnect())
-
-    def wait(self, seconds: float) -> None:
-        """Sleep."""
-        time.sleep(seconds)
-
-    def _begin(self) -> None:
-        """Begin a trial or a phase: its frames differ from those of the ones before."""
-        self._nonce = self._nonce % 255 + 1
-
-    def _stream(self) -> None:
-        """Have the engine for streams, which forgets them where connections came between."""
+    def _select_stream_engine(self) -> None:
         if self.attachment.run_engine("STL"):
             self._installed.clear()
 
-    def _checked(self, phase: PhaseCounts) -> PhaseCounts:
-        """A phase, with the device still standing."""
-        if self._bed is not None:
-            self._bed.check()
-        return phase
-
-    def now(self) -> float:
-        """The monotonic clock [s]."""
-        return time.monotonic()
-
-    @property
-    def device(self) -> LabDevice | None:
-        """What stands between the lab's cables, if there is a lab."""
-        return None if self._bed is None else self._bed.device
-
-    def device_state(self) -> StateDevice | None:
-        """Of the lab's device."""
-        return None if self._bed is None else self._bed.device_state()
-
-    def device_session(self) -> DeviceSession | None:
-        """With the lab's device."""
-        return None if self._bed is None else self._bed.device_session()
-
-    def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
-        described: dict[str, Any] = {
-            "kind": self.name,
-            "engine": "Cisco TRex, stateless; connections of TCP by its stateful one (ASTF)",
-            **self.attachment.describe(),
-            "pairs_of_ports": 1 + len(self._options.pairs),
-            "counting": "trailer" if self._trailer else "port counters less control frames",
-            "loopback": self._loopback,
-            "distinct_frames": self._options.rows
-            or (not self._trailer and self._options.cache)
-            or "as the traffic says: every frame is computed",
-        }
-        if self._bed is not None:
-            described["device"] = self._bed.describe()
-        return described
-
-    def namespaces(self) -> dict[str, int]:
-        """Process ids whose network namespaces are the lab's, for ``nsenter -t PID -n``."""
-        lab = self._bed.lab if self._bed is not None else None
-        if lab is None:
-            return {}
-        pids = {"tester": lab.tester.pid}
-        if lab.device is not None:
-            pids["device"] = lab.device.pid
-        return pids
-
-    def close(self) -> None:
-        """Stop traffic, give ports back, stop what was started."""
-        self._connecting.close()
-        self.attachment.close()
-        if self._bed is not None:
-            self._bed.close()
-
-    # ------------------------------------------------------------ measuring
-
     def _pause(self, trial: Trial) -> None:
-        """Before a trial; hosts introduce themselves at its beginning, so that they are learned."""
+        """Wait before a trial; hosts introduce themselves first, so that they are learned."""
         if self.attachment.learning:
             self.attachment.ask("introduce", ports=self.attachment.learning)
         time.sleep(trial.pause_s)
 
-    def _shares(self, direction: Direction, trial: Trial) -> list[counting.Sent]:
-        """What each pair of ports sends of a direction."""
-        streams, cables = self._streams[direction], self._cables[direction]
-        back = tuple(c.rx for c in cables)
+    def _change_nonce(self) -> None:
+        """Begin a trial or a phase: its frames differ from those of the ones before."""
+        self._nonce = self._nonce % 255 + 1
+
+    def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
+        if self._bed is not None:
+            self._bed.check()
+        return phase
+
+    # ------------------------------------------------------------ what is sent
+
+    def _load(
+        self,
+        streams: StreamSet,
+        bursts: Sequence[Any],
+        source_of: SourceOf | None = None,
+        *,
+        nonce: int | None = None,
+    ) -> OfferedLoad:
+        direction, pairs = streams.direction, self._pairs[streams.direction]
+
+        def find_oracle(stream: Stream) -> Oracle | None:
+            return self._connections.oracle(direction, stream) or self._oracle
+
+        def find_source(stream: Stream) -> FrameSource | None:
+            return self._connections.source(direction, stream)
+
+        return OfferedLoad(
+            streams,
+            bursts,
+            pairs[0].tx,
+            tuple(pair.rx for pair in pairs),
+            self._nonce if nonce is None else nonce,
+            find_oracle,
+            source_of or find_source,
+        )
+
+    def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
+        streams, pairs = self._streams[direction], self._pairs[direction]
         if trial.flow_starts is not None:
-            streams, burst, self._flows[direction] = successive(streams, trial, trial.flow_starts)
-            return [counting.Sent(streams, burst, cables[0].tx, back)]
+            started, bursts, sources = start_flows_in_turn(streams, trial, trial.flow_starts)
+            return [self._load(started, bursts, lambda s: sources.get(s.stream_id), nonce=0)]
         if trial.second_segment is not None:
-            streams, burst = segmented(streams, trial)
-            return [counting.Sent(streams, burst, cables[0].tx, back)]
-        if len(cables) == 1:
+            both = add_second_rate(streams, trial, trial.second_segment)
+            return [self._load(*both, nonce=0)]
+        uses_trailer, samples = self.attachment.uses_trailer, self._options.sample
+        if len(pairs) == 1:
             if not trial.required_capabilities and (
-                self._marks or trial.max_rate_fps > STAMPED_FPS
+                self._marks_streams or trial.max_rate_fps > STAMPED_FPS
             ):
-                streams = self._unstamped.streams(direction) or streams
-            burst = bursts(
+                streams = self._marked.streams(direction) or streams
+            bursts = make_bursts(
                 streams,
                 trial,
-                stamp=self.attachment.compares(),
-                all_of=self._trailer,
-                marks=self._options.sample,
-                apart=1 if self._trailer else self.attachment.apart(trial.rate_fps),
+                stamp=self.attachment.can_compare(),
+                stamp_all=uses_trailer,
+                samples=samples,
+                interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),
             )
-            return [counting.Sent(streams, burst, cables[0].tx, back, self._nonce)]
-        parts = []
-        for part, cable in enumerate(cables):
-            firsts = first_frames(streams, trial, part, len(cables))
-            own = tuple(
-                _numbered(start_at_frame(s, first), part * len(streams.streams))
-                for s, first in zip(streams.streams, firsts, strict=True)
+            return [self._load(streams, bursts, lambda s: self._marked.source(direction, s))]
+        loads = []
+        for part, pair in enumerate(pairs):
+            firsts = first_frames(streams, trial, part, len(pairs))
+            shift = part * len(streams.streams)
+            own = StreamSet(
+                direction,
+                tuple(
+                    replace(start_at_frame(s, first), stream_id=s.stream_id + shift)
+                    for s, first in zip(streams.streams, firsts, strict=True)
+                ),
             )
-            mine = StreamSet(direction, own)
-            burst = bursts(
-                mine,
-                trial,
-                stamp=self._trailer,
-                part=part,
-                parts=len(cables),
-                marks=self._options.sample,
+            bursts = make_bursts(
+                own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
             )
-            partners = (cable.rx, *(rx for rx in back if rx != cable.rx))
-            parts.append(counting.Sent(mine, burst, cable.tx, partners))
-        return parts
+            rx_ports = (pair.rx, *(other.rx for other in pairs if other is not pair))
+            load = self._load(own, bursts, _make_core_source(pair.tx // 2), nonce=0)
+            loads.append(replace(load, tx_port=pair.tx, rx_ports=rx_ports))
+        return loads
 
-    def _in_connections(
+    def _offer_connections(
         self, direction: Direction, trial: Trial, connections: Connections
-    ) -> counting.Sent:
-        (cable,) = self._cables[direction]
-        streams = self._connecting.phase_two(self._streams[direction], trial, connections)
-        tables.check(connections.count, trial.required_capabilities)
-        burst = bursts(streams, trial, stamp=True, marks=self._options.sample)
-        return counting.Sent(streams, burst, cable.tx, (cable.rx,), self._nonce)
+    ) -> OfferedLoad:
+        streams = self._connections.make_phase_two(self._streams[direction], trial, connections)
+        check_connections(connections.count, trial.required_capabilities)
+        bursts = make_bursts(streams, trial, stamp=True, samples=self._options.sample)
+        return self._load(streams, bursts)
 
-    def _install(self, one: counting.Sent) -> None:
-        if self._installed.get(one.tx_port) is one.streams:
+    def _install(self, load: OfferedLoad) -> None:
+        if self._installed.get(load.tx_port) is load.streams:
             return
-        streams = one.streams
-        cable = next(c for c in self._cables[streams.direction] if c.tx == one.tx_port)
-        if cable.sending is not None:
-            side = cable.sending
+        streams = load.streams
+        pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
+        if pair.sending is not None:
+            side = pair.sending
             streams = with_macs(streams, side.tester_mac, side.dut_mac, side.vlan)
-        for at, stream in enumerate(streams.streams):  # one by one: tables are made as they go
-            program = self._connecting.program(streams.direction, stream)
-            self.attachment.ask("load", port=one.tx_port, streams=[dict(program)], first=at)
-        self._installed[one.tx_port] = one.streams
+        for at, stream in enumerate(streams.streams):  # one by one: lists are made as they go
+            program = self._connections.program(load.direction, stream)
+            self.attachment.ask("load", port=load.tx_port, streams=[dict(program)], first=at)
+        self._installed[load.tx_port] = load.streams
+
+    # ------------------------------------------------------------ a trial
 
     def _exchange(
         self,
         trial: Trial,
-        sent: Sequence[counting.Sent],
-        recording: Mapping[str, Any] | None = None,
+        loads: Sequence[OfferedLoad],
+        recordings: Mapping[str, Any] | None = None,
         read: Callable[[], None] | None = None,
-    ) -> tuple[TrialResult, Mapping[str, Any]]:
-        for one in sent:
-            self._install(one)
-        stamp, some = all(one.told_apart for one in sent), any(one.stamped_bursts for one in sent)
-        if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
+    ) -> tuple[TrialResult, float]:
+        """Run the trial; return its result, and when it began by the monotonic clock [s]."""
+        for load in loads:
+            self._install(load)
+        is_identified = all(load.is_identified for load in loads)
+        if not is_identified and any(
+            s.role is Role.NEGATIVE for load in loads for s in load.streams.streams
+        ):
             raise BeyondTester(
                 f"TRex cannot stamp {trial.max_rate_fps:,.0f} frames per second and "
                 "direction, the most of this search, and port "
@@ -454,120 +449,171 @@ class TrexTester:
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
                 code="unsupported-by-tester",
             )
-        ipdv = trial.delays is not None and trial.delays.ipdv
+        classes = sorted({(n, load.nonce) for load in loads for n in load.marked_classes})
+        marked = [[n, capture_filters.class_filter(n, nonce)] for n, nonce in classes]
+        if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
+            # stamped frames tell what several cores hand on to captures
+            marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
+        control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
+        needs_ipdv = trial.delays is not None and trial.delays.ipdv
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        overtime_s = _overtime_s(trial)
-        lists_s = LIST_S * sum(len(one.bursts) for one in sent)
-        raw = self.attachment.ask(
-            "trial",
-            watch=self.attachment.server_lives,
-            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
-            bursts={str(one.tx_port): one.requests for one in sent},
-            due_s=trial.total_duration_s,
-            receive=sorted({one.rx_port for one in sent}),
-            residual_s=trial.residual_wait_s,
-            give_up_s=overtime_s,
-            control="" if stamp else counting.control_filter(one.streams for one in sent),
-            samples=self._samples(sent, ipdv),
-            recordings=dict(recording or {}),
-            marked=[
-                *(
-                    [n, marking.counted(n, nonce)]
-                    for n, nonce in sorted({mark for one in sent for mark in one.marks})
-                ),
-                # what several cores hand on to captures, stamped frames tell
-                *([[counting.SEEN, marking.STAMPED]] if not self._trailer and some else []),
-            ],
+        overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
+        stats = parse_trial(
+            self.attachment.ask(
+                "trial",
+                watch=self.attachment.check_server,
+                deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
+                bursts={str(load.tx_port): load.make_requests() for load in loads},
+                due_s=trial.total_duration_s,
+                receive=sorted({load.rx_port for load in loads}),
+                residual_s=trial.residual_wait_s,
+                give_up_s=overtime_s,
+                control=control,
+                samples=self._make_sample_requests(loads, needs_ipdv),
+                recordings=dict(recordings or {}),
+                marked=marked,
+            )
         )
-        answered = time.monotonic()
-        if read is not None:  # before frames are compared: it says what they should be
+        began_s = time.monotonic() - stats.began_ago_s
+        if read is not None:  # before frames are compared: it tells what they should be
             read()
         if self._bed is not None:
             self._bed.check()
-        raw = {**raw, "began": answered - float(raw["began_ago_s"])}
-        return self._result(trial, sent, raw, started, stamp), raw
+        return self._make_result(trial, loads, stats, started), began_s
 
-    def _samples(self, sent: Sequence[counting.Sent], ipdv: bool) -> dict[str, Any]:
-        """Which received frames the worker keeps: single ones, or runs of neighbours for IPDV."""
+    def _make_sample_requests(
+        self, loads: Sequence[OfferedLoad], needs_ipdv: bool
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Request received frames to be kept: single ones, or runs of neighbors for IPDV."""
         wanted = self._options.sample
-        if not (wanted or ipdv):
+        if not (wanted or needs_ipdv):
             return {}
-        by_port: dict[str, Any] = {}
-        for one in sent:
-            if ipdv and one.stamped_bursts:
-                pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
-                limit = 2 * samples.IPDV_FRAMES
-                by_port[str(one.rx_port)] = [{"filter": pattern, "limit": limit}]
+        requests: dict[str, list[dict[str, Any]]] = {}
+        for load in loads:
+            port, stamped, marked = str(load.rx_port), load.stamped_bursts, load.marked_bursts
+            if needs_ipdv and stamped:
+                pattern = capture_filters.neighbors_filter(load.frames, timing.IPDV_FRAMES)
+                requests[port] = [{"filter": pattern, "limit": 2 * timing.IPDV_FRAMES}]
                 continue
-            each = max(1, wanted // max(1, len(one.stamped_bursts) + len(one.marked_bursts)))
-            limit = 4 * max(wanted, len(one.bursts)) + 100
-            filters = []
-            if one.stamped_bursts:
-                longest = max(b.frames for b in one.stamped_bursts)
-                pattern, _ = counting.sample_filter(longest, each)
-                filters.append({"filter": f"{marking.STAMPED} and {pattern}", "limit": limit})
-            if one.marked_bursts:
-                longest = max(b.frames for b in one.marked_bursts)
-                far = marking.far_of(one.streams)
-                pattern = marking.sample_filter(longest, each, far, one.nonce)
-                filters.append({"filter": pattern, "limit": limit})
-            by_port[str(one.rx_port)] = filters
-        return by_port
+            each = max(1, wanted // max(1, len(stamped) + len(marked)))
+            limit = 4 * max(wanted, len(load.bursts)) + 100
+            patterns = []
+            if stamped:
+                longest = max(b.frames for b in stamped)
+                patterns.append(capture_filters.stamp_sample_filter(longest, each))
+            if marked:
+                longest, distance = max(b.frames for b in marked), mark_distance(load.streams)
+                patterns.append(
+                    capture_filters.mark_sample_filter(longest, each, distance, load.nonce)
+                )
+            requests[port] = [{"filter": pattern, "limit": limit} for pattern in patterns]
+        return requests
 
-    def _result(
-        self,
-        trial: Trial,
-        sent: Sequence[counting.Sent],
-        raw: Mapping[str, Any],
-        started: str,
-        stamp: bool,
+    def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
+        for load in loads:
+            reader = CaptureReader(mark_distance(load.streams))
+            for times_s, frames in self._recordings.read(load.direction):
+                reader.add(times_s, frames)
+            self._readers[load.direction] = reader
+
+    def _add_losses(
+        self, trial: Trial, result: TrialResult, loads: Sequence[OfferedLoad]
     ) -> TrialResult:
-        ways = [d for d in DIRECTIONS if any(one.streams.direction == d for one in sent)]
-        mine = {d: [one for one in sent if one.streams.direction == d] for d in ways}
-        captured = {d: self._captured(raw, mine[d]) for d in ways}
-        for frames in captured.values():
-            self._ticks_hz = samples.tick_rate_hz(samples.marks(frames)) or self._ticks_hz
-        seen = {d: one for d in ways if (one := counting.seen(raw, mine[d]))}
+        """Add what recordings say: when frames were lost, and when a second rate began."""
+        directions, faults = dict(result.directions), [*result.faults]
+        for load in loads:
+            way, reader = load.direction, self._readers[load.direction]
+            faults += timing.find_recording_fault(reader, directions[way], way)
+            burst_of = {load.stream(b).stream_id: b for b in load.bursts}
+            by_number = {
+                number: burst_of[stream.stream_id]
+                for number, stream in identify_streams(reader.samples, [load]).items()
+            }
+            rate_change_error_s = None
+            if trial.second_segment is not None:
+                ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz or 1.0
+                by_number = timing.match_bursts_by_time(reader, by_number, load, ticks_hz)
+                rate_change_error_s = timing.measure_rate_change_error_s(
+                    reader, by_number, load, ticks_hz
+                )
+            losses = timing.find_losses(reader, load, by_number)
+            directions[way] = replace(
+                directions[way],
+                first_lost_s=losses.first_s,
+                last_lost_s=losses.last_s,
+                longest_gap_s=losses.longest_gap_s,
+                rate_change_error_s=rate_change_error_s,
+            )
+        return replace(result, directions=directions, faults=tuple(faults))
+
+    # ------------------------------------------------------------ the result
+
+    def _make_result(
+        self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, started: str
+    ) -> TrialResult:
+        by_direction: dict[Direction, list[OfferedLoad]] = {}
+        for load in sorted(loads, key=lambda one: DIRECTIONS.index(one.direction)):
+            by_direction.setdefault(load.direction, []).append(load)
+        batches = {d: self._select_samples(stats, own) for d, own in by_direction.items()}
+        for own in batches.values():
+            ticks_hz = timing.estimate_tick_rate(_read(own).stamps)
+            self._ticks_hz = ticks_hz or self._ticks_hz
+        captured = {
+            d: counts
+            for d, own in by_direction.items()
+            if (counts := counting.count_captured_stamps(stats, own))
+        }
+        cores = self.attachment.facts.cores_per_port
         return TrialResult(
-            directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
-            faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
-            is_disturbed=bool(raw["events"]),
+            directions={
+                d: self._make_direction(trial, own, stats, batches[d])
+                for d, own in by_direction.items()
+            },
+            faults=tuple(counting.find_faults(stats, loads, self.attachment.cpu_limit)),
+            is_disturbed=bool(stats.events),
             started=started,
             tester={
-                "counting": counting.counted_by(sent),
-                "timed": _timed(sent),
-                "cpu": [round(c, 1) for c in raw["cpu"]],
-                "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],
-                "queue_full": raw["global"].get("queue_full", 0),
-                "looks": len(raw["looks"]),
-                "answered": sum(raw["answered"].values()),
-                **({counting.STAMPED: seen} if seen else {}),
+                "counting": counting.describe_counting(loads),
+                "timed": _describe_timing(loads),
+                "cpu": [round(c, 1) for c in stats.cpu],
+                "rx_cpu": [round(c, 1) for c in stats.rx_cpu],
+                "queue_full": stats.queue_full,
+                "looks": len(stats.looks),
+                "answered": stats.answered,
+                **({"cores": cores} if cores > 1 else {}),
+                **({counting.STAMPED: captured} if captured else {}),
             },
         )
 
-    def _direction(
+    def _make_direction(
         self,
         trial: Trial,
-        sent: Sequence[counting.Sent],
-        raw: Mapping[str, Any],
-        frames: samples.Frames,
-        stamp: bool,
+        loads: Sequence[OfferedLoad],
+        stats: TrialStats,
+        batches: Sequence[Batch],
     ) -> DirectionResult:
-        if stamp:
-            counted = counting.together(
-                [counting.by_trailer(raw, one, trial.frame_timeout_s) for one in sent]
+        first, delays = loads[0], trial.delays
+        if all(load.is_identified for load in loads):
+            counted = counting.merge_counts(
+                [counting.count_by_trailer(stats, o, trial.frame_timeout_s) for o in loads]
             )
         else:
-            counted = counting.by_ports(raw, sent)
-        delays, beside = trial.delays, trial.delays is not None and not self._trailer
-        if beside:
-            counted = self._beside.timed(counted, sent[0], raw, self._meaning(sent))
-        took = self._sending_time(trial, sent, raw)
-        some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
-        known = [s for one in sent for s in one.streams.streams]
-        streams = StreamSet(sent[0].streams.direction, tuple(known))
-        oracle, source = self._oracle_of(streams.direction), self._source_of(sent)
-        compared = samples.compare(some, streams, oracle, source)
+            counted = counting.count_by_ports(stats, loads)
+        is_sampled = delays is not None and not self.attachment.uses_trailer
+        timed_share = None
+        if is_sampled:
+            reader = self._readers[first.direction]
+            counted = timing.add_sampled_delays(counted, first, stats, reader)
+            timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
+        elif delays is not None and trial.connections:
+            timed_share = self._connections.timed_share(first.direction)
+        total = sum(len(times_s) for times_s, _ in batches)
+        step = max(1, total // max(1, self._options.sample))
+        compared = compare_frames([(t[::step], f[::step]) for t, f in batches], loads)
+        took = self._measure_sending_time(trial, loads, stats)
+        ipdv = None
+        if delays is not None and delays.ipdv and self._ticks_hz:
+            ipdv = timing.make_ipdv(_read(batches), first, self._ticks_hz)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,
@@ -577,121 +623,75 @@ class TrexTester:
             matched=compared.matched,
             mismatch=compared.mismatch,
             behaviour=compared.seen or None,
-            delay_us=counting.delay_summary(counted.histograms),
-            timed_share=self._timed_share(trial, sent[0]),
-            timed_of="load" if beside else None,
+            delay_us=counting.summarize_delays(counted.histograms),
+            timed_share=timed_share,
+            timed_of="load" if is_sampled else None,
             delays=None
             if delays is None
-            else counting.distributions(counted, sent, tags=bool(delays.tags)),
-            ipdv=samples.ipdv(frames, sent[0], self._ticks_hz, oracle, source)
-            if delays is not None and delays.ipdv and self._ticks_hz
-            else None,
-            timeline=course(raw, sent, trial),
+            else counting.make_distributions(counted, loads, tags=bool(delays.tags)),
+            ipdv=ipdv,
+            timeline=make_timeline(stats, loads, trial),
         )
 
-    def _timed_share(self, trial: Trial, one: counting.Sent) -> float | None:
-        """Of connections, or of the load beside stamped frames; None: any frame could be timed."""
-        if trial.delays is None:
-            return None
-        if not self._trailer:
-            return share(one, trial.rate_fps)
-        return self._connecting.timed_share(one.streams.direction) if trial.connections else None
-
-    def _meaning(
-        self, sent: Sequence[counting.Sent]
-    ) -> Callable[[samples.Frames], dict[int, Stream]]:
-        """Who knows the stream of each of TRex's numbers, from some of its frames."""
-        streams = sent[0].streams
-        oracle, source = self._oracle_of(streams.direction), self._source_of(sent)
-        return lambda few: samples.streams_of(few, streams, oracle, source)
-
-    def _oracle_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
-        def oracle(stream: Stream) -> Oracle | None:
-            return self._connecting.oracle(direction, stream) or self._oracle
-
-        return oracle
-
-    def _source_of(self, sent: Sequence[counting.Sent]) -> samples.SourceOf:
-        by_core, direction = _sources(sent), sent[0].streams.direction
-
-        def source(stream: Stream) -> FrameSource | None:
-            return (
-                self._flows.get(direction, {}).get(stream.stream_id)
-                or self._connecting.source(direction, stream)
-                or self._unstamped.source(direction, stream)
-                or by_core(stream)
-            )
-
-        return source
-
-    def _captured(self, raw: Mapping[str, Any], sent: Sequence[counting.Sent]) -> samples.Frames:
-        """Frames of one direction, as they would have come to the first pair of ports."""
-        direction = sent[0].streams.direction
-        there, here = self._links.left, self._links.right
+    def _select_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> Sequence[Batch]:
+        direction = loads[0].direction
+        sent, received = self._links.left, self._links.right
         if direction == "reverse":
-            there, here = here, there
-        all_frames: samples.Frames = []
-        for port in dict.fromkeys(one.rx_port for one in sent):
-            frames = samples.current(counting.captured(raw, port), sent[0].nonce)
-            cable = next(c for c in self._cables[direction] if c.rx == port)
+            sent, received = received, sent
+        batches: list[Batch] = []
+        for port in dict.fromkeys(load.rx_port for load in loads):
+            frames = [
+                f for c in stats.captures if c.kind == "sample" and c.port == port for f in c.frames
+            ]
+            pair = next(p for p in self._pairs[direction] if p.rx == port)
             # joined ports get frames as they were sent
-            side, link = (cable.sending, there) if self._loopback else (cable.receiving, here)
+            side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
             if side is not None:
-                macs, others = (side.tester_mac, side.dut_mac), (link.tester_mac, link.dut_mac)
+                macs, first_macs = (side.tester_mac, side.dut_mac), (link.tester_mac, link.dut_mac)
                 if self._loopback:
-                    macs, others = macs[::-1], others[::-1]
+                    macs, first_macs = macs[::-1], first_macs[::-1]
                 vlans = None if side.vlan is None else (side.vlan, link.vlan)
-                frames = [(when, samples.with_macs(f, macs, others, vlans)) for when, f in frames]
-            all_frames += frames
-        return all_frames
+                frames = replace_addresses(frames, macs, first_macs, vlans)
+            batches += [b for b, _ in select_current(make_batches(frames), loads[0].nonce)]
+        return batches
 
-    def _sending_time(
-        self, trial: Trial, sent: Sequence[counting.Sent], raw: Mapping[str, Any]
-    ) -> sending.Took:
-        """Of the pair of ports that may have taken longest."""
-        seen = sending.looks(raw["looks"])
-        never = sending.Took(_overtime_s(trial), 0.0)
-        took = (
-            sending.sending_time(seen, one.tx_port, one.frames, trial.total_duration_s) or never
-            for one in sent
+    def _measure_sending_time(
+        self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats
+    ) -> SendingTime:
+        never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
+        times = (
+            measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
+            for load in loads
         )
-        return max(took, key=lambda t: t.most_s)
+        return max(times, key=lambda t: t.most_s)
 
 
-def _timed(sent: Sequence[counting.Sent]) -> str:
-    if all(one.stamped for one in sent):
+def _read(batches: Sequence[Batch]) -> CaptureReader:
+    reader = CaptureReader()
+    for times_s, frames in batches:
+        reader.add(times_s, frames)
+    return reader
+
+
+def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
+    if all(load.is_stamped for load in loads):
         return "every frame"
-    return "tagged frames" if any(one.stamped_bursts for one in sent) else "none"
+    return "tagged frames" if any(load.stamped_bursts for load in loads) else "none"
 
 
 def _overtime_s(trial: Trial) -> float:
-    return trial.total_duration_s * OVERTIME + 5
+    return trial.total_duration_s * _OVERTIME + 5
 
 
-def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:
-    """Ports and addresses of every pair, both ways."""
+def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
     left, right = options.ports
-    cables: dict[Direction, list[Cable]] = {
-        "forward": [Cable(left, right)],
-        "reverse": [Cable(right, left)],
-    }
+    forward, reverse = [PortPair(left, right)], [PortPair(right, left)]
     for pair in options.pairs:
         low, high = pair.ports
-        cables["forward"].append(Cable(low, high, pair.left, pair.right))
-        cables["reverse"].append(Cable(high, low, pair.right, pair.left))
-    return cables
+        forward.append(PortPair(low, high, pair.left, pair.right))
+        reverse.append(PortPair(high, low, pair.right, pair.left))
+    return {"forward": forward, "reverse": reverse}
 
 
-def _sources(sent: Sequence[counting.Sent]) -> samples.SourceOf:
-    """Frames by stream: every pair of ports has a data path core of its own, with its own draws."""
-    cores = {s.stream_id: one.tx_port // 2 for one in sent for s in one.streams.streams}
-
-    def source(stream: Stream) -> Expander | None:
-        core = cores[stream.stream_id]
-        return Expander(stream, core) if core else None
-
-    return source
-
-
-def _numbered(stream: Stream, further: int) -> Stream:
-    return replace(stream, stream_id=stream.stream_id + further)
+def _make_core_source(core: int) -> SourceOf:
+    return lambda stream: Expander(stream, core) if core else None

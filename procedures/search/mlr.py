@@ -40,8 +40,8 @@ Offer = Callable[[float, float, str], Counted]
 """Offers a load [fps per direction] for so long [s]; the last argument names the step."""
 
 
-def available() -> bool:
-    """Whether the library is installed, in the version this module is written for."""
+def is_available() -> bool:
+    """Whether the library is installed in the supported version."""
     return _find_installed_version() == VERSION
 
 

@@ -19,7 +19,6 @@ class CapacitySpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes and waits.
         first: connections to begin with, C0.
         most: connections there are four-tuples for, and the tester's table holds.
         beta: below this share of the last rate the table is too small.
@@ -81,14 +80,12 @@ class CapacityResult:
     """The search.
 
     Attributes:
-        spec: what was asked.
         capacity: the largest number carried, C_S; 0 if none was.
         rate_cps: its rate, R_S.
         first_failed: the smallest number that was not; None: all there was was carried.
         first_connections, first_rate_cps: C0 and R0 as they came out: where not even the first
             number is carried, it is halved until one is.
         steps: everything tried.
-        attempts: every trial.
     """
 
     spec: CapacitySpec

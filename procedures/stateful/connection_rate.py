@@ -24,14 +24,12 @@ class ConnectionRateSpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes and waits; mode and loss tolerance have no meaning here.
         connections: N.
         upper_bound_cps: highest rate offered [connections/s].
         upper_bound_reason: ``media``, ``tester`` or ``given``.
         resolution_cps: error of the search [connections/s]; slow devices are searched for more closely
             (:func:`~v6t.procedures.search.binary.widest_fps`).
         repetitions: searches; the RFC asks for 20.
-        phase_one: waits and validation.
         share: of the rate that failed; see there.
         floor_cps: stop when the rate is known to be below this; 0: never.
         benchmark: who asks.
@@ -61,10 +59,8 @@ class ConnectionRateRepetition:
     """One search.
 
     Attributes:
-        number: from 1.
         search: the steps and the rate found.
         below_floor: it was given up, the rate is below the floor.
-        attempts: every trial, invalid ones included.
     """
 
     number: int

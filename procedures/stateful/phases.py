@@ -197,8 +197,7 @@ class Prepared:
         """Wrap.
 
         Args:
-            measure: runs a trial.
-            connections: phase 1 of each trial.
+                connections: phase 1 of each trial.
             retakes: how often phase 1 is taken again.
         """
         self._measure = measure

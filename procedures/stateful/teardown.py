@@ -22,12 +22,10 @@ class TeardownSpec(PointSpec):
     """One point.
 
     Attributes:
-        conditions: frame sizes and waits.
         connections: N.
         rate_cps: at which they are established.
         rate_source: where that rate comes from, in words.
         repetitions: times the table is filled and emptied.
-        phase_one: waits and validation.
         retakes: how often phase 1 is taken again when it loses connections.
     """
 
@@ -46,11 +44,9 @@ class TeardownRepetition:
     """One tear-down.
 
     Attributes:
-        number: from 1.
         full_s, idle_s: time to empty the table with all connections, and an empty one [s]; None:
             the device or tester did not tell.
         sessions: the device's own count before it was emptied.
-        attempts: every trial.
     """
 
     number: int

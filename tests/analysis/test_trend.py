@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from v6t.analysis.trend import CHANCE, Series, Trend, Value, changes_of
+from v6t.analysis.trend import CHANCE, Series, Trend, Value, find_changes
 from v6t.core.reporting.trend import document
 
 RUNS, SERIES = 30, 100
@@ -29,13 +29,14 @@ def share_found(noise, change=0.05, near=2):
     found = 0
     for seed in range(SERIES):
         values, at = a_series(seed, change, noise)
-        found += any(abs(c.place - at) <= near for c in changes_of(values, True))
+        found += any(abs(c.place - at) <= near for c in find_changes(values, True))
     return found
 
 
 def false_ones(noise):
     return sum(
-        bool(changes_of(a_series(seed, 0.0, noise)[0], True)) for seed in range(1000, 1000 + SERIES)
+        bool(find_changes(a_series(seed, 0.0, noise)[0], True))
+        for seed in range(1000, 1000 + SERIES)
     )
 
 
@@ -58,18 +59,18 @@ def values_of(*rates):
 
 def test_which_way_it_went_and_by_how_much():
     values = values_of(*[100.0 + n % 3 for n in range(10)], *[94.0 + n % 3 for n in range(10)])
-    (change,) = changes_of(values, True)
+    (change,) = find_changes(values, True)
     assert (change.place, change.run, change.better) == (10, "r10", False)
     assert (change.before, change.after) == (101.0, 95.0)
     assert change.percent == pytest.approx(100 * (95 / 101 - 1))
-    (of_delay,) = changes_of(values, False)
+    (of_delay,) = find_changes(values, False)
     assert of_delay.better
 
 
 def test_two_changes_are_two():
     steps = [100.0] * 12 + [110.0] * 12 + [95.0] * 12
     values = values_of(*[rate + n % 4 / 10 for n, rate in enumerate(steps)])
-    assert [c.place for c in changes_of(values, True)] == [12, 24]
+    assert [c.place for c in find_changes(values, True)] == [12, 24]
 
 
 @pytest.mark.parametrize(
@@ -85,14 +86,14 @@ def test_two_changes_are_two():
     ids=["all alike", "nothing passes", "one bad day", "few", "none", "to and fro"],
 )
 def test_nothing_is_made_of_nothing(rates):
-    assert changes_of(values_of(*rates), True) == ()
+    assert find_changes(values_of(*rates), True) == ()
 
 
 def test_a_fall_after_identical_results():
     """Those before it are all at the tester's limit, say; those after it vary."""
     for seed in range(4):
         chance = random.Random(seed)
-        (change,) = changes_of(
+        (change,) = find_changes(
             values_of(*[100.0] * 16, *[chance.gauss(70, 1) for _ in range(14)]), True
         )
         assert change.place == 16
@@ -105,7 +106,7 @@ def told_soon(runs, after, fall=0.3, noise=0.01):
         chance = random.Random(seed)
         falls = [fall * (n >= runs - after) for n in range(runs)]
         values = values_of(*[RATE_FPS * (1 - f) * chance.gauss(1, noise) for f in falls])
-        found += any(abs(c.place - (runs - after)) <= 1 for c in changes_of(values, True))
+        found += any(abs(c.place - (runs - after)) <= 1 for c in find_changes(values, True))
     return found
 
 
@@ -121,23 +122,23 @@ def test_what_chance_could_do_waits_for_more_runs():
 
 
 def test_the_chance_is_a_bound_and_no_more_than_what_is_told():
-    (clear,) = changes_of(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
+    (clear,) = find_changes(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
     assert clear.chance == CHANCE
     few = values_of(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
-    (unsure,) = changes_of(few, True)
+    (unsure,) = find_changes(few, True)
     assert 0 < unsure.chance <= CHANCE  # of 27,405 orders two are as extreme: 0.00007
 
 
 def test_what_is_small_is_not_told_unless_asked_for():
     values = values_of(*[1000.0] * 10, *[1004.0] * 10)
-    assert changes_of(values, True) == ()
-    (change,) = changes_of(values, True, 0.1)
+    assert find_changes(values, True) == ()
+    (change,) = find_changes(values, True, 0.1)
     assert change.percent == pytest.approx(0.4)
 
 
 def series_of(*rates, **given):
     values = values_of(*rates)
-    return Series("p", "rate", "fps", True, tuple(values), changes_of(values, True), **given)
+    return Series("p", "rate", "fps", True, tuple(values), find_changes(values, True), **given)
 
 
 def test_what_the_resolution_hides_is_said():

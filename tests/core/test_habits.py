@@ -108,7 +108,7 @@ def test_all_is_what_suits_the_technology():
 
 
 def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
-    monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
+    monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     run = bound(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
     check_capabilities(run, make_tester(run))

@@ -321,10 +321,10 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
             "drivers/embedded/tester.py",
             "drivers/trex/tester.py",
         ),
-        "drivers/trex/conversing.py",
-        *("drivers/embedded/sender.py", "drivers/embedded/client.py", "drivers/clock.py"),
+        "drivers/trex/astf.py",
+        *("drivers/embedded/sender.py", "drivers/embedded/dns.py", "drivers/clock.py"),
         *(
-            "drivers/embedded/resolving.py",
+            "drivers/embedded/dns.py",
             "drivers/embedded/tcp.py",
             "drivers/embedded/tcp_end.py",
         ),
@@ -332,8 +332,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
         *("drivers/duts/session/telemetry.py", "drivers/duts/kinds/network_cli/session.py"),
         # parts telemetry, which has that stamp, into stretches
         "core/runs/bottleneck.py",
-        # told by the kernel's stamps of arrivals, which are time of day
-        "drivers/lab/known_device.py",
+        "tools/accuracy/known_device.py",
     }
     words = ("time.time()", "time.time_ns(", "datetime.now", "utcnow")
     found = {

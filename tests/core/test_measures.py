@@ -381,7 +381,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
 
 
 def test_a_missing_library_is_said(monkeypatch):
-    monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
+    monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     with expect_error("missing-package"):
         check_capabilities(
             bind(wanted("throughput", search="mlrsearch")),

@@ -20,12 +20,12 @@ import numpy as np
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.lab.known_behaviour import Known
-from v6t.drivers.lab.known_device import KnownDevice
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import OracleDecorator
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tools.accuracy.certify import Unchanged
+from v6t.tools.accuracy.known_behaviour import Known
+from v6t.tools.accuracy.known_device import KnownDevice
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
 

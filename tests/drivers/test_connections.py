@@ -13,9 +13,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import SessionState
-from v6t.drivers.embedded.connections import Connections as Known
-from v6t.drivers.embedded.connections import inside_endpoints
-from v6t.drivers.embedded.stateful import establishing, validating
+from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
     TableAt,
@@ -24,8 +22,18 @@ from v6t.drivers.oracle.connection_oracle import (
     plugin_of,
 )
 from v6t.drivers.oracle.replay import NEIGHBOURS, RUN, Cycle, Order, Replay, frames_of
-from v6t.drivers.oracle.state_table import MOST, ROW, MemoryFile, StateTable
-from v6t.drivers.oracle.two_phase import TwoPhaseTester
+from v6t.drivers.oracle.state_table import (
+    MOST,
+    ROW,
+    MemoryFile,
+    StateTable,
+    count_inside_endpoints,
+)
+from v6t.drivers.oracle.two_phase import (
+    TwoPhaseTester,
+    make_phase_one_trial,
+    make_validation_trial,
+)
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import PhaseCounts
@@ -88,7 +96,7 @@ def test_two_views_of_one_table(memory):
     other = StateTable(one.rows.filename, 10)
     one.learn(np.array([3]), random_rows(1))
     assert (other.rows[3] == one.rows[3]).all()
-    assert other.learned() == 1
+    assert other.count_learned() == 1
 
 
 def test_the_first_frame_of_a_connection_counts(memory):
@@ -97,7 +105,7 @@ def test_the_first_frame_of_a_connection_counts(memory):
     table.learn(np.array([4, 4, 5]), rows)
     assert (table.rows[4] == rows[0]).all()
     assert (table.rows[5] == rows[2]).all()
-    assert table.learned() == 2
+    assert table.count_learned() == 2
 
 
 @pytest.mark.parametrize("share", [100, 1 << 24])
@@ -110,14 +118,14 @@ def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version,
     rows[50, :-2] = rows[60, :-2]  # only the destination port differs
     table.learn(np.arange(COUNT), rows)
     table.rows[100:110] = 0  # never learned: equal, but no connections
-    count, example = table.repeated()
+    count, example = table.count_repeated()
     assert count == 2
     assert {*example} < {3, 17, 1999}
     size = (rows.shape[1] - 4) // 2
     learned = table.rows[table.rows.any(axis=1)]
     ends = np.concatenate([learned[:, :size], learned[:, -4:-2]], axis=1)
     assert table.endpoints() == len(np.unique(ends, axis=0))
-    assert table.learned() == COUNT - 10
+    assert table.count_learned() == COUNT - 10
 
 
 def test_the_largest_table_is_256_million_connections(memory):
@@ -279,12 +287,12 @@ def test_the_receiver_learns_only_what_is_new_and_of_its_stream(memory):
     numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
     known.learn(stream, frames, numbers, np.array([True, True, False, False]))
     known.learn(foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
-    assert table.learned() == 2
+    assert table.count_learned() == 2
     assert (table.rows[9] == frames[0, 26:38]).all()
     told = known.report()
-    assert (told["repeated"], told["example"]) == (0, None)
-    assert told["outside"] == 2
-    assert told["inside"] == inside_endpoints(stream, COUNT)
+    assert (told["duplicate_tuples"], told["example"]) == (0, None)
+    assert told["outside_endpoints"] == 2
+    assert told["inside_endpoints"] == count_inside_endpoints(stream, COUNT)
     known.arm(None, None, streams["forward"], learn=False)
     assert known.report() == {}
 
@@ -293,9 +301,9 @@ def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
     stream = foreground(compiled(Nat44())["forward"])
     frames = Expander(stream).frames(0, COUNT)
     ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
-    assert inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
-    monkeypatch.setattr("v6t.drivers.embedded.connections.COUNTED", COUNT - 1)
-    assert inside_endpoints(stream, COUNT) is None
+    assert count_inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
+    monkeypatch.setattr("v6t.drivers.oracle.state_table._MAX_COUNTED", COUNT - 1)
+    assert count_inside_endpoints(stream, COUNT) is None
 
 
 # --- preparing -----------------------------------------------------------------------------------
@@ -675,7 +683,7 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
         *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
         flow_starts=FlowStarts(25, 0.1), second_segment=Segment(500.0, 1.0),
     )  # fmt: skip
-    for asked in (establishing, validating):
+    for asked in (make_phase_one_trial, make_validation_trial):
         first = asked(trial, Connections(count=25, rate_cps=1000.0))
         assert (first.flow_starts, first.second_segment) == (None, None)
         assert first.frames == 25

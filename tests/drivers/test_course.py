@@ -12,10 +12,12 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.watching import Watching, load_of
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, Wanted
-from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.trex.course import course
+from v6t.drivers.trex.bursts import OfferedLoad
+from v6t.drivers.trex.sending import make_timeline
+from v6t.drivers.trex.stats import parse_trial
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.device_events import DeviceEvent
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import FlowStarts, Segment, Trial
@@ -86,15 +88,6 @@ def reading(at, out, back):
     return [at, {"0": [out, 0], "1": [0, back]}]
 
 
-class Ports:
-    """A pair of ports that sent without negative traffic."""
-
-    tx_port, rx_port = 0, 1
-
-    def __init__(self, traffic):
-        self.streams = traffic
-
-
 @pytest.fixture(scope="module")
 def streams():
     bound = bind(resolve(flags=Flags(plugin="mape-br", tester="sim")))
@@ -116,12 +109,14 @@ def test_port_counters_show_a_hiccup(streams):
         "readings": readings,
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
-    told = course(raw, [Ports(streams)], trial(1000.0, 4.0))
+    load = OfferedLoad(streams, [], 0, (1,))
+    told = make_timeline(parse_trial(raw), [load], trial(1000.0, 4.0))
     assert told.slot_s == 0.5
     assert sum(told.received) == 3500 and sum(told.lost) == 500
     assert told.received[3] == 0 and told.lost[3] >= 493
     assert max(told.lost[:3] + told.lost[4:]) <= 7
-    assert course({**raw, "readings": readings[:2]}, [Ports(streams)], trial(1000.0, 4.0)) is None
+    few = parse_trial({**raw, "readings": readings[:2]})
+    assert make_timeline(few, [load], trial(1000.0, 4.0)) is None
 
 
 def sample(at, idle, total):

@@ -18,8 +18,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers import clock
-from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.workers import TITLE
 from v6t.trials.trial import DelayRequest, FlowStarts, Segment, Trial
 from v6t.trials.verdict import assess_trial
 

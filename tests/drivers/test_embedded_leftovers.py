@@ -10,8 +10,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.embedded import receiver
-from v6t.drivers.embedded.connections import Connections as Known
-from v6t.drivers.embedded.stateful import Connecting
+from v6t.drivers.embedded.connections import ConnectionTable
+from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.timing import Wanted
 from v6t.packets import trailer
 from v6t.profiles.expand import Expander
@@ -58,7 +58,7 @@ def learned(monkeypatch):
     """Receive frames in phase 1 of trial 5: the report, and the rows that were learned."""
     ring = Ring(interface="none", frames=[])
     monkeypatch.setattr(receiver, "RxRing", lambda interface, octets: ring)
-    connecting = Connecting()
+    connecting = ConnectionTable()
 
     def learn(*frames):
         known = Known()
@@ -93,7 +93,7 @@ def test_phase_with_leftovers_is_invalid(stale, count):
     counted = DirectionResult(classes, 0.1)
     for way, words in (("forward", "phase 1"), ("reverse", "the validation")):
         result = TrialResult({way: counted}, tester={way: {"stale": stale}})
-        connecting = Connecting()
+        connecting = ConnectionTable()
         made = connecting.established if way == "forward" else connecting.validated
         faults = made(TRIAL, result).faults
         assert faults == (f"{stale} frames of an earlier trial arrived in {words}",) * count

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.embedded.connections import Connections as Known
-from v6t.drivers.embedded.connections import inside_endpoints
+from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.connection_oracle import TableAt, connecting, foreground
 from v6t.drivers.oracle.replay import Order, Replay
-from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
+from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable, count_inside_endpoints
 from v6t.packets import trailer
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
@@ -66,8 +65,9 @@ def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     report = known.report()
     source, destination = PORTS[kind]
     inside = len(np.unique(opening[:, source], axis=0))
-    assert (report["repeated"], report["inside"], report["outside"]) == (0, inside, COUNT)
-    assert inside_endpoints(first, COUNT) == inside
+    assert report["duplicate_tuples"] == 0
+    assert (report["inside_endpoints"], report["outside_endpoints"]) == (inside, COUNT)
+    assert count_inside_endpoints(first, COUNT) == inside
     answer = foreground(streams["reverse"])
     back = Replay(answer, table, Order(COUNT)).frames(0, COUNT)
     assert not [p for frame in back for p in find_problems(frame.tobytes())]

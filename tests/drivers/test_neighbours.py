@@ -18,7 +18,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
-from v6t.drivers.trex import answering
+from v6t.drivers.trex.client import answering
 from v6t.intent.device import BackgroundVlan, DeviceIntent, Link, LinkIntent, Links, host_arguments
 from v6t.intent.families import RouterConfig
 
@@ -268,7 +268,7 @@ def test_answers_and_introductions_are_counted_by_port(ways):
     one.introduce([0, 1])
     while len(way[0].left) < 3:
         pass
-    with one.still():
+    with one.pause():
         assert one.sent == {0: 3, 1: 0}
         way[0].arrived.put(bytes(request()))
         assert len(way[0].left) == 3, "nobody is answered while counters are read"
@@ -280,7 +280,7 @@ def test_answers_and_introductions_are_counted_by_port(ways):
 def test_what_was_asked_for_has_left_when_counters_are_read(ways):
     one, way = ways
     one.introduce([0])
-    with one.still():
+    with one.pause():
         assert len(way[0].left) == 2
 
 
@@ -288,7 +288,7 @@ def test_what_trex_did_not_take_is_not_counted(ways):
     one, way = ways
     way[0].full = True
     one.introduce([0])
-    with one.still():
+    with one.pause():
         assert one.sent == {0: 0, 1: 0}
 
 
@@ -298,7 +298,7 @@ def test_a_dead_socket_is_told_and_not_waited_for(ways):
 
     def read():
         while True:
-            with one.still():
+            with one.pause():
                 pass
 
     with pytest.raises(OSError, match="gone"):

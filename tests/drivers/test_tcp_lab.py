@@ -13,8 +13,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.embedded.played import Asking
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_account import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
 from v6t.drivers.embedded.tcp_client import TcpClient
+from v6t.drivers.embedded.tcp_end import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
 from v6t.drivers.lab.privilege import available
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
@@ -134,7 +134,7 @@ class _Slow(Asking):
         self.drained = time.monotonic()
         return 0
 
-    def _took(self, frames, times):
+    def _handle_frames(self, frames, times):
         raise AssertionError
 
 
@@ -151,7 +151,7 @@ class _Client(TcpClient):
         self.memory = Account.file(5)
         layout = type("Layout", (), {"width": 12})()
         self._layout = layout
-        self._armed(self.memory.path, 5, nonce, Tcp())
+        self._begin_trial(self.memory.path, 5, nonce, Tcp())
         self._account.client[:] = SENT
         self._ends[:, -4:] = np.frombuffer(bytes((0, 1, 0, 2)), np.uint8)
         self._step = "open"

@@ -11,9 +11,10 @@ from v6t.core.config.checks import check_capabilities, check_measures
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
-from v6t.drivers.trex.astf_worker import AstfWorker
+from v6t.drivers.trex.client.astf import AstfWorker
+from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.service_worker import Trouble
+from v6t.drivers.trex.stats import parse_step
 from v6t.profiles.tcp.http import REQUEST, build_response
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
@@ -66,7 +67,7 @@ REFUSED = counters(
 )
 def test_every_connection_is_accounted_for(counted, established, refused, timed_out):
     """What was established by a second SYN is none that was established in time."""
-    found = astf.opened(counted)
+    found = astf.count_opened(counted)
     assert (found.established, found.reset_refused, found.timed_out) == (
         established, refused, timed_out,
     )  # fmt: skip
@@ -76,30 +77,30 @@ def test_every_connection_is_accounted_for(counted, established, refused, timed_
 
 def test_lost_answers_never_make_more_of_it_than_there_is():
     """The server sends its answer again, too: one lost answer may count twice."""
-    found = astf.opened(ANSWERS)
+    found = astf.count_opened(ANSWERS)
     assert found.retransmitted == 73 + 53
     assert found.established == 1000 - 73 - 53 <= 1000 - 100
     assert found.classified == 1000
 
 
 def test_what_is_open_at_the_client_only_is_half_open():
-    found = astf.opened(counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
+    found = astf.count_opened(counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
     assert (found.established, found.half_open, found.timed_out) == (7, 2, 1)
     assert found.classified == 10
 
 
 def test_objects_are_counted_by_their_octets():
     """Those of connections that came late do not count, nor what had to be sent again."""
-    tcp, opened = Tcp(), astf.opened(TENTH)
+    tcp, opened = Tcp(), astf.count_opened(TENTH)
     bytes_of = {"sndbyte": 999 * len(REQUEST), "rcvbyte": 999 * OBJECT}
     whole = counters({**bytes_of, "connects": 999}, {"connects": 999})
-    found = astf.asked(opened, whole, TENTH, tcp)
+    found = astf.count_answered(opened, whole, TENTH, tcp)
     assert (found.requested, found.answered, found.reset_later) == (890, 890, 0)
     one_short = counters({**bytes_of, "rcvbyte": 999 * OBJECT - 1}, {})
-    assert astf.asked(opened, one_short, TENTH, tcp).answered == 889
+    assert astf.count_answered(opened, one_short, TENTH, tcp).answered == 889
     again = counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
-    assert astf.asked(opened, again, TENTH, tcp).answered == 885
-    assert astf.asked(opened, counters({}, {}), TENTH, tcp).answered == 0
+    assert astf.count_answered(opened, again, TENTH, tcp).answered == 885
+    assert astf.count_answered(opened, counters({}, {}), TENTH, tcp).answered == 0
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,9 @@ def test_objects_are_counted_by_their_octets():
     ],
 )
 def test_ends_count_where_both_sides_have_them(closing, client, server, closed):
-    found = astf.ended(astf.opened(WHOLE), counters(client, server), Tcp(closing=closing))
+    found = astf.count_closed(
+        astf.count_opened(WHOLE), counters(client, server), Tcp(closing=closing)
+    )
     assert found.closed == closed
 
 
@@ -121,7 +124,7 @@ def test_segments_that_no_right_device_sends():
     damaged = counters(
         {"connattempt": 1, "connects": 1, "err_l4_cs": 2}, {"connects": 1, "rcvbadsum": 1}
     )
-    assert astf.opened(damaged).wrong == 3
+    assert astf.count_opened(damaged).wrong == 3
 
 
 def raw(counted=WHOLE, **more):
@@ -143,15 +146,20 @@ def raw(counted=WHOLE, **more):
     ],
 )
 def test_what_trex_does_wrong_is_no_loss(seen, said):
-    told = [*astf.faults(seen, "open", 85.0), *astf.faults(seen, "ask", 85.0)]
+    told = [
+        *astf.find_faults(parse_step(seen), "open", 85.0),
+        *astf.find_faults(parse_step(seen), "ask", 85.0),
+    ]
     assert any(said in one for one in told)
     late = raw(counters({"keepdrops": 92}, {}))
-    assert astf.faults(late, "end", 85.0) == []  # of a connection that was reset, seen with v3.08
+    assert (
+        astf.find_faults(parse_step(late), "end", 85.0) == []
+    )  # of a connection that was reset, seen with v3.08
 
 
 @pytest.mark.parametrize("counted", [WHOLE, FULL, TENTH, ANSWERS, REFUSED])
 def test_what_a_device_loses_is_no_fault_of_trex(counted):
-    assert astf.faults(raw(counted), "open", 100.0) == []
+    assert astf.find_faults(parse_step(raw(counted)), "open", 100.0) == []
 
 
 def plugin(name, **params):
@@ -161,7 +169,7 @@ def plugin(name, **params):
 
 def test_ends_of_nat44():
     many = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
-    ends = astf.ends_of(
+    ends = astf.find_ends(
         plugin(
             "nat44",
             **many,
@@ -182,18 +190,18 @@ def test_ends_of_nat44():
 
 def test_clients_of_ipv6_have_the_rest_of_their_addresses_apart():
     """ASTF counts the last four octets, wherever they are written."""
-    ends = astf.ends_of(plugin("nat64"))
+    ends = astf.find_ends(plugin("nat64"))
     assert ends.prefixes == ("2001:2::", "2001:db8:64::")
     assert ends.clients == ("0.0.0.2", "0.0.0.2")
     assert ends.servers == ("198.19.0.2", "198.19.0.2")
-    assert astf.ends_of(plugin("nat66")).prefixes is not None
-    assert astf.ends_of(plugin("nat46")).prefixes is None
+    assert astf.find_ends(plugin("nat66")).prefixes is not None
+    assert astf.find_ends(plugin("nat46")).prefixes is None
 
 
 @pytest.mark.parametrize("name", ["dslite-aftr", "siit"])
 def test_others_are_refused(name):
     with pytest.raises(UsageError):
-        astf.ends_of(plugin(name))
+        astf.find_ends(plugin(name))
 
 
 @pytest.mark.parametrize(
@@ -208,19 +216,19 @@ def test_others_are_refused(name):
 )
 def test_what_cannot_be_is_refused(tcp, most, alpha, code):
     with expect_error(code):
-        astf.check(plugin("nat44"), most, tcp, alpha)
-    astf.check(plugin("nat44"), 60_000, Tcp(), 1.0)
+        astf.check_connections(plugin("nat44"), most, tcp, alpha)
+    astf.check_connections(plugin("nat44"), 60_000, Tcp(), 1.0)
 
 
 def test_each_step_waits_for_all_of_the_one_before():
-    when = astf.schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
+    when = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
     assert when.lasts_s == 2.0
     for earlier, later in (("open", "ask"), ("ask", "end")):
-        least = when.begins_s(earlier) + when.lasts_s + when.wait_s
-        assert when.begins_s(later) > least
+        least = when.begin_s(earlier) + when.lasts_s + when.wait_s
+        assert when.begin_s(later) > least
     # the last one is given up, and the device is counted
-    given_up_s = when.lasts_s + astf.GIVEN_UP_S
-    assert when.begins_s("ask") - given_up_s == astf.SETTLING_S + astf.COUNTING_S
+    given_up_s = when.lasts_s + astf.OPENING_S
+    assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 
 TCP_RATE = {"connections.count": 1000}
@@ -314,9 +322,9 @@ def test_programs_open_ask_and_end():
 
     worker = AstfWorker()
     worker.api = Api()
-    ends = astf.ends_of(plugin("nat44"))
-    wanted = astf.profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
-    worker._profile(wanted)
+    ends = astf.find_ends(plugin("nat44"))
+    wanted = astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
+    worker._make_profile(wanted)
     client = [what[1:] for what in done if what[0] == "ASTFProgram 0"]
     server = [what[1:] for what in done if what[0] == "ASTFProgram 1"]
     assert client == [
@@ -334,8 +342,10 @@ def test_programs_open_ask_and_end():
     assert base64.b64decode(wanted["request"]) == REQUEST
     (of_clients,) = made["ASTFGlobalInfoPerTemplate"]
     assert not vars(of_clients.ipv6)
-    ends = astf.ends_of(plugin("nat64"))
-    worker._profile(astf.profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp()))
+    ends = astf.find_ends(plugin("nat64"))
+    worker._make_profile(
+        astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
+    )
     assert vars(made["ASTFGlobalInfoPerTemplate"][1].ipv6) == {
         "enable": 1, "src_msb": "2001:2::", "dst_msb": "2001:db8:64::",
     }  # fmt: skip
@@ -384,7 +394,7 @@ class Counting:
 def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
-    monkeypatch.setattr(worker, "_profile", lambda wanted: wanted)
+    monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
     worker.begin({"a": "profile"})
     seen = worker.watch(
         "tcps_connattempt", 1, 5, 0.0, 0.1, 5.0,
@@ -411,7 +421,7 @@ def test_connections_that_never_begin_are_told(monkeypatch):
     worker = AstfWorker()
     worker.client, worker.ports = Counting(), [0, 1]
     worker.client.looks = -1_000_000
-    monkeypatch.setattr(worker, "_profile", lambda wanted: wanted)
-    monkeypatch.setattr("v6t.drivers.trex.astf_worker.BEGINNING_S", 0.01)
+    monkeypatch.setattr(worker, "_make_profile", lambda wanted: wanted)
+    monkeypatch.setattr("v6t.drivers.trex.client.astf.MAX_START_S", 0.01)
     with pytest.raises(Trouble, match="opened no connection"):
         worker.begin({})

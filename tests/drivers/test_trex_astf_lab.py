@@ -8,7 +8,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.drivers.trex.astf import AGAIN
+from v6t.drivers.trex.astf import RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
@@ -146,7 +146,7 @@ def test_connections_that_nobody_answers_are_told_from_the_others_to_the_last(na
         nat.inside("nft delete table inet v6tdrop")
     assert (found.tcp.established, found.tcp.timed_out) == (280, 40)
     assert found.tcp.answered == found.tcp.closed == 280
-    assert found.tcp.retransmitted == 40 * AGAIN
+    assert found.tcp.retransmitted == 40 * RETRANSMISSIONS
 
 
 @pytest.mark.parametrize("plugin", ["nat64", "nat66", "nat46", "ipv4aas"])

@@ -12,7 +12,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
-from v6t.drivers.trex import tables
+from v6t.drivers.trex import connections
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
@@ -69,7 +69,7 @@ def without_faults(prepared, asked):
 
 @pytest.mark.parametrize("rows", [700, 32_768], ids=["five blocks", "one block"])
 def test_the_full_cycle(rows, monkeypatch):
-    monkeypatch.setattr(tables, "MOST_ROWS", rows)
+    monkeypatch.setattr(connections, "MAX_ROWS", rows)
     tester, prepared, sizes = bench()
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
@@ -110,7 +110,7 @@ def test_parts_of_the_table_and_other_orders():
 @pytest.mark.parametrize("size", [84, 1518])
 def test_more_connections_than_identifiers_reach(size, monkeypatch):
     """Sixty blocks: some are stamped and timed, the others told by marks, all are validated."""
-    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    monkeypatch.setattr(connections, "MAX_ROWS", 50)
     tester, prepared, sizes = bench(size)
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
@@ -128,7 +128,7 @@ def test_more_connections_than_identifiers_reach(size, monkeypatch):
                 assert way.checked == way.matched > 100
                 if delays is not None:
                     timed = way.delays["fg"]
-                    stamped = 125 * tables.IDS_PER_DIRECTION
+                    stamped = 125 * connections.IDS_PER_DIRECTION
                     assert timed.frames == (delays.tags or stamped)
                     assert timed.lost == 0
     finally:
@@ -137,7 +137,7 @@ def test_more_connections_than_identifiers_reach(size, monkeypatch):
 
 def test_a_connection_that_went_is_missing_in_the_validation(monkeypatch):
     """The device forgets some connections between the phases: the validation counts the others."""
-    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    monkeypatch.setattr(connections, "MAX_ROWS", 50)
     tester, _, sizes = bench()
     try:
         asked = Connections(1000, 2000.0, 0.3, 0.1, alpha=1.0, purpose="establish")

@@ -28,6 +28,8 @@ from scapy.layers.rip import RIP
 from scapy.layers.vrrp import VRRPv3
 from scapy.utils import PcapWriter
 from v6t.drivers.trex import counting
+from v6t.drivers.trex.capture_filters import control_filter
+from v6t.drivers.trex.stats import parse_trial
 from v6t.profiles.expand import Expander
 
 from .test_trex_counting import RECORDED, SENT, STREAMS
@@ -94,7 +96,7 @@ needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="need
 @needs_tcpdump
 @pytest.mark.parametrize("name", OWN)
 def test_a28_what_devices_say_of_their_own_is_seen(name, tmp_path):
-    pattern = counting.control_filter(STREAMS.values())
+    pattern = control_filter(STREAMS.values())
     assert matching(pattern, [OWN[name]], tmp_path / "own.pcap") == 1
 
 
@@ -104,20 +106,20 @@ def test_no_test_frame_is_one(direction, tmp_path):
     frames = [
         row.tobytes() for s in STREAMS[direction].streams for row in Expander(s).frames(0, 50)
     ]
-    pattern = counting.control_filter(STREAMS.values())
+    pattern = control_filter(STREAMS.values())
     assert matching(pattern, frames, tmp_path / "test.pcap") == 0
 
 
 @needs_tcpdump
 def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
     raw = copy.deepcopy(RECORDED["answer"])
-    pattern = counting.control_filter(STREAMS.values())
+    pattern = control_filter(STREAMS.values())
     seen = matching(pattern, OWN.values(), tmp_path / "own.pcap")
     raw["captures"] = [{"kind": "control", "port": 1, "matched": seen, "class": 0}]
     for lost in (0, 3):
         changed = copy.deepcopy(raw)
         changed["ports"]["1"]["ipackets"] += len(OWN) - lost
-        counted = counting.by_ports(changed, [SENT["forward"]])
+        counted = counting.count_by_ports(parse_trial(changed), [SENT["forward"]])
         one = counted.classes["test frames"]
         assert (one.sent - one.received, one.surplus, counted.control) == (lost, 0, len(OWN))
 
@@ -125,13 +127,19 @@ def test_a28_nothing_a_device_says_hides_loss_or_is_a_surplus(tmp_path):
 def test_what_captures_saw_of_the_frames_that_cores_received():
     raw = copy.deepcopy(RECORDED["answer"])
     one = SENT["forward"]
-    assert counting.seen(raw, [one]) == {}
+    assert counting.count_captured_stamps(parse_trial(raw), [one]) == {}
     raw["captures"] = [
-        {"kind": "marked", "class": counting.SEEN, "port": 1, "matched": 500},
-        {"kind": "marked", "class": counting.SEEN, "port": 0, "matched": 7},
+        {"kind": "marked", "class": counting.STAMPS_CLASS, "port": 1, "matched": 500},
+        {"kind": "marked", "class": counting.STAMPS_CLASS, "port": 0, "matched": 7},
         {"kind": "marked", "class": 0, "port": 1, "matched": 11},
         {"kind": "control", "class": 0, "port": 1, "matched": 13},
     ]
-    assert counting.seen(raw, [one]) == {"received": 2000, "captured": 500}
+    assert counting.count_captured_stamps(parse_trial(raw), [one]) == {
+        "received": 2000,
+        "captured": 500,
+    }
     first = replace(one, bursts=one.bursts[:1])
-    assert counting.seen(raw, [first]) == {"received": one.bursts[0].frames, "captured": 500}
+    assert counting.count_captured_stamps(parse_trial(raw), [first]) == {
+        "received": one.bursts[0].frames,
+        "captured": 500,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +15,13 @@ from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import counting, samples
-from v6t.drivers.trex.histogram import Histogram, decode
-from v6t.drivers.trex.stamping import bursts, check_stamps, stamped, with_cache
+from v6t.drivers.trex import counting, timing
+from v6t.drivers.trex.bursts import OfferedLoad, check_stamps, make_bursts
+from v6t.drivers.trex.capture import CaptureReader, StampColumns, compare_frames, make_batches
+from v6t.drivers.trex.capture_filters import neighbors_filter, stamp_sample_filter
+from v6t.drivers.trex.histogram import Histogram, decode_histogram
+from v6t.drivers.trex.stats import ServerFacts, parse_trial
+from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.packets.checksum import write_ipv4_checksum
@@ -46,7 +50,12 @@ def trial(rate, duration, **more):
 
 PORTS = {"forward": (0, (1,)), "reverse": (1, (0,))}
 SENT = {
-    d: counting.Sent(s, bursts(s, trial(2000.0, 1.0), stamp=True), *PORTS[d])
+    d: OfferedLoad(
+        s,
+        make_bursts(s, trial(2000.0, 1.0), stamp=True),
+        *PORTS[d],
+        oracle_of=lambda stream: PLUGIN,
+    )
     for d, s in STREAMS.items()
 }
 
@@ -59,28 +68,39 @@ def raw():
 def test_the_recorded_request_is_what_is_asked_today():
     for one in SENT.values():
         recorded = RECORDED["request"]["bursts"][str(one.tx_port)]
-        assert [b.to_json() for b in one.bursts] == recorded
+        assert [asdict(b) for b in one.bursts] == recorded
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_counts(raw, direction):
-    counted = counting.by_trailer(raw, SENT[direction])
+    counted = counting.count_by_trailer(parse_trial(raw), SENT[direction])
     assert {n: (c.required, c.sent, c.received) for n, c in counted.classes.items()} == {
         "fg": (1800, 1800, 1800),
         "bg": (200, 200, 200),
     }
     assert counted.control == 0
     assert {n: h.total for n, h in counted.histograms.items()} == {"fg": 1800, "bg": 200}
-    assert counting.faults(raw, list(SENT.values()), 85.0) == []
+    assert counting.find_faults(parse_trial(raw), list(SENT.values()), 85.0) == []
+
+
+def samples(raw, port):
+    return [f for c in parse_trial(raw).captures if c.port == port for f in c.frames]
+
+
+def stamps_of(frames):
+    reader = CaptureReader()
+    for batch in make_batches(frames):
+        reader.add(*batch)
+    return reader
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_frames_are_the_expanders_translated(raw, direction):
-    frames = counting.captured(raw, PORTS[direction][1][0])
-    compared = samples.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
+    frames = samples(raw, PORTS[direction][1][0])
+    compared = compare_frames(make_batches(frames), [SENT[direction]])
     assert compared.checked == compared.matched > 10
     frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
-    wrong = samples.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
+    wrong = compare_frames(make_batches(frames), [SENT[direction]])
     assert wrong.matched == compared.matched - 1
     assert wrong.mismatch["received"] == frames[3][1].hex()
 
@@ -96,16 +116,18 @@ def test_in_loopback_frames_to_be_dropped_come_back_and_are_nobody_elses():
             stream_id=40 + number, nonce=0, time_ns=0,
         )  # fmt: skip
         frames += [(0.0, row.tobytes()) for row in rows]
-    looped = samples.compare(frames, streams, lambda stream: None)
+    load = OfferedLoad(streams, [], 0, (1,))
+    looped = compare_frames(make_batches(frames), [load])
     assert (looped.checked, looped.matched) == (20, 20)
-    through = samples.compare(frames, streams, lambda stream: plugin)
+    through = compare_frames(make_batches(frames), [replace(load, oracle_of=lambda stream: plugin)])
     assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
 
 
 def test_recorded_stamps_give_the_clocks_frequency(raw):
-    marks = samples.marks(counting.captured(raw, 1))
-    assert 1e9 < samples.tick_rate_hz(marks) < 5e9
-    assert samples.tick_rate_hz(marks[:5]) is None
+    stamps = stamps_of(samples(raw, 1)).stamps
+    assert 1e9 < timing.estimate_tick_rate(stamps) < 5e9
+    few = StampColumns(stamps.arrived_s[:5], stamps.left_ticks[:5], stamps.sequence[:5])
+    assert timing.estimate_tick_rate(few) is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +146,7 @@ def test_recorded_stamps_give_the_clocks_frequency(raw):
 )
 def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     change(raw)
-    found = counting.faults(raw, list(SENT.values()), 85.0)
+    found = counting.find_faults(parse_trial(raw), list(SENT.values()), 85.0)
     assert len(found) == 1
     assert says in found[0]
 
@@ -133,11 +155,12 @@ def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     ("events", "disturbed"), [([], False), (["link of port 1 went down"], True)]
 )
 def test_a_link_that_went_down_is_no_matter_of_the_rate(raw, events, disturbed):
-    raw.update(events=events, looks=[], answered={})
-    tester = SimpleNamespace(attachment=SimpleNamespace(cpu_limit=85.0))
-    assert (
-        TrexTester._result(tester, trial(2000.0, 1.0), [], raw, "", False).is_disturbed is disturbed
+    raw.update(events=events)
+    attachment = SimpleNamespace(cpu_limit=85.0, facts=ServerFacts())
+    result = TrexTester._make_result(
+        SimpleNamespace(attachment=attachment), trial(2000.0, 1.0), [], parse_trial(raw), ""
     )
+    assert result.is_disturbed is disturbed
 
 
 def test_duplicates_and_order(raw):
@@ -145,39 +168,39 @@ def test_duplicates_and_order(raw):
     flow["1"] += 7
     errors = raw["groups"]["latency"]["0"]["err_cntrs"]
     errors["dup"], errors["out_of_order"] = 7, 2
-    count = counting.by_trailer(raw, SENT["forward"]).classes["fg"]
+    count = counting.count_by_trailer(parse_trial(raw), SENT["forward"]).classes["fg"]
     assert (count.received, count.surplus, count.out_of_order) == (1800, 7, 2)
 
 
 def test_a_group_without_errors_has_no_surplus(raw):
     del raw["groups"]["latency"]["0"]["err_cntrs"]
-    count = counting.by_trailer(raw, SENT["forward"]).classes["fg"]
+    count = counting.count_by_trailer(parse_trial(raw), SENT["forward"]).classes["fg"]
     assert (count.surplus, count.out_of_order) == (0, 0)
 
 
 def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
     """Its lowest octet, 12 before the end, counts through each run."""
-    assert counting.neighbours_filter(1 << 20, 1 << 8) == (
-        "ether[len - 16] = 0xab and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
+    assert neighbors_filter(1 << 20, 1 << 8) == (
+        "ether[len - 16] = 171 and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
     )
 
 
 def test_control_frames_are_what_is_left(raw):
     raw["ports"]["1"]["ipackets"] += 11
-    assert counting.by_trailer(raw, SENT["forward"]).control == 11
+    assert counting.count_by_trailer(parse_trial(raw), SENT["forward"]).control == 11
 
 
 def test_ports_subtract_what_the_filter_counted(raw):
     raw["ports"]["1"]["ipackets"] = 1990
     raw["captures"].append({"kind": "control", "port": 1, "matched": 4, "frames": []})
-    counted = counting.by_ports(raw, [SENT["forward"]])
+    counted = counting.count_by_ports(parse_trial(raw), [SENT["forward"]])
     count = counted.classes["test frames"]
     assert (count.required, count.sent, count.received, counted.control) == (2000, 2000, 1986, 4)
 
 
 def test_histogram_edges_and_percentiles():
     text = RECORDED["answer"]["groups"]["latency"]["0"]["latency"]["hdrh"]
-    histogram = decode(text)
+    histogram = decode_histogram(text)
     assert histogram.total == 1800
     lows = [low for low, _, _ in histogram.buckets]
     assert lows == sorted(set(lows))
@@ -185,7 +208,7 @@ def test_histogram_edges_and_percentiles():
     assert all(high - low <= low / 1000 for low, high, _ in histogram.buckets)
     small = Histogram(((1, 1, 3), (5, 5, 1), (9, 9, 1)))
     assert [small.nearest_rank(p) for p in (50, 60, 61, 80, 81, 100)] == [1, 1, 5, 5, 9, 9]
-    assert small.below(5) == 4
+    assert small.count_below(5) == 4
     with pytest.raises(ValueError, match="empty"):
         Histogram(()).nearest_rank(50)
 
@@ -193,7 +216,7 @@ def test_histogram_edges_and_percentiles():
 @pytest.mark.parametrize("text", ["", "AAAA", "HISTFAAAAAB4nA==", "no base64!", "HISTFAAAAgp4nE1R"])
 def test_broken_histograms_are_refused(text):
     with expect_error("tester-fault"):
-        decode(text)
+        decode_histogram(text)
 
 
 def marked(stream):
@@ -226,7 +249,7 @@ def compiled(plugin="mape-br", **params):
 @pytest.mark.parametrize("rows", [0, 400])
 def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
     plain = compiled(plugin)[direction]
-    ready = stamped(with_rows(plain, rows))
+    ready = with_stamps(with_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
         frames = Expander(before).frames(0, 400)
         assert np.array_equal(Expander(after).frames(0, 400), frames)
@@ -235,7 +258,7 @@ def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
         assert verify(frames).all()
         kinds = [i["type"] for i in after.trex["vm"]["instructions"]]
         assert kinds.count("fix_checksum_hw") == 1
-    assert stamped(ready) == ready  # twice is once
+    assert with_stamps(ready) == ready  # twice is once
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
@@ -243,7 +266,7 @@ def test_a_program_without_room_keeps_the_marks(direction):
     full = [flow_var(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
     for stream in compiled()[direction].streams:
         vm = {**stream.trex["vm"], "instructions": full}
-        (made,) = stamped(
+        (made,) = with_stamps(
             StreamSet(direction, (replace(stream, trex={**stream.trex, "vm": vm}),))
         ).streams
         frames = Expander(made).frames(0, 3)
@@ -260,7 +283,7 @@ def test_a_program_without_room_keeps_the_marks(direction):
 @pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
 def test_a_minute_of_100_gigabits_is_more_frames_than_a_burst_of_trex(rate):
     asked = trial(rate, 60.0)
-    found = bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
+    found = make_bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
     assert sum(b.frames for b in found) == asked.frames
     assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
     ends_us = 0.0
@@ -270,15 +293,18 @@ def test_a_minute_of_100_gigabits_is_more_frames_than_a_burst_of_trex(rate):
         ends_us = burst.isg + burst.frames * 1e6 / burst.pps
     assert ends_us == pytest.approx(60e6)
     with expect_error("trial-too-long", mentions="4,294,967,295"):
-        bursts(STREAMS["forward"], trial(2.4e6, 4000.0), stamp=True)
+        make_bursts(STREAMS["forward"], trial(2.4e6, 4000.0), stamp=True)
 
 
 def test_bursts_are_exact_and_share_the_rate():
-    one = bursts(STREAMS["forward"], trial(1234.5, 999 / 1234.5), stamp=True)
+    one = make_bursts(STREAMS["forward"], trial(1234.5, 999 / 1234.5), stamp=True)
     assert sum(b.frames for b in one) == 999
     assert sum(b.pps for b in one) == pytest.approx(1234.5)
-    assert [b.pg_id for b in bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=True)] == [64, 65]
-    assert [b.pg_id for b in bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=False)] == [
+    assert [b.pg_id for b in make_bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=True)] == [
+        64,
+        65,
+    ]
+    assert [b.pg_id for b in make_bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=False)] == [
         None,
         None,
     ]
@@ -288,35 +314,41 @@ def test_bursts_are_exact_and_share_the_rate():
 def test_no_frame_is_stamped_beyond_what_trex_can_stamp(delays, tagged):
     """5 million frames per second over both directions; tags go on."""
     asked = trial(2.6e6, 1.0, delays=delays)
-    found = bursts(STREAMS["forward"], asked, stamp=True)
+    found = make_bursts(STREAMS["forward"], asked, stamp=True)
     assert sum(b.frames for b in found) == 2_600_000
     assert {b.pg_id for b in found if not b.tags} == {None}
     assert sum(b.frames for b in found if b.tags) == tagged
-    assert counting.Sent(STREAMS["forward"], found, 0, (1,)).stamped is False
-    every = bursts(STREAMS["forward"], trial(2.5e6, 1.0), stamp=True)
+    assert OfferedLoad(STREAMS["forward"], found, 0, (1,)).is_stamped is False
+    every = make_bursts(STREAMS["forward"], trial(2.5e6, 1.0), stamp=True)
     assert None not in {b.pg_id for b in every}
 
 
 def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
     asked = trial(2e6, 0.5, search_limit_fps=5e6)
-    found = bursts(STREAMS["forward"], asked, stamp=True, marks=200)
+    found = make_bursts(STREAMS["forward"], asked, stamp=True, samples=200)
     assert sum(b.frames for b in found) == asked.frames
     assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
-    few = bursts(STREAMS["forward"], trial(3e6, 1e-5, search_limit_fps=5e6), stamp=True, marks=200)
+    few = make_bursts(
+        STREAMS["forward"], trial(3e6, 1e-5, search_limit_fps=5e6), stamp=True, samples=200
+    )
     assert sum(b.frames for b in few) == 30
-    assert not any(b.pg_id for b in bursts(STREAMS["forward"], asked, stamp=False, marks=200))
+    assert not any(
+        b.pg_id for b in make_bursts(STREAMS["forward"], asked, stamp=False, samples=200)
+    )
 
 
 @pytest.mark.parametrize(("bound", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
 def test_all_trials_of_a_search_are_counted_alike(bound, every):
     """Its upper bound decides, however low a trial's own rate is."""
     for rate in (1000.0, 2e6, 2.5e6):
-        found = bursts(STREAMS["forward"], trial(rate, 0.5, search_limit_fps=bound), stamp=True)
+        found = make_bursts(
+            STREAMS["forward"], trial(rate, 0.5, search_limit_fps=bound), stamp=True
+        )
         assert {b.pg_id is not None for b in found} == {every}
 
 
 def test_pdv_beyond_that_times_as_many_frames_as_possible():
-    found = bursts(STREAMS["forward"], trial(5e6, 1.0, delays=DelayRequest()), stamp=True)
+    found = make_bursts(STREAMS["forward"], trial(5e6, 1.0, delays=DelayRequest()), stamp=True)
     assert sum(b.frames for b in found if b.tags) == 2_500_000
     assert sum(b.frames for b in found) == 5_000_000
 
@@ -342,7 +374,7 @@ def test_what_takes_a_stamp_in_every_frame_is_refused_beyond_that(asked, words):
 def test_pairs_of_ports_stamp_their_share_of_those_that_are_compared():
     asked = trial(2e6, 0.5, search_limit_fps=5e6)
     for part in range(2):
-        found = bursts(STREAMS["forward"], asked, stamp=True, part=part, parts=2, marks=200)
+        found = make_bursts(STREAMS["forward"], asked, stamp=True, part=part, parts=2, samples=200)
         assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(100, 0), (100, 1)]
 
 
@@ -351,10 +383,10 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
     one = SENT["forward"]
     parts = [replace(b, tags=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts]
     mixed = replace(one, bursts=parts)
-    counted = counting.by_ports(raw, [mixed])
+    counted = counting.count_by_ports(parse_trial(raw), [mixed])
     assert counted.classes["test frames"].required == 2000
     assert set(counted.histograms) == {"bg"}
-    found = counting.distributions(counted, [mixed], tags=False)
+    found = counting.make_distributions(counted, [mixed], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"bg": 200}
 
 
@@ -376,8 +408,8 @@ LOADS = [  # rate, duration, first tag, tags
 @pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
 def test_every_frame_leaves_at_its_own_time_tagged_or_not(direction, rate, duration, first_s, tags):
     asked = trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
-    found = bursts(STREAMS[direction], asked, stamp=True)
-    plain = bursts(STREAMS[direction], trial(rate, duration), stamp=True)
+    found = make_bursts(STREAMS[direction], asked, stamp=True)
+    plain = make_bursts(STREAMS[direction], trial(rate, duration), stamp=True)
     assert sum(b.frames for b in found) == asked.frames
     assert sum(b.frames for b in found if b.tags) == tags
     assert len({b.pg_id for b in found}) == len(found)
@@ -393,7 +425,7 @@ def test_every_frame_leaves_at_its_own_time_tagged_or_not(direction, rate, durat
 
 def test_the_groups_of_a_class_with_tags():
     asked = trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
-    found = bursts(STREAMS["reverse"], asked, stamp=True)
+    found = make_bursts(STREAMS["reverse"], asked, stamp=True)
     assert [(b.index, b.frames, b.pg_id, b.times, b.tags) for b in found] == [
         (0, 900, 64, 1, False),
         (0, 450, 85, 450, False),
@@ -404,7 +436,7 @@ def test_the_groups_of_a_class_with_tags():
     ]
     assert [b.isg for b in found if b.tags] == [1e6, pytest.approx(1e6 + 5000)]
     with expect_error("trial-too-short"):
-        bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
+        make_bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
 
 
 def test_groups_for_the_tags_of_so_many_classes():
@@ -414,23 +446,25 @@ def test_groups_for_the_tags_of_so_many_classes():
     )
     asked = trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
     with expect_error("too-many-for-trex", mentions="21"):
-        bursts(many, asked, stamp=True)
-    found = bursts(replace(many, streams=many.streams[:21]), asked, stamp=True)
+        make_bursts(many, asked, stamp=True)
+    found = make_bursts(replace(many, streams=many.streams[:21]), asked, stamp=True)
     assert len(found) == len({b.pg_id for b in found}) == 63
 
 
 def test_every_frame_has_a_delay_or_is_lost(raw):
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
-    counted = counting.by_trailer(raw, SENT["forward"])
-    found = counting.distributions(counted, [SENT["forward"]], tags=False)
+    counted = counting.count_by_trailer(parse_trial(raw), SENT["forward"])
+    found = counting.make_distributions(counted, [SENT["forward"]], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
     assert found["fg"].minimum_ns == 1000 * counted.histograms["fg"].buckets[0][0]
 
 
 def test_frames_over_the_timeout_are_late(raw):
-    histogram = counting.by_trailer(raw, SENT["forward"]).histograms["fg"]
+    histogram = counting.count_by_trailer(parse_trial(raw), SENT["forward"]).histograms["fg"]
     limit_us = histogram.nearest_rank(90)
-    count = counting.by_trailer(raw, SENT["forward"], limit_us / 1e6).classes["fg"]
+    count = counting.count_by_trailer(parse_trial(raw), SENT["forward"], limit_us / 1e6).classes[
+        "fg"
+    ]
     assert 0 < count.late <= 180
     assert count.received + count.late == 1800
 
@@ -441,27 +475,25 @@ def test_the_cache_is_an_option_of_the_program():
     assert with_cache(STREAMS["forward"], 0) is STREAMS["forward"]
 
 
-@pytest.mark.parametrize("frames", [1, 100, 400, 5000, 10**6, 6 * 10**8])
-def test_the_sampling_filter_keeps_about_what_is_wanted(frames):
-    pattern, stride = counting.sample_filter(frames, 200)
-    assert frames // stride >= min(frames, 200)
-    assert frames // stride < 2 * 200 or stride == 1
-    assert pattern.count(" and ") == (stride > 1) + (stride > 256) + (stride > 65536)
+@pytest.mark.parametrize(
+    ("frames", "masks"),
+    [(1, []), (400, [1]), (5000, [15]), (10**6, [255, 15]), (6 * 10**8, [255, 255, 31])],
+)
+def test_sampling_filter_masks_the_lowest_bits_of_the_number(frames, masks):
+    terms = [f"ether[len - {12 - n}] & {mask} = 0" for n, mask in enumerate(masks)]
+    assert stamp_sample_filter(frames, 200).split(" and ")[2:] == terms
 
 
-@pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6, 10**8])
+@pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6])
 def test_neighbours_are_captured_in_whole_runs(frames):
-    pattern = counting.neighbours_filter(frames, samples.IPDV_FRAMES)
-    kept = samples._passing(frames, frames) if frames <= 10**6 else None
-    if kept is not None:
-        assert kept.sum() <= 2 * samples.IPDV_FRAMES + 512
-        assert kept.sum() == frames or kept.sum() > samples.IPDV_FRAMES // 2
-    assert pattern.startswith("ether[len - 16] = 0xab")
+    kept = timing.passes_neighbors_filter(frames, frames).sum()
+    assert kept <= 2 * timing.IPDV_FRAMES + 512
+    assert kept == frames or kept > timing.IPDV_FRAMES // 2
 
 
 def test_recorded_differences_of_delays(raw):
     """A capture of single frames holds few neighbours: the other pairs are lost, not made up."""
-    frames = counting.captured(raw, 1)
-    hz = samples.tick_rate_hz(samples.marks(frames))
-    found = samples.ipdv(frames, SENT["forward"], hz, lambda stream: PLUGIN)
+    reader = stamps_of(samples(raw, 1))
+    hz = timing.estimate_tick_rate(reader.stamps)
+    found = timing.make_ipdv(reader, SENT["forward"], hz)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1799, "bg": 199}

@@ -14,10 +14,10 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.drivers.trex.doctor import examine
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.program import until_input_ends
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.remote_checks import examine_remote
+from v6t.drivers.trex.server import until_input_ends
 from v6t.drivers.trex.tester import TrexTester
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
@@ -174,13 +174,13 @@ def test_trex_on_another_host(host, pairs):
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
         # whoever drives the ports, the server knows their addresses
-        told = {what: text for what, _, text in examine_remote(tester._options)}
+        told = {what: text for what, _, text in examine(tester._options)}
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()
             assert address in told[f"port {number}"].lower()
     finally:
         tester.close()
-    told = {what: text for what, _, text in examine_remote(tester._options)}
+    told = {what: text for what, _, text in examine(tester._options)}
     assert "127.0.0.1:4501" in told["TRex server"]
     assert "_t-rex-64" not in server.processes()
     assert "v6t_trex" not in server.shell("nft list tables")

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import pytest
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
-from v6t.drivers.trex import client_worker, recording, samples, tables
+from v6t.drivers.trex import capture, connections
 from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.client.stl import StlWorker
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.trials.connections import Connections
@@ -61,11 +63,12 @@ class Leaving(Server):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Leaving(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
     made.tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    made.tester.attachment.facts = {"ports": [{"driver": "net_memif"}] * 2}
+    facts = ServerFacts(ports=[PortFacts(n, "net_memif") for n in (0, 1)])
+    made.tester.attachment.facts = facts
     made.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
     yield made
     made.tester.close()
@@ -89,14 +92,14 @@ def test_phase_one_with_leftovers_is_invalid(server):
 
 def test_phase_one_with_leftovers_learns_from_its_own_frames(server):
     established(server)
-    expected = server.tester._connecting._table.rows.copy()
+    expected = server.tester._connections._table.rows.copy()
     server.left = {"forward": 200, "reverse": 0}
     established(server)
-    assert (server.tester._connecting._table.rows == expected).all()
+    assert (server.tester._connections._table.rows == expected).all()
 
 
 def test_phase_one_with_more_leftovers_than_the_recording_spares_is_invalid(server, monkeypatch):
-    monkeypatch.setattr(recording, "SPARE", 100)
+    monkeypatch.setattr(capture, "SPARE_FRAMES", 100)
     server.left = {"forward": 150, "reverse": 0}
     result, verdict = established(server)
     # the last 50 frames found no room
@@ -117,7 +120,7 @@ def test_validation_with_leftovers_is_invalid(server):
 
 
 def test_phase_one_with_more_copies_than_the_recording_spares_counts_them_all(server, monkeypatch):
-    monkeypatch.setattr(recording, "SPARE", 100)
+    monkeypatch.setattr(capture, "SPARE_FRAMES", 100)
     server.copies = 300
     result, verdict = established(server)
     assert (result.connections.learned, result.connections.surplus) == (COUNT, 300)
@@ -144,17 +147,22 @@ def test_captured_frames_of_another_trial_are_left_out(server):
     other = server.frames(sent, {**burst, "index": 1, "pg_id": None, "nonce": 9})
     assert marked.stream_id >= 1 << 15
     came = [(0.0, leftover(f)) for f in (*one, *other)] + [(1.0, f) for f in (*one, *other)]
-    assert samples.current(came, 9) == came[8:]
+    found = [
+        (time, row.tobytes())
+        for (times, rows), _ in capture.select_current(capture.make_batches(came), 9)
+        for time, row in zip(times, rows, strict=True)
+    ]
+    assert found == came[8:]
 
 
 @pytest.mark.parametrize(("nonce", "octet"), [(7, 7), (None, 0)])
 def test_worker_writes_the_nonce_of_the_trial_into_marked_frames(nonce, octet):
-    worker = client_worker.Worker()
+    worker = StlWorker()
     worker.api = SimpleNamespace(STLStream=SimpleNamespace(from_json=lambda stream: stream))
     blank = base64.b64encode(bytes(64)).decode()
     worker.load(0, [{"name": "fg", "packet": {"binary": blank}}])
     burst = {"index": 0, "frames": 1, "pps": 1.0, "isg": 0.0, "pg_id": None, "times": 1}
     for _ in range(2):
-        made = worker._stream(0, {**burst, "gap_us": 0.0, "nonce": nonce}, 0)
+        made = worker.make_stream(0, {**burst, "gap_us": 0.0, "nonce": nonce}, 0)
         packet = base64.b64decode(made["packet"]["binary"])
         assert (packet[NONCE], sum(packet)) == (octet, octet)

@@ -12,10 +12,12 @@ import pytest
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import enter
-from v6t.drivers.trex import doctor, host_worker, machine, program, supervise
+from v6t.drivers.trex import doctor, supervise
+from v6t.drivers.trex import server as trex_server
 from v6t.drivers.trex.channel import ClientWorker
+from v6t.drivers.trex.client import host
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.program import server_program
+from v6t.drivers.trex.server import make_server_program
 
 needs_lab = [
     pytest.mark.lab,
@@ -54,12 +56,12 @@ def said(worker, *command):
 @pytest.mark.parametrize("fence", [True, False])
 def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
     listening = f'{sys.executable} -c "{LISTEN}"'
-    command = server_program(
+    command = make_server_program(
         str(tmp_path), "x", listening, prefix="v6t0n0", fence=(4501, 4500) if fence else ()
     )
     server = within(lab.tester, command)
     if fence:
-        assert server.stdout.readline().strip() == program.FENCED
+        assert server.stdout.readline().strip() == trex_server.FENCED
     assert server.stdout.readline().strip() == "listening"
     knock = KNOCK.format("192.0.2.1")
     assert said(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
@@ -92,7 +94,7 @@ def gives_back(tmp_path, now):
     nic.mkdir(parents=True)
     (nic / "driver_override").write_text("")
     (nic / "driver").symlink_to(bus / "drivers" / "kernel")
-    text = server_program(
+    text = make_server_program(
         str(tmp_path), "x", f"sh -c '{now}'", prefix="v6t0n0", nics=["0000:00:10.0"]
     )[2]
     done = ended(text.replace("/sys/bus/pci", str(bus)), NIC=str(nic), BUS=str(bus))
@@ -119,7 +121,7 @@ def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
 
 def test_the_end_of_its_guard_ends_a_program(tmp_path):
     running = subprocess.Popen(
-        server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'", prefix="v6t0n0"),
+        make_server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'", prefix="v6t0n0"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert running.stdout.readline() == "up\n"
@@ -140,7 +142,7 @@ def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
     mounts.write_text(
         f"none {tmp_path}/no tmpfs rw 0 0\nhugetlbfs {tmp_path}/huge hugetlbfs rw,pagesize=2M 0 0\n"
     )
-    text = server_program(str(tmp_path), "x", "true", prefix="v6t7n0")[2]
+    text = make_server_program(str(tmp_path), "x", "true", prefix="v6t7n0")[2]
     done = ended(text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path))
     assert done.returncode == 0, done
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
@@ -164,13 +166,13 @@ HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [["/mnt/huge", 10
 
 
 def test_hugepages_without_their_mount_are_none():
-    found = machine._hugepages(HUGE, needed=True)
+    found = doctor.check_hugepages(HUGE, are_needed=True)
     assert found[1] == "missing"
     assert "512 of 2M" in found[2]
     assert "mount -t hugetlbfs -o pagesize=2M" in found[2]
-    assert machine._hugepages(HUGE, needed=False)[1] == "note"
+    assert doctor.check_hugepages(HUGE, are_needed=False)[1] == "note"
     mounted = {**HUGE, "hugetlbfs": [["/dev/hugepages", 2048]]}
-    assert machine._hugepages(mounted, needed=True) == ("hugepages", "ok", "512 of 2M")
+    assert doctor.check_hugepages(mounted, are_needed=True) == ("hugepages", "ok", "512 of 2M")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_hugepages_without_their_mount_are_none():
     ],
 )
 def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
-    found = machine._binding({"lspci": lspci, "modprobe": modprobe})
+    found = doctor.check_programs({"lspci": lspci, "modprobe": modprobe})
     assert found[1] == state
     assert found[2].endswith(text)
 
@@ -204,7 +206,7 @@ def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
 )
 def test_open_ports_are_said(options, facts, state, text):
     facts = {"nft": "/usr/sbin/nft", "nft_trouble": "", "served": False, **facts}
-    found = machine._fence(facts, TrexOptions.model_validate(options))
+    found = doctor.check_fence(facts, TrexOptions.model_validate(options))
     assert found[1] == state
     assert text in found[2]
 
@@ -213,16 +215,16 @@ def test_whether_nftables_can_be_used_is_tried(tmp_path):
     refusing = tmp_path / "nft"
     refusing.write_text("#!/bin/sh\necho 'Operation not permitted' >&2\nexit 1\n")
     refusing.chmod(0o755)
-    assert host_worker.trouble_of(str(refusing)) == "Operation not permitted"
+    assert host.find_nft_trouble(str(refusing)) == "Operation not permitted"
     refusing.write_text("#!/bin/sh\n")
-    assert host_worker.trouble_of(str(refusing)) == host_worker.trouble_of("") == ""
+    assert host.find_nft_trouble(str(refusing)) == host.find_nft_trouble("") == ""
 
 
 def test_what_listens_on_a_port_answers():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert host_worker.answers(port)
-    assert not host_worker.answers(port)
+        assert host.is_reachable(("127.0.0.1", port))
+    assert not host.is_reachable(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,8 @@ def test_what_listens_on_a_port_answers():
     ],
 )
 def test_a_servers_arguments_are_judged_by_its_cores(words, several, found):
-    assert {what: state for what, state, _ in doctor._mode(words.split(), several)} == found
+    findings = doctor.check_flags(words.split(), has_several_cores=several)
+    assert {subject: state for subject, state, _ in findings} == found
 
 
 def test_a_machine_tells_about_itself():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from v6t.drivers.trex import counting
-from v6t.drivers.trex.recorded import Beside, Recorded, share
-from v6t.drivers.trex.stamping import bursts
+from v6t.drivers.trex import counting, timing
+from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
+from v6t.drivers.trex.capture import CaptureReader
+from v6t.drivers.trex.stats import parse_trial
 from v6t.packets import trailer
 from v6t.trials.trial import DelayRequest
 
@@ -37,59 +36,53 @@ def delays_of(histogram):
 def test_delays_are_right_to_two_microseconds_whatever_the_frequency(spread_s):
     rng = np.random.default_rng(4)
     meant = {7: 20 + rng.exponential(80, 5000), 9: 35 + rng.exponential(300, 4000)}
-    found = Recorded()
+    found = CaptureReader()
     for number, delays_us in meant.items():
         times_s, frames = recording(number, delays_us, spread_s, number)
         for part in range(0, len(frames), 1500):
-            found.take(times_s[part : part + 1500], frames[part : part + 1500])
-    found.take(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not ours
-    assert {int.from_bytes(f[-14:-12], "little") for _, f in found.few} == {7, 9}
+            found.add(times_s[part : part + 1500], frames[part : part + 1500])
+    found.add(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not ours
+    assert set(found.samples) == {7, 9}
     least = {"a": meant[7].min(), "b": meant[9].min()}
-    told = found.histograms({7: "a", 9: "b"}, least.get)
+    told = timing.make_histograms(found, {7: "a", 9: "b"}, least)
     for name, number in (("a", 7), ("b", 9)):
         error_us = np.sort(meant[number]) - np.sort(delays_of(told[name]))
         assert np.abs(error_us).max() < 2
-    assert set(found.histograms({7: "a", 9: "b"}, {"a": 1.0}.get)) == {"a"}
-    assert Recorded().histograms({7: "a"}, least.get) == {}
+    assert set(timing.make_histograms(found, {7: "a", 9: "b"}, {"a": 1.0})) == {"a"}
+    assert timing.make_histograms(CaptureReader(), {7: "a"}, least) == {}
 
 
 def test_a_stamped_stream_is_taken_out_of_the_load():
     asked = trial(10_000.0, 12.0, delays=DelayRequest(tags=600, first_tag_s=6.0))
-    one = counting.Sent(
+    one = OfferedLoad(
         STREAMS["forward"],
-        bursts(STREAMS["forward"], asked, stamp=True, all_of=False, apart=4), 0, (1,),
+        make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4), 0, (1,),
     )  # fmt: skip
     assert one.frames == asked.frames
     assert sum(b.frames for b in one.stamped_bursts) == 600
-    assert share(one, asked.rate_fps) == pytest.approx(600 / 60_000, rel=0.01)
+    assert sum(b.pps for b in one.stamped_bursts) == pytest.approx(100, rel=0.01)
 
 
 @pytest.mark.parametrize(("apart", "wanted"), [(2, 0.5), (4, 0.25), (200, 0.005)])
 def test_of_frames_that_are_all_to_be_timed_one_core_stamps_some(apart, wanted):
     asked = trial(10_000.0, 1.0, delays=DelayRequest())
-    found = bursts(STREAMS["forward"], asked, stamp=True, all_of=False, apart=apart)
+    found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=apart)
     assert sum(b.frames for b in found) == asked.frames
-    one = counting.Sent(STREAMS["forward"], found, 0, (1,))
+    one = OfferedLoad(STREAMS["forward"], found, 0, (1,))
     assert sum(b.frames for b in one.stamped_bursts) == pytest.approx(wanted * 10_000, rel=0.02)
 
 
 @pytest.mark.parametrize("lost", [0, 3])
 def test_what_came_and_was_not_recorded_is_not_lost(lost):
     asked = trial(1000.0, 1.0, delays=DelayRequest())
-    (stream, *_) = STREAMS["forward"].streams
-    found = bursts(STREAMS["forward"], asked, stamp=True, all_of=False, apart=4)
+    found = make_bursts(STREAMS["forward"], asked, stamp=True, stamp_all=False, interval=4)
     mine = [b for b in found if b.index == 0]
-    one = counting.Sent(STREAMS["forward"], mine, 0, (1,))
+    one = OfferedLoad(STREAMS["forward"], mine, 0, (1,))
     (stamped,) = one.stamped_bursts
     came = stamped.frames - lost
     rows = recording(77, np.linspace(50, 900, came - 2), 1.0, 1)
-    recordings = SimpleNamespace(
-        request=lambda name, frames, length: {"of": name, "frames": frames},
-        read=lambda name: iter([rows]),
-    )
-    beside = Beside(recordings)
-    assert beside.recording([one]) == {"1": {"of": "forward", "frames": stamped.frames}}
-    beside.read([one])
+    reader = CaptureReader()
+    reader.add(*rows)
     group = str(stamped.pg_id)
     raw = {
         "groups": {
@@ -97,9 +90,8 @@ def test_what_came_and_was_not_recorded_is_not_lost(lost):
             "latency": {group: {"latency": {"total_min": 50}, "err_cntrs": {}}},
         }
     }
-    counted = counting.Counted({}, 0, {}, {})
-    timed = beside.timed(counted, one, raw, lambda few: {77: stream})
+    timed = timing.add_sampled_delays(counting.Counted({}, 0), one, parse_trial(raw), reader)
     for tags in (True, False):
-        (delays,) = counting.distributions(timed, [one], tags=tags).values()
+        (delays,) = counting.make_distributions(timed, [one], tags=tags).values()
         assert (delays.frames, delays.lost) == (came - 2, lost)
         assert delays.minimum_ns == 50_000

@@ -6,7 +6,8 @@ import struct
 
 import numpy as np
 import pytest
-from v6t.drivers.trex.recording import read_frames, sequence
+from v6t.drivers.trex.capture import read_recording
+from v6t.drivers.trex.streams import read_stamps
 from v6t.tests.expect import expect_error
 
 
@@ -27,7 +28,7 @@ def frame(seq, length=64):
 def read(tmp_path, data):
     path = tmp_path / "r.pcap"
     path.write_bytes(data)
-    return read_frames(path)
+    return [frames for _, frames in read_recording(path)]
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -35,7 +36,7 @@ def test_equal_lengths_are_one_view_of_the_file(tmp_path, order):
     sent = [frame(k - 2) for k in range(100)]
     (found,) = read(tmp_path, pcap(sent, order=order))
     assert found.tobytes() == b"".join(sent)
-    marked, numbers = sequence(found, (1 << 32) - 2)
+    marked, numbers = read_stamps(found)
     assert marked.all()
     assert numbers.tolist() == list(range(100))
 
@@ -65,7 +66,7 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path, data):
 
 def test_frames_of_others_have_no_number():
     other = np.zeros((1, 64), dtype=np.uint8)
-    marked, _ = sequence(other, 0)
+    marked, _ = read_stamps(other)
     assert not marked.any()
-    marked, _ = sequence(other[:, :10], 0)
+    marked, _ = read_stamps(other[:, :10])
     assert not marked.any()

@@ -9,11 +9,17 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import counting, losses, marking
-from v6t.drivers.trex.samples import FIRST_SEQUENCE
-from v6t.drivers.trex.segments import segmented
-from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts, stamped
-from v6t.drivers.trex.successive import successive
+from v6t.drivers.trex import capture_filters, timing
+from v6t.drivers.trex import streams as trex_streams
+from v6t.drivers.trex.bursts import (
+    GROUPS_PER_DIRECTION,
+    Burst,
+    OfferedLoad,
+    add_second_rate,
+    start_flows_in_turn,
+)
+from v6t.drivers.trex.capture import CaptureReader
+from v6t.drivers.trex.streams import FIRST_SEQUENCE, with_mark, with_stamps
 from v6t.packets import trailer
 from v6t.profiles import entropy
 from v6t.profiles.compiler.compile import compile_traffic
@@ -27,7 +33,7 @@ from v6t.trials.trial import FlowStarts, Segment, Trial
 
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
 PLUGIN = bind(RUN).technology
-STREAMS = stamped(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1)["forward"])
+STREAMS = with_stamps(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1)["forward"])
 HZ = 2e9
 
 
@@ -36,14 +42,9 @@ def trial(**more):
 
 
 def recovery():
-    streams, found = segmented(STREAMS, trial(second_segment=Segment(500.0, 4.0)))
-    return counting.Sent(streams, found, 0, (1,))
-
-
-def test_one_rate_is_what_it_was():
-    streams, found = segmented(STREAMS, trial())
-    assert streams is STREAMS
-    assert found == bursts(STREAMS, trial(), stamp=True)
+    segment = Segment(500.0, 4.0)
+    streams, found = add_second_rate(STREAMS, trial(second_segment=segment), segment)
+    return OfferedLoad(streams, found, 0, (1,))
 
 
 def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended():
@@ -78,30 +79,30 @@ def frames_of(numbers, stream_id, began_s, pps):
 
 def came(sent, lost=()):
     """All frames but the lost ones, by numbers that TRex chose; and which burst each means."""
-    found = losses.Arrived(max(b.frames for b in sent.bursts), 0)
+    found = CaptureReader()
     by_number = {}
     for number, burst in enumerate(sent.bursts):
         kept = [k for k in range(burst.frames) if (number, k) not in lost]
         by_number[40 + number] = burst
         if kept:
-            found.take(*frames_of(kept, 40 + number, 100 + burst.isg / 1e6, burst.pps))
+            found.add(*frames_of(kept, 40 + number, 100 + burst.isg / 1e6, burst.pps))
     return found, by_number
 
 
 def test_nothing_lost():
     sent = recovery()
     found, by_number = came(sent)
-    assert losses.losses(found, sent, by_number) == losses.Losses(
+    assert timing.find_losses(found, sent, by_number) == timing.Losses(
         None, None, pytest.approx(1 / 450, abs=1 / 450)
     )
-    assert sorted(found.seen) == [40, 41, 42, 43]
+    assert sorted(found.samples) == [40, 41, 42, 43]
 
 
 def test_lost_frames_say_when_they_were_sent():
     sent = recovery()
     lost = {(0, k) for k in range(900, 1000)} | {(2, 45)}
     found, by_number = came(sent, lost)
-    told = losses.losses(found, sent, by_number)
+    told = timing.find_losses(found, sent, by_number)
     assert told.first_s == pytest.approx(1.0, abs=1e-6)
     assert told.last_s == pytest.approx(2.0 + 45 / 450, abs=1e-6)
 
@@ -112,95 +113,96 @@ def test_a_recording_that_lacks_frames_which_came_is_the_testers_fault():
     found, _ = came(sent, lost)
     counted = ClassCount("foreground", 4000, 4000, 3890, surplus=7, late=3)
     assert found.frames == 3900
-    assert losses.unrecorded(found, DirectionResult({"fg": counted}, 6.0), "forward") == []
+    assert (
+        timing.find_recording_fault(found, DirectionResult({"fg": counted}, 6.0), "forward") == []
+    )
     more = replace(counted, surplus=8)
-    (fault,) = losses.unrecorded(found, DirectionResult({"fg": more}, 6.0), "forward")
+    (fault,) = timing.find_recording_fault(found, DirectionResult({"fg": more}, 6.0), "forward")
     assert "3900 of 3901" in fault
 
 
 def test_a_queue_of_the_device_does_not_stretch_the_clock():
     """Frames of an overload come later and later: those before it and after it tell the frequency."""
-    found = losses.Arrived(40_000, 0)
+    found = CaptureReader()
     left_s = np.arange(40_000) / 10_000
     queue_s = np.clip(left_s - 0.2, 0, 1) * 0.1 * (left_s < 2)
     for first in range(0, 40_000, 9_000):
         part = slice(first, min(40_000, first + 9_000))
         times_s, frames = frames_of(range(part.start, part.stop), 0, 5.0, 10_000)
-        found.take(times_s + queue_s[part], frames)
-    assert found.ticks_hz == pytest.approx(HZ, rel=1e-9)
-    assert losses.Arrived(5, 0).ticks_hz is None
+        found.add(times_s + queue_s[part], frames)
+    assert timing.estimate_tick_rate(found.stamps) == pytest.approx(HZ, rel=1e-9)
+    assert timing.estimate_tick_rate(CaptureReader().stamps) is None
 
 
 def test_a_silence_is_the_longest_time_without_a_frame():
     sent = recovery()
     lost = {(0, k) for k in range(900, 1350)} | {(1, k) for k in range(90, 160)}
     found, by_number = came(sent, lost)
-    assert losses.losses(found, sent, by_number).longest_gap_s == pytest.approx(0.5, abs=0.02)
+    assert timing.find_losses(found, sent, by_number).longest_gap_s == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_burst_of_which_nothing_came_is_lost_from_its_first_to_its_last_frame():
     sent = recovery()
     found, by_number = came(sent, {(2, k) for k in range(1800)})
     del by_number[42]
-    told = losses.losses(found, sent, by_number)
+    told = timing.find_losses(found, sent, by_number)
     assert told.first_s == pytest.approx(2.0, abs=1e-6)
     assert told.last_s == pytest.approx(2.0 + 1799 / 450, abs=1e-6)
 
 
 def test_nothing_at_all_came():
     sent = recovery()
-    found = losses.Arrived(10, 0)
-    told = losses.losses(found, sent, {})
+    found = CaptureReader()
+    told = timing.find_losses(found, sent, {})
     assert (told.first_s, told.longest_gap_s) == (0.0, None)
-    assert losses.Spans({}, sent).late_s is None
+    assert timing.measure_rate_change_error_s(found, {}, sent, HZ) is None
 
 
 def test_bursts_with_the_same_frames_are_told_by_their_time():
     sent = recovery()
     found, by_number = came(sent)
     mixed = {40: by_number[42], 41: by_number[43], 42: by_number[40], 43: by_number[41]}
-    assert losses.in_time(found, mixed, sent, HZ) == by_number
+    assert timing.match_bursts_by_time(found, mixed, sent, HZ) == by_number
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.25])
 def test_how_late_the_second_rate_was(late_s):
     sent = recovery()
-    found = losses.Arrived(2000, 0)
+    found = CaptureReader()
     by_number = {}
     for number, burst in enumerate(sent.bursts):
         by_number[number] = burst
         began_s = 7 + burst.isg / 1e6 + (late_s if number > 1 else 0)
-        found.take(*frames_of(range(burst.frames), number, began_s, burst.pps))
-    spans = losses.Spans(found.spans(by_number, HZ), sent)
-    assert spans.late_s == pytest.approx(late_s, abs=0.006)
+        found.add(*frames_of(range(burst.frames), number, began_s, burst.pps))
+    error_s = timing.measure_rate_change_error_s(found, by_number, sent, HZ)
+    assert error_s == pytest.approx(late_s, abs=0.006)
 
 
 def test_marked_frames_are_known_by_their_marks():
-    own = replace(STREAMS.streams[0], stream_id=marking.FIRST + 3)
-    made = Expander(marking.marked(own)).frames(0, 50)
-    found = losses.Arrived(50, marking.distance(made.shape[1]))
-    found.take(np.arange(49) / 10, np.delete(made, 20, axis=0))
-    assert found.seen[marking.FIRST + 3].sum() == 49
-    assert not found.seen[marking.FIRST + 3][20]
+    own = replace(STREAMS.streams[0], stream_id=trex_streams.MARK_IDS + 3)
+    made = Expander(with_mark(own)).frames(0, 50)
+    found = CaptureReader(trex_streams.number_distance(made.shape[1]))
+    found.add(np.arange(49) / 10, np.delete(made, 20, axis=0))
+    columns = found.columns([trex_streams.MARK_IDS + 3])
+    assert columns.sequence.tolist() == [n for n in range(50) if n != 20]
 
 
 def test_other_frames_are_no_test_frames():
-    found = losses.Arrived(5, 0)
-    found.take(np.zeros(3), np.zeros((3, 64), np.uint8))
-    assert found.seen == {}
-    assert found.few == []
+    found = CaptureReader()
+    found.add(np.zeros(3), np.zeros((3, 64), np.uint8))
+    assert (found.frames, found.samples) == (0, {})
     burst = Burst(0, 10.0, 5, 0.0, 0)
-    assert losses.losses(found, counting.Sent(STREAMS, [burst], 0, (1,)), {}).first_s == 0.0
+    assert timing.find_losses(found, OfferedLoad(STREAMS, [burst], 0, (1,)), {}).first_s == 0.0
 
 
 def flows_of(count, rate, duration, interval_s):
     traffic = entropy.limit_flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
-    streams = stamped(with_rows(compile_traffic(traffic), 0))
+    streams = with_stamps(with_rows(compile_traffic(traffic), 0))
     asked = replace(
         trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
     )
-    made, found, sources = successive(streams, asked, asked.flow_starts)
-    return streams, asked, counting.Sent(made, found, 0, (1,)), sources
+    made, found, sources = start_flows_in_turn(streams, asked, asked.flow_starts)
+    return streams, asked, OfferedLoad(made, found, 0, (1,)), sources
 
 
 @pytest.mark.parametrize(
@@ -227,20 +229,20 @@ def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, durat
 
 def test_flows_are_told_apart_by_class_and_number():
     streams, _, sent, sources = flows_of(16, 1000.0, 2.0, 0.05)
-    assert sent.told_apart
-    assert set(sent.marked) == {0, 1}
-    assert [len(bursts_) for bursts_ in sent.marked.values()] == [15, 15]
+    assert sent.is_identified
+    assert set(sent.marked_classes) == {0, 1}
+    assert [len(bursts_) for bursts_ in sent.marked_classes.values()] == [15, 15]
     assert len(sent.stamped_bursts) == 2
     for burst in sent.marked_bursts:
         stream = sent.streams.streams[burst.index]
         frames = Expander(stream).frames(0, 3)
-        _, number, _ = marking.read(frames, marking.far_of(sent.streams))
+        _, number, _ = trex_streams.read_marks(frames, trex_streams.mark_distance(sent.streams))
         assert (number == stream.stream_id).all()
-        flow = (stream.stream_id - marking.FIRST) % marking.CLASS
-        own = streams.streams[marking.class_of(stream)]
+        flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
+        own = streams.streams[trex_streams.class_number(stream)]
         plain = sources[stream.stream_id].frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
-    patterns = {marking.counted(n) for n in sent.marked}
+    patterns = {capture_filters.class_filter(n) for n in sent.marked_classes}
     assert patterns == {
         f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
         for high in (128, 144)
@@ -250,6 +252,6 @@ def test_flows_are_told_apart_by_class_and_number():
 def test_flows_that_cannot_begin_in_turn_are_refused():
     streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
     with expect_error("beyond-trex"):
-        successive(streams, asked, FlowStarts(4, 1.0))
+        start_flows_in_turn(streams, asked, FlowStarts(4, 1.0))
     with expect_error("too-many-for-trex", mentions="4,096"):
-        successive(streams, asked, FlowStarts(5000, 1.0))
+        start_flows_in_turn(streams, asked, FlowStarts(5000, 1.0))

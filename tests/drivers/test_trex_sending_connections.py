@@ -12,9 +12,13 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
-from v6t.drivers.trex import client_worker, marking, stamping, tables
+from v6t.drivers.trex import bursts as trex_bursts
+from v6t.drivers.trex import connections
 from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.client.stl import unpack_lists, with_nonce
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.stats import PortFacts, ServerFacts
+from v6t.drivers.trex.streams import is_marked
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
 from v6t.procedures.stateful.phases import judge_connections
@@ -71,7 +75,7 @@ class Server:
                         k: {str(p): n for p, n in v.items()} for k, v in one.items()
                     }
             for number, _pattern in marked:
-                own = [b["frames"] for b in sent if marking.is_marked(streams.streams[b["index"]])]
+                own = [b["frames"] for b in sent if is_marked(streams.streams[b["index"]])]
                 captures.append(
                     {
                         "kind": "marked",
@@ -121,11 +125,11 @@ class Server:
     def frames(self, streams, burst):
         """As TRex sends them: a stamp in those of a group, else the mark of the program."""
         stream = streams.streams[burst["index"]]
-        program = dict(self.tester._connecting.program(streams.direction, stream))
+        program = dict(self.tester._connections.program(streams.direction, stream))
         if "vm" in program:
-            program["vm"] = client_worker.unpacked(program["vm"])
+            program["vm"] = unpack_lists(program["vm"])
         if burst.get("nonce") is not None:
-            program["packet"] = client_worker.with_nonce(program["packet"], burst["nonce"])
+            program["packet"] = with_nonce(program["packet"], burst["nonce"])
         made = Expander(replace(stream, trex=program)).frames(0, burst["frames"])
         if burst["pg_id"] is not None:
             made[:, -16:] = 0
@@ -139,11 +143,11 @@ class Server:
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     """With a table of twenty blocks, of which a validation stamps one."""
-    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Server(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
     tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    tester.attachment.facts = {"ports": [{"driver": "net_memif"}] * 2}
+    tester.attachment.facts = ServerFacts(ports=[PortFacts(n, "net_memif") for n in (0, 1)])
     tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
     made.tester = tester
     yield made
@@ -201,7 +205,7 @@ def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
 def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch, most_fps):
     """Of all those that come back, or of those that TRex stamps for it where it cannot stamp all."""
     prepared, _, _ = established(server)
-    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", most_fps)
+    monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", most_fps)
     server.tester._options = TrexOptions(sample=30)
     result = prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
     assert result.tester["counting"] == ("ports" if most_fps < 2 * RATE else "trailer")
@@ -212,7 +216,7 @@ def test_some_frames_of_connections_are_compared_at_any_rate(server, monkeypatch
 
 @pytest.mark.parametrize(("rows", "share"), [(50, None), (20, 21 * 20 / COUNT)])
 def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, rows, share):
-    monkeypatch.setattr(tables, "MOST_ROWS", rows)
+    monkeypatch.setattr(connections, "MAX_ROWS", rows)
     prepared, _, _ = established(server)
     asked = Connections(COUNT, RATE, 0.1, 0.0, reuse=True)
     for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):

@@ -6,19 +6,18 @@ import base64
 
 import pytest
 from pydantic import ValidationError
-from v6t.drivers.trex import samples
+from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
+from v6t.drivers.trex.capture import replace_addresses
+from v6t.drivers.trex.client.af_packet import make_port
 from v6t.drivers.trex.installation import Installation
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server_config import (
     PortConfig,
-    core_plan,
-    forwarding_cpus,
-    joined,
-    linux_port,
-    server_config,
+    join_memif,
+    make_config,
 )
-from v6t.drivers.trex.stamping import with_macs
+from v6t.drivers.trex.streams import with_macs
 from v6t.intent.device import Link, Links
 from v6t.plugins.router import Ipv6Router
 from v6t.profiles.compiler.compile import compile_traffic
@@ -31,7 +30,7 @@ def arguments(port):
 
 
 def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
-    port = linux_port(3, "veth0")
+    port = make_port(3, "veth0", ring=TrexOptions().ring)
     assert port.startswith("--vdev=net_af_packet3,")
     given = arguments(port)
     assert given["iface"] == "veth0"
@@ -40,7 +39,7 @@ def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
 
 @pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
 def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
-    given = arguments(linux_port(0, "eth1", ring=1024, mtu=mtu))
+    given = arguments(make_port(0, "eth1", ring=1024, mtu=mtu))
     slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
     # before the packet: the kernel's header of a slot (TPACKET2), then Ethernet with a VLAN tag
     assert slot >= mtu + 18 + 66
@@ -52,13 +51,13 @@ def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
     "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
 def test_what_the_user_spelled_out_stays(own):
-    assert linux_port(0, own) == own
+    assert make_port(0, own, ring=512) == own
 
 
 def test_the_names_stand_in_the_configuration():
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    ports = [PortConfig(linux_port(n, name), *macs) for n, name in enumerate(("a0", "a1"))]
-    text = server_config(ports, [0, 1, 2])
+    ports = [PortConfig(make_port(n, name, ring=512), *macs) for n, name in enumerate(("a0", "a1"))]
+    text = make_config(ports, ThreadPlacement(0, 1, (2,)))
     assert "net_af_packet0,iface=a0," in text and "net_af_packet1,iface=a1," in text
 
 
@@ -73,9 +72,10 @@ def test_rings_that_no_block_fits_are_refused(ring):
     [([4], [4, 4, 4]), ([0, 1], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([3, 5, 7, 9], [3, 5, 7])],
 )
 def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
-    assert core_plan(1, cpus) == plan
+    placement = place_threads(1, cpus)
+    assert placement == ThreadPlacement(plan[0], plan[1], (plan[2],))
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    text = server_config([PortConfig("a0", *macs), PortConfig("a1", *macs)], plan)
+    text = make_config([PortConfig("a0", *macs), PortConfig("a1", *macs)], placement)
     # TRex starts with three CPUs, or with all threads on one
     assert ("low_end: true" in text) == (len(cpus) < 3)
     assert (f"threads: [{plan[2]}]" in text) == (len(cpus) >= 3)
@@ -83,7 +83,7 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
 
 def test_several_data_path_cores_share_no_cpu():
     with expect_error("resource-missing"):
-        core_plan(2, [0, 1, 2], sharing=False)
+        place_threads(2, [0, 1, 2], may_share=False)
     with expect_error("duplicate"):
         TrexOptions(cores=2, core_list=(0, 0, 1, 2))
     assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
@@ -164,7 +164,7 @@ def test_the_lab_has_its_own_interfaces_or_memif_ones():
 def test_memif_ports_are_joined_for_the_self_test():
     ends = "socket=/run/vpp/memif.sock,socket-abstract=no,rsize=13"
     memif = [f"--vdev=net_memif{n},id={n},role=client,{ends}" for n in (0, 1)]
-    one, other = (dict(w.split("=") for w in p.split(",")[1:]) for p in joined(memif))
+    one, other = (dict(w.split("=") for w in p.split(",")[1:]) for p in join_memif(memif))
     assert (one.pop("role"), other.pop("role")) == ("server", "client")
     assert one == other and one["socket"] != "/run/vpp/memif.sock" and one["rsize"] == "13"
 
@@ -179,7 +179,8 @@ def test_memif_ports_are_joined_for_the_self_test():
     ],
 )
 def test_another_cpu_than_the_data_paths_forwards_where_threads_share(plan, cpus):
-    assert forwarding_cpus(plan, [0, 1]) == cpus
+    placement = ThreadPlacement(plan[0], plan[1], (plan[2],))
+    assert find_forwarding_cpus(placement, [0, 1]) == cpus
 
 
 def test_steering_is_for_interfaces_of_the_lab():
@@ -247,7 +248,7 @@ def test_pair_with_its_own_socket_has_it_in_the_configuration():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(pair,))
     macs = ("02:00:00:00:01:02", "02:00:00:00:01:01")
     ports = [PortConfig(name, *macs) for name in options.all_interfaces]
-    text = server_config(ports, [0, 1, 2, 3], sockets=options.sockets)
+    text = make_config(ports, ThreadPlacement(0, 1, (2, 3)), sockets=options.sockets)
     assert [line.strip() for line in text.splitlines() if "socket" in line] == [
         "- socket: 0",
         "- socket: 1",
@@ -273,8 +274,8 @@ def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
     assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
     first = base64.b64decode(streams.streams[0].trex["packet"]["binary"])
     macs, others = (side.dut_mac, side.tester_mac), ("02:00:00:00:01:01", "02:00:00:00:01:02")
-    assert samples.with_macs(packet, macs, others, (200, 100)) == first
-    assert samples.with_macs(first, macs, others, (200, 100)) == first
+    frames = [(0.0, packet), (0.0, first)]
+    assert replace_addresses(frames, macs, others, (200, 100)) == [(0.0, first)] * 2
 
 
 def test_vlan_of_a_pair_without_one_in_links_is_refused():

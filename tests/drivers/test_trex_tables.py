@@ -14,9 +14,20 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import Replay
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
-from v6t.drivers.trex import client_worker, counting, marking, tables
-from v6t.drivers.trex.listed import Listed, Rows
-from v6t.drivers.trex.stamping import Burst, bursts, mended, stamped
+from v6t.drivers.trex import connections, counting
+from v6t.drivers.trex import streams as trex_streams
+from v6t.drivers.trex.bursts import Burst, OfferedLoad, make_bursts
+from v6t.drivers.trex.capture_filters import mark_sample_filter
+from v6t.drivers.trex.client.stl import unpack_lists
+from v6t.drivers.trex.connections import ConnectionBlocks, ListOrder
+from v6t.drivers.trex.stats import parse_trial
+from v6t.drivers.trex.streams import (
+    is_marked,
+    read_marks,
+    with_checksum_fixes,
+    with_mark,
+    with_stamps,
+)
 from v6t.packets import trailer
 from v6t.profiles.compiler.instructions import MAX_OFFSET
 from v6t.profiles.expand import Expander
@@ -42,21 +53,21 @@ def reached(program):
 
 @pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
 def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
-    own = replace(foreground(streams(size)["reverse"]), stream_id=marking.FIRST + 300)
-    made = mended(marking.marked(own))
+    own = replace(foreground(streams(size)["reverse"]), stream_id=trex_streams.MARK_IDS + 300)
+    made = with_checksum_fixes(with_mark(own))
     program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
     assert reached(program) <= MAX_OFFSET
     frames = Expander(made).frames(70_000, 20)
     assert verify(frames).all()
-    mine, stream, number = marking.read(frames, marking.distance(frames.shape[1]))
+    mine, stream, number = read_marks(frames, trex_streams.number_distance(frames.shape[1]))
     assert mine.all()
-    assert (stream == marking.FIRST + 300).all()
+    assert (stream == trex_streams.MARK_IDS + 300).all()
     assert number.tolist() == list(range(70_000, 70_020))
     # TRex's receiver takes numbers below 128 for its own
     assert (trailer.read(frames).stream_id >= 128).all()
     # the same frames, made from what is known of the connection
     again = Expander(own).frames(0, 20)
-    marking.put_number(again, number, own.checksum)
+    trex_streams.write_numbers(again, number, own.checksum)
     marks = trailer.read(frames)
     trailer.stamp(again, own.checksum, seq=marks.seq, stream_id=own.stream_id, nonce=0, time_ns=0)
     assert (again == frames).all()
@@ -64,7 +75,7 @@ def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
 
 @pytest.mark.parametrize(("frames", "wanted"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
 def test_samples_are_spread_and_about_as_many_as_wanted(frames, wanted):
-    pattern = marking.sample_filter(frames, wanted, 12)
+    pattern = mark_sample_filter(frames, wanted, 12)
     terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
     mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
     kept = len(range(0, frames, mask + 1))
@@ -74,10 +85,10 @@ def test_samples_are_spread_and_about_as_many_as_wanted(frames, wanted):
 
 def test_frames_that_are_cut_or_no_test_frames_are_not_marked():
     for frames in (np.zeros((3, 10), np.uint8), np.zeros((3, 80), np.uint8)):
-        assert not marking.read(frames, 12)[0].any()
+        assert not read_marks(frames, 12)[0].any()
     stamp = np.zeros((1, 80), np.uint8)
     trailer.stamp(stamp, None, seq=np.array([5]), stream_id=9, nonce=0, time_ns=1)
-    assert not marking.read(stamp, 12)[0].any()
+    assert not read_marks(stamp, 12)[0].any()
 
 
 @pytest.fixture
@@ -94,10 +105,10 @@ def table():
 def listed(table, stamps=3, rows=64, size=84):
     own = foreground(streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
-    made = Listed(
+    made = ConnectionBlocks(
         own,
         order,
-        lambda at, blocks, mine: Replay(own, table, Rows(len(mine), which=mine)),
+        lambda at, blocks, mine: Replay(own, table, ListOrder(len(mine), rows=mine)),
         64,
         stamps,
         rows,
@@ -107,8 +118,8 @@ def listed(table, stamps=3, rows=64, size=84):
 
 def as_sent(made, block):
     """Frames of a block as the server would make them of what the worker gives it."""
-    program = made.program(block.stream)
-    vm = client_worker.unpacked(program["vm"])
+    program = made.program(block)
+    vm = unpack_lists(program["vm"])
     stream = replace(block.stream, trex={**program, "vm": vm})
     return Expander(stream)
 
@@ -118,21 +129,21 @@ def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
     made, order = listed(table, size=size)
     number = len(made.blocks)
     assert number == 16
-    stamped_ = [b for b in made.blocks if not marking.is_marked(b.stream)]
+    stamped_ = [b for b in made.blocks if not is_marked(b.stream)]
     assert [made.blocks.index(b) for b in stamped_] == [0, 5, 10]
     assert made.timed == sum(len(b.connections) for b in stamped_)
     for at, block in enumerate(made.blocks):
         assert block.connections.tolist() == order[at::number].tolist()
         rows = len(block.connections)
         sent = as_sent(made, block).frames(0, 2 * rows)  # the list goes round once
-        wanted = made.source(block.stream).frames(0, 2 * rows)
+        wanted = made.source(block).frames(0, 2 * rows)
         end = sent.shape[1] - trailer.LENGTH
-        far = sent.shape[1] - marking.distance(sent.shape[1])
+        far = sent.shape[1] - trex_streams.number_distance(sent.shape[1])
         same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
         assert (sent[:, same] == wanted[:, same]).all()
         assert verify(sent).all()
-        if marking.is_marked(block.stream):
-            told = made.knowing(block.stream)(sent)
+        if is_marked(block.stream):
+            told = made.locate(block, sent)
             assert told.tolist() == block.connections.tolist() * 2
 
 
@@ -142,7 +153,7 @@ def test_every_connection_of_a_validation_is_known_by_its_frame(table):
     for block in made.blocks:
         rows = len(block.connections)
         frames = as_sent(made, block).frames(0, rows)
-        if not marking.is_marked(block.stream):  # TRex writes its stamp last
+        if not is_marked(block.stream):  # TRex writes its stamp last
             blank = frames.copy()
             blank[:, -16:] = 0
             seq = (np.arange(rows) + (1 << 32) - 2) % (1 << 32)
@@ -167,14 +178,14 @@ def trial(**more):
 
 def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
     streams_, _ = marked_set(table)
-    marked = [marking.is_marked(s) for s in streams_.streams]
+    marked = [is_marked(s) for s in streams_.streams]
     for asked in (None, DelayRequest(tags=30), DelayRequest(tags=0)):
-        found = bursts(streams_, trial(delays=asked), stamp=True)
+        found = make_bursts(streams_, trial(delays=asked), stamp=True)
         assert sum(b.frames for b in found) == 16_000
         assert all((b.pg_id is None) == marked[b.index] for b in found)
         assert sum(b.frames for b in found if b.tags) == (asked.tags if asked else 0)
-        sent = counting.Sent(streams_, found, 1, (0,))
-        assert sent.told_apart
+        sent = OfferedLoad(streams_, found, 1, (0,))
+        assert sent.is_identified
         assert len(sent.marked_bursts) == 13
 
 
@@ -208,8 +219,8 @@ def stamps(sent):
                                                   (16_004, (16_000, 4))])  # fmt: skip
 def test_marked_and_stamped_frames_are_one_class(table, received, wanted):
     streams_, _ = marked_set(table)
-    sent = counting.Sent(streams_, bursts(streams_, trial(), stamp=True), 1, (0,))
-    counted = counting.by_trailer(answer(sent, received, 16_000), sent)
+    sent = OfferedLoad(streams_, make_bursts(streams_, trial(), stamp=True), 1, (0,))
+    counted = counting.count_by_trailer(parse_trial(answer(sent, received, 16_000)), sent)
     (one,) = counted.classes.values()
     assert (one.required, one.sent) == (16_000, 16_000)
     assert (one.received, one.surplus) == wanted
@@ -221,7 +232,7 @@ def test_packed_lists_are_the_values(table):
     packed = base64.b64encode(b"".join(v.to_bytes(2, "big") for v in values)).decode()
     listed_ = {"type": "flow_var", "size": 2, "packed": packed, "value_list": None}
     plain = {"type": "write_flow_var"}
-    assert client_worker.unpacked({"instructions": [listed_, plain], "cache": 1}) == {
+    assert unpack_lists({"instructions": [listed_, plain], "cache": 1}) == {
         "instructions": [{"type": "flow_var", "size": 2, "value_list": values}, plain],
         "cache": 1,
     }
@@ -229,10 +240,10 @@ def test_packed_lists_are_the_values(table):
 
 def test_marks_are_not_touched_where_there_are_none():
     plain = streams()["forward"]
-    made = stamped(plain)
-    assert not any(marking.is_marked(s) for s in made.streams)
+    made = with_stamps(plain)
+    assert not any(is_marked(s) for s in made.streams)
     burst = Burst(0, 1.0, 1, 0.0, 0)
-    assert counting.Sent(made, [burst], 0, (1,)).marked_bursts == ()
+    assert OfferedLoad(made, [burst], 0, (1,)).marked_bursts == ()
 
 
 @pytest.mark.parametrize(
@@ -248,17 +259,17 @@ def test_marks_are_not_touched_where_there_are_none():
 )
 def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, code):
     with expect_error(code):
-        tables.check(most, frozenset(needs))
+        connections.check_connections(most, frozenset(needs))
 
 
 def test_what_can_be_is_planned_with_its_memory():
-    tables.check(1 << 24, frozenset({"tags", "every-frame"}))
-    tables.check(688_128, frozenset({"frame-timeout"}))
-    assert list(tables.notes(500_000, frozenset({"tags"}))) == []
-    delays, memory = tables.notes(4_000_000, frozenset({"tags"}))
+    connections.check_connections(1 << 24, frozenset({"tags", "every-frame"}))
+    connections.check_connections(688_128, frozenset({"frame-timeout"}))
+    assert list(connections.describe_costs(500_000, frozenset({"tags"}))) == []
+    delays, memory = connections.describe_costs(4_000_000, frozenset({"tags"}))
     assert "688,128 of 4,000,000" in delays
     assert "GiB of " in memory
-    assert len(list(tables.notes(4_000_000, frozenset()))) == 1
+    assert len(list(connections.describe_costs(4_000_000, frozenset()))) == 1
 
 
 WIDE = {

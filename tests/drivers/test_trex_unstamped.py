@@ -8,10 +8,13 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import counting, marking, samples
+from v6t.drivers.trex import counting
+from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
+from v6t.drivers.trex.capture import compare_frames, make_batches
+from v6t.drivers.trex.capture_filters import class_filter
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.stamping import bursts
-from v6t.drivers.trex.unstamped import CLASSES, Unstamped
+from v6t.drivers.trex.stats import parse_trial
+from v6t.drivers.trex.streams import MARK_IDS, MARKED_CLASSES, MarkedStreams
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
@@ -25,7 +28,7 @@ def compiled(plugin="mape-br", size=104, params=None):
 
 
 def loaded(streams):
-    made = Unstamped()
+    made = MarkedStreams()
     made.load(streams)
     return made
 
@@ -40,14 +43,11 @@ def test_what_their_programs_send_is_what_is_compared(plugin, way, size):
     frames = [
         (0.0, row.tobytes()) for s in streams.streams for row in Expander(s).frames(70_000, 40)
     ]
-    found = samples.compare(
-        frames, streams, lambda stream: None, lambda stream: made.source(way, stream)
-    )
+    load = OfferedLoad(streams, [], 0, (1,), source_of=lambda s: made.source(way, s))
+    found = compare_frames(make_batches(frames), [load])
     assert (found.checked, found.matched) == (len(frames), len(frames))
     spoilt = [(0.0, f[:30] + bytes([f[30] ^ 1]) + f[31:]) for _, f in frames]
-    found = samples.compare(
-        spoilt, streams, lambda stream: None, lambda stream: made.source(way, stream)
-    )
+    found = compare_frames(make_batches(spoilt), [load])
     assert found.matched == 0
 
 
@@ -59,20 +59,20 @@ def test_a_trial_is_counted_class_by_class():
     trial = Trial(
         "throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, search_limit_fps=1e8
     )
-    burst = bursts(streams, trial, stamp=True, marks=200)
+    burst = make_bursts(streams, trial, stamp=True, samples=200)
     assert all(b.pg_id is None and not b.tags for b in burst)
-    sent = counting.Sent(streams, burst, 1, (0,), 7)
-    assert sent.told_apart and not sent.stamped
-    assert sent.marks == {(0, 7), (1, 7)}
-    assert "ether[len - 15] = 7 " in marking.counted(1, 7)  # late frames of others are not counted
-    assert [request["nonce"] for request in sent.requests] == [7, 7]
+    sent = OfferedLoad(streams, burst, 1, (0,), 7)
+    assert sent.is_identified and not sent.is_stamped
+    assert set(sent.marked_classes) == {0, 1}
+    assert "ether[len - 15] = 7 " in class_filter(1, 7)  # late frames of others are not counted
+    assert [request["nonce"] for request in sent.make_requests()] == [7, 7]
     captures = [
         {"kind": "marked", "port": 0, "class": 0, "matched": 499},
         {"kind": "marked", "port": 0, "class": 1, "matched": 3},
         {"kind": "marked", "port": 1, "class": 1, "matched": 77},
     ]
     ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
-    counted = counting.by_trailer({"ports": ports, "captures": captures, "groups": {}}, sent)
+    counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), sent)
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
     assert counted.control == 3
@@ -81,7 +81,7 @@ def test_a_trial_is_counted_class_by_class():
 def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps():
     _, both = compiled("mape-br")
     own = both["forward"].streams[0]
-    many = [replace(own, stream_id=n, name=f"c{n}") for n in range(CLASSES + 1)]
+    many = [replace(own, stream_id=n, name=f"c{n}") for n in range(MARKED_CLASSES + 1)]
     assert loaded(StreamSet("forward", tuple(many))).streams("forward") is None
     assert loaded(StreamSet("forward", tuple(many[:-1]))).streams("forward") is not None
     _, long = compiled("mape-br", 1518)
@@ -95,7 +95,7 @@ def test_they_are_no_other_streams():
     made = loaded(both["forward"])
     own = both["forward"].streams[0]
     assert made.source("forward", own) is None
-    assert made.source("reverse", replace(own, stream_id=marking.FIRST)) is None
+    assert made.source("reverse", replace(own, stream_id=MARK_IDS)) is None
     made.clear()
     assert made.streams("forward") is None
 
@@ -160,10 +160,10 @@ def test_stamps_and_marks_and_both_are_called_so():
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
     own = both["forward"]
     stamps, marks, plain = (
-        counting.Sent(streams, bursts(streams, trial, stamp=stamp), 0, (1,))
+        OfferedLoad(streams, make_bursts(streams, trial, stamp=stamp), 0, (1,))
         for streams, stamp in ((own, True), (marked, True), (own, False))
     )
-    assert counting.counted_by([stamps]) == "trailer"
-    assert counting.counted_by([marks]) == "marks"
-    assert counting.counted_by([stamps, marks]) == "trailer and marks"
-    assert counting.counted_by([stamps, plain]) == "ports"
+    assert counting.describe_counting([stamps]) == "trailer"
+    assert counting.describe_counting([marks]) == "marks"
+    assert counting.describe_counting([stamps, marks]) == "trailer and marks"
+    assert counting.describe_counting([stamps, plain]) == "ports"

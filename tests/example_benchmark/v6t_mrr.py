@@ -12,7 +12,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, lines_by_direction
+from v6t.benchmarks.common import POINT, Line, list_lines
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.trial_runner import PointSpec, repeat
 from v6t.trials.trial import list_directions
@@ -88,7 +88,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         ])  # fmt: skip
 
     def rows(self, records: Sequence[MrrRecord]) -> list[Line]:
-        return lines_by_direction(records)
+        return list_lines(records)
 
     def figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
         places = {place: f"{r.sizes}\n{r.direction}" for place, r in enumerate(records)}

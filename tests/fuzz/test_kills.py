@@ -14,8 +14,8 @@ import subprocess
 import time
 
 import pytest
-from v6t.drivers.lab.nursery import TITLE
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.workers import TITLE
 from v6t.tests.core.support import COMMAND
 
 pytestmark = pytest.mark.slow

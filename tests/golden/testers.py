@@ -13,13 +13,13 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.embedded.timing import due_s
-from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.transport.contract import for_shell
-from v6t.drivers.trex.marking import marked
-from v6t.drivers.trex.stamping import bursts, stamped
+from v6t.drivers.trex.bursts import make_bursts
+from v6t.drivers.trex.streams import with_mark, with_stamps
 from v6t.profiles.streams import StreamSet
 from v6t.tests.golden.store import Parts
+from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import DelayRequest, Segment, Trial
 from v6t.trials.verdict import assess_trial
@@ -60,14 +60,14 @@ def describe_trials(technology: str) -> Parts:
     compiled = compile_point(made, made.sizes_of(104), 1)
     parts: Parts = {}
     for direction, streams in compiled.items():
-        marks = StreamSet(direction, tuple(marked(stream) for stream in streams.streams))
-        parts[f"{direction} stamps"] = list(_programs(stamped(streams)))
+        marks = StreamSet(direction, tuple(with_mark(stream) for stream in streams.streams))
+        parts[f"{direction} stamps"] = list(_programs(with_stamps(streams)))
         parts[f"{direction} marks"] = list(_programs(marks))
         for number, trial in enumerate(TRIALS):
             for stamp in (False, True):
                 name = f"{direction} trial {number} stamp {stamp:d}"
                 try:
-                    asked = bursts(streams, trial, stamp=stamp, marks=10)
+                    asked = make_bursts(streams, trial, stamp=stamp, marks=10)
                     parts[name] = [str(astuple(burst)) for burst in asked]
                 except V6tError as exc:
                     parts[name] = [f"exit status {exc.exit_code}"]

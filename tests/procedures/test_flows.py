@@ -2,7 +2,7 @@
 
 import pytest
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
-from v6t.procedures.rss_probe import CASES, rss_probe
+from v6t.procedures.rss_probe import CASES, advise
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
 from v6t.trials.codec import trial_to_json
@@ -77,10 +77,10 @@ def test_every_class_has_its_flows():
 )
 def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use):
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
-    advice = rss_probe(by_case.__getitem__)
+    advice = advise(by_case)
     assert advice.use == use
     assert set(advice.rates_fps) == set(CASES)
 
 
 def test_rss_probe_of_one_core_mentions_it():
-    assert "one core" in rss_probe(dict.fromkeys(CASES, 1e6).__getitem__).why
+    assert "one core" in advise(dict.fromkeys(CASES, 1e6)).why

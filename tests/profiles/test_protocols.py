@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from v6t.drivers.trex.counting import control_filter
-from v6t.drivers.trex.stamping import stamped
+from v6t.drivers.trex.capture_filters import control_filter
+from v6t.drivers.trex.streams import with_stamps
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import find_problems
@@ -90,7 +90,7 @@ def test_frame_without_room_for_a_trailer_is_rejected():
 
 @pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
 def test_stamped_streams_have_trex_fix_their_checksum(plugin):
-    for stream in stamped(streams(plugin)).streams:
+    for stream in with_stamps(streams(plugin)).streams:
         program = [i["type"] for i in stream.program]
         assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
         assert program.count("fix_checksum_hw") <= 1
@@ -99,7 +99,7 @@ def test_stamped_streams_have_trex_fix_their_checksum(plugin):
 
 def test_stamp_under_a_checksum_beyond_trex_is_rejected():
     with expect_error("beyond-trex", mentions="fg"):
-        stamped(streams(Echo))
+        with_stamps(streams(Echo))
 
 
 def test_echoes_are_control_frames_unless_they_are_test_frames():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex.stamping import stamped
+from v6t.drivers.trex.streams import with_stamps
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
 from v6t.profiles.rows import cover_octets, with_rows
@@ -42,7 +42,7 @@ def test_rows_give_the_same_frames(plugin, direction):
 
 
 def test_stamped_rows_have_valid_checksums():
-    listed = stamped(with_rows(sets("mape-br")["forward"], 300))
+    listed = with_stamps(with_rows(sets("mape-br")["forward"], 300))
     frames = Expander(listed.streams[0]).frames(0, 300)
     assert verify(frames).all()
     kinds = [i["type"] for i in listed.streams[0].program]

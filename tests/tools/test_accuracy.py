@@ -12,12 +12,12 @@ from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.delays import compute_ipdv, make_distribution
-from v6t.drivers.lab.known_behaviour import Behaviour, Known
-from v6t.drivers.lab.known_device import Truth
 from v6t.drivers.lab.privilege import available
 from v6t.tools.accuracy import certify as certifying
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import Check, checks
+from v6t.tools.accuracy.known_behaviour import Behaviour, Known
+from v6t.tools.accuracy.known_device import Truth
 from v6t.tools.accuracy.record import Capacity, Certificate, Counted, Paced, Timed
 from v6t.tools.accuracy.report import document
 from v6t.trials.result import ClassCount, DirectionResult

@@ -24,13 +24,13 @@ from v6t.core.runs.bench import compile_point
 from v6t.core.runs.manifest import commit, machine, now
 from v6t.core.runs.tester_capacity import tester_facts
 from v6t.drivers import clock
-from v6t.drivers.lab.known_device import KnownDevice, Truth
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleDecorator, Tester
 from v6t.packets.reference import Expected
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.tools.accuracy import comparing
 from v6t.tools.accuracy.checks import SLOWEST_FPS, Check, checks
+from v6t.tools.accuracy.known_device import KnownDevice, Truth
 from v6t.tools.accuracy.record import SCHEMA, Capacity, Certificate, Counted, Paced, Timed
 from v6t.tools.accuracy.report import document
 from v6t.trials.conditions import Conditions

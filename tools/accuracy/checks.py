@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from v6t.drivers.lab.known_behaviour import Jitter, Known
+from v6t.tools.accuracy.known_behaviour import Jitter, Known
 from v6t.trials.trial import DelayRequest
 
 Kind = Literal["loss", "duplicates", "reordering", "delay", "pace", "capacity"]

@@ -13,7 +13,7 @@ from v6t.trials.delays import Distribution
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.lab.known_device import Truth
+    from v6t.tools.accuracy.known_device import Truth
     from v6t.trials.result import DirectionResult
     from v6t.trials.trial import Trial
 

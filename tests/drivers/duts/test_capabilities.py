@@ -57,7 +57,7 @@ def test_plugins_shows_the_capabilities_of_drivers():
 
 
 def test_plan_and_doctor_show_the_capabilities_of_the_driver(tmp_path):
-    plan = v6t("run", "--plugin", "nat64", "--dut", "jool", "--dry-run").out
+    plan = v6t("run", "--plugin", "nat64", "--dut", "jool", "--dry-run", "-v").out
     assert "\n  settings     udp_timeout_s\n" in plan
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: jool}")

@@ -53,8 +53,8 @@ def test_a_plan_as_json_has_undo_and_check():
 
 def test_a_dry_run_shows_the_plan():
     plan = v6t("dut", "plan", "--plugin", "siit", "--driver", "tayga")
-    shown = v6t("run", "--dry-run", "--plugin", "siit", "--dut", "tayga")
-    assert v6t("run", "--dry-run", "--plugin", "siit", "--driver", "tayga").out == shown.out
+    shown = v6t("run", "--dry-run", "-v", "--plugin", "siit", "--dut", "tayga")
+    assert v6t("run", "--dry-run", "-v", "--plugin", "siit", "--driver", "tayga").out == shown.out
     inner = "\n".join(line.removeprefix("  ") for line in shown.out.splitlines())
     assert plan.out.strip() in inner
 

@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT
-from v6t.drivers.duts.plan import Check, Step, equals, has_lines, parsed
+from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
@@ -96,7 +96,7 @@ class DsLite(VppFunction):
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
         return [
-            cli.step(f"enable ip6 interface {port}", why),
+            cli.step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE),
             *(
                 cli.step(
                     f"ip route add {net} via {port}",
@@ -116,12 +116,14 @@ class DsLite(VppFunction):
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
                 want=has_lines(*pool_of(self.intent).addresses),
+                existing=Existing.RESTORE,
             ),
             self.cli.step(
                 f"dslite set aftr-tunnel-endpoint-address {aftr}",
                 "where the B4s' tunnels end",
                 read=self.cli("show dslite aftr-tunnel-endpoint-address"),
                 want=equals(aftr),
+                existing=Existing.RESTORE,
             ),
         ]
 

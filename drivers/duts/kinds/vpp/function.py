@@ -36,7 +36,7 @@ class Vppctl:
         existing: Existing = Existing.NONE,
         **more: Any,
     ) -> Step:
-        """Return the step of a command, whose object an earlier step creates if nothing else is given."""
+        """Return the step of a command; by default an earlier step creates its object."""
         undone = self(undo) if undo else ""
         return Step(self(command), why, undo=undone, existing=existing, silent=True, **more)
 

@@ -78,7 +78,7 @@ class Behaviour:
     def leaving(
         self, arrived_ns: NDArray[np.int64]
     ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
-        """What becomes of the next frames, in order of arrival.
+        """Decide about the next frames, in order of arrival.
 
         Returns:
             Rows that leave, a doubled one twice; when each may leave, same clock; which of them
@@ -111,7 +111,7 @@ class Behaviour:
         return rows, leave, behind
 
     def _shaped(self, arrived_ns: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """A token bucket, with or without a queue: who passes, and when its token is there."""
+        """Pass frames through a token bucket; return which pass, and when each has its token."""
         known = self._known
         token = 1e9 / known.capacity_fps
         credit, room = (known.depth_frames - 1) * token, known.buffer_frames * token

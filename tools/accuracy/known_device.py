@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import heapq
 import select
+import socket
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.lab.channel import Worker
-from v6t.drivers.lab.known_behaviour import Behaviour, Known
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.ring import RxRing, TxRing
 from v6t.drivers.lab.setup import LabDevice
-from v6t.drivers.lab.tap import Tap
+from v6t.drivers.lab.workers import Worker
 from v6t.packets import trailer
+from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,37 @@ TAPPED = 1 << 16
 """Departures whose times are kept in a trial at most."""
 SPIN_NS = 300_000
 """A frame that leaves sooner is waited for without sleeping: the kernel's timers are late by tens of us."""
+
+
+_SOL_PACKET, _IGNORE_OUTGOING = 263, 23
+_PACKET_TYPE = 32 + 10
+"""Of the address behind the aligned header of a slot: ``sll_pkttype``."""
+
+
+class Tap(RxRing):
+    """Departures from an interface; arrivals are passed over."""
+
+    def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
+        """Open and bind; see :class:`~v6t.drivers.lab.ring.RxRing`.
+
+        Args:
+            interface: to listen at.
+            frame_octets: longest frame, without FCS.
+            slots: of the ring.
+        """
+        super().__init__(interface, frame_octets, slots)
+        self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 0)
+
+    def departures_ns(self) -> NDArray[np.int64]:
+        """Return times of the frames that left since the last call [ns, CLOCK_REALTIME]."""
+        departures = [np.empty(0, dtype=np.int64)]
+        while self.take():
+            slots = slice(self._head, self._head + self._taken)
+            header = self._header[slots]
+            times = header[:, 4].astype(np.int64) * 1_000_000_000 + header[:, 5]
+            departures.append(times[self._octets[slots, _PACKET_TYPE] == socket.PACKET_OUTGOING])
+            self.release()
+        return np.concatenate(departures)
 
 
 @dataclass(frozen=True)
@@ -92,7 +123,7 @@ class KnownDut:
             self._tap.drops()
 
     def truth(self) -> Truth:
-        """What was done since the last :meth:`behave`; it sleeps from now on."""
+        """Return what was done since the last :meth:`behave`, and sleep from now on."""
         arrived = np.concatenate([np.empty(0, dtype=np.int64), *self._arrived])
         sent = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
         stayed = np.empty(0, dtype=np.int64)
@@ -182,7 +213,7 @@ class KnownDut:
         return True
 
     def _return(self) -> None:
-        """What comes from the right goes left."""
+        """Forward from the right to the left."""
         rx, tx = self._back
         for frames, _ in rx.take(BATCH):
             tx.send(frames)
@@ -221,7 +252,7 @@ class KnownDevice(LabDevice):
         self._started().ask("behave", known=known, seed=seed)
 
     def truth(self) -> Truth:
-        """What it did since the last :meth:`behave`."""
+        """Return what it did since the last :meth:`behave`."""
         truth: Truth = self._started().ask("truth")
         return truth
 
@@ -229,7 +260,7 @@ class KnownDevice(LabDevice):
         """Nothing: asking would disturb what is timed, and the truth is asked for after each trial."""
 
     def report(self) -> dict[str, Any]:
-        """It has no counters beside the truth."""
+        """Return nothing: its counters are in the truth."""
         return {}
 
     def describe(self) -> dict[str, Any]:

@@ -1,0 +1,418 @@
+"""What TRex sends in a trial: exact bursts of streams, their tags, second rates and flow starts."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.base.errors import BeyondTester, UsageError
+from v6t.drivers.trex.streams import (
+    MARK_IDS,
+    MARKS_PER_CLASS,
+    CyclicSource,
+    class_number,
+    is_marked,
+    with_checksum_fixes,
+    with_mark,
+    with_stamps,
+)
+from v6t.packets.direction import Direction
+from v6t.profiles.compiler.schedule import count_frames, find_first_positions, find_positions
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
+from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, list_directions
+
+if TYPE_CHECKING:
+    from v6t.drivers.oracle.replay import FrameSource
+    from v6t.drivers.tester import Oracle
+
+    OracleOf = Callable[[Stream], Oracle | None]
+    SourceOf = Callable[[Stream], FrameSource | None]
+
+MAX_STAMPED_FPS = 5e6
+"""TRex's documented limit of stamped frames per second, all streams together."""
+STAMPED_FPS = 10_000.0
+"""Frames of a direction that are stamped even where stamps are dear: they tell order, marks do not."""
+STAMPED_CAPABILITIES: Mapping[Capability, str] = {
+    "ipdv": "IPDV",
+    "frame-timeout": "a timeout for every frame",
+    "loss-times": "to know when frames were lost",
+}
+"""What takes a stamp in every frame."""
+SAMPLED_CAPABILITIES: frozenset[Capability] = frozenset({"tags", "every-frame"})
+"""What the stamped frames of one core among several can be timed for."""
+MAX_BURST_FRAMES = (1 << 32) - 1
+"""TRex reads the number of frames of a burst as 32 bits."""
+GROUPS_PER_DIRECTION = 64
+MAX_TIMED_CLASSES = 21
+"""TRex has 128 latency groups, 64 for each direction: three for a class with tags."""
+_BETWEEN_TAGS, _TAGS = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
+"""Frames between tags, and the tags, use latency groups this far above their stream's."""
+
+
+@dataclass(frozen=True)
+class Burst:
+    """How much of one stream a trial sends.
+
+    Attributes:
+        index: place of the stream in its set.
+        pps: frames per second.
+        frames: exact number of frames.
+        isg: start after the others [us].
+        pg_id: TRex's latency group; None: the frames are not stamped.
+        tags: these are the tagged frames of a latency trial.
+        times: number of equal groups in which the frames leave.
+        gap_us: between the last frame of a group and the first of the next [us].
+    """
+
+    index: int
+    pps: float
+    frames: int
+    isg: float
+    pg_id: int | None
+    tags: bool = False
+    times: int = 1
+    gap_us: float = 0.0
+
+
+def _no_source(stream: Stream) -> None:
+    del stream
+
+
+@dataclass(frozen=True)
+class OfferedLoad:
+    """What one pair of ports sends of a direction in a trial.
+
+    Attributes:
+        streams, bursts: what is sent, and how much of it.
+        tx_port: TRex's port number.
+        rx_ports: where frames may come back; the first is the sender's own partner.
+        nonce: octet of this trial in the trailers of marked frames.
+        oracle_of: returns the oracle for the frames of a stream; None in loopback.
+        source_of: returns the frames of a stream that are not those of its program; None: they are.
+    """
+
+    streams: StreamSet
+    bursts: Sequence[Burst]
+    tx_port: int
+    rx_ports: tuple[int, ...]
+    nonce: int = 0
+    oracle_of: OracleOf = _no_source
+    source_of: SourceOf = _no_source
+
+    @property
+    def direction(self) -> Direction:
+        """Direction of the streams."""
+        return self.streams.direction
+
+    @property
+    def rx_port(self) -> int:
+        """The sender's partner."""
+        return self.rx_ports[0]
+
+    @property
+    def frames(self) -> int:
+        """Frames of all classes."""
+        return sum(b.frames for b in self.bursts)
+
+    @property
+    def stamped_bursts(self) -> tuple[Burst, ...]:
+        """Bursts whose frames carry TRex's stamp."""
+        return tuple(b for b in self.bursts if b.pg_id is not None)
+
+    @property
+    def marked_bursts(self) -> tuple[Burst, ...]:
+        """Bursts whose frames carry a mark of their stream."""
+        return tuple(b for b in self.bursts if is_marked(self.stream(b)))
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether every frame carries TRex's stamp."""
+        return len(self.stamped_bursts) == len(self.bursts)
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether every frame carries TRex's stamp or a mark."""
+        return len(self.stamped_bursts) + len(self.marked_bursts) == len(self.bursts)
+
+    @property
+    def marked_classes(self) -> dict[int, list[Burst]]:
+        """Marked bursts by the class that their marks tell."""
+        by_class: dict[int, list[Burst]] = {}
+        for burst in self.marked_bursts:
+            by_class.setdefault(class_number(self.stream(burst)), []).append(burst)
+        return by_class
+
+    def stream(self, burst: Burst) -> Stream:
+        """Return the stream of a burst."""
+        return self.streams.streams[burst.index]
+
+    def make_requests(self) -> list[dict[str, Any]]:
+        """Return the bursts as the worker reads them."""
+        marked = self.marked_bursts
+        return [{**asdict(b), "nonce": self.nonce if b in marked else None} for b in self.bursts]
+
+
+def stamped_fps(mode: Mode) -> float:
+    """Return how many frames per second TRex can stamp in each direction."""
+    return MAX_STAMPED_FPS / len(list_directions(mode))
+
+
+def check_stamps(trial: Trial) -> None:
+    """Refuse a trial that needs a stamp in every frame where TRex cannot stamp so many.
+
+    Raises:
+        BeyondTester: naming the limit.
+    """
+    limit_fps = stamped_fps(trial.mode)
+    needs = [
+        text for need, text in STAMPED_CAPABILITIES.items() if need in trial.required_capabilities
+    ]
+    if needs and trial.max_rate_fps > limit_fps:
+        raise BeyondTester(
+            f"{' and '.join(needs)} needs a time stamp in every frame; TRex stamps at most "
+            f"{limit_fps:,.0f} frames per second and direction, not {trial.max_rate_fps:,.0f}",
+            "ask for it at a lower rate, or bound the search by the line_rate of the testbed",
+            code="unsupported-by-tester",
+        )
+
+
+def make_bursts(
+    streams: StreamSet,
+    trial: Trial,
+    *,
+    stamp: bool,
+    stamp_all: bool = True,
+    part: int = 0,
+    parts: int = 1,
+    samples: int = 0,
+    interval: int = 1,
+) -> list[Burst]:
+    """Make the exact bursts of a trial: each class its share of rate and frames.
+
+    A tagged frame is one of its class's at the time it would have left anyway, so that the load
+    is the same before the first tag and after it. At rates at which TRex cannot stamp every frame
+    only the tagged ones are stamped, and where every frame was to be timed, every second, third ...
+    is tagged instead.
+
+    Args:
+        streams: of one direction.
+        trial: what is asked of the direction.
+        stamp: frames carry TRex's trailer as far as TRex can stamp them.
+        stamp_all: not only some frames, to be compared.
+        part, parts: which of several pairs of ports this is, and how many there are.
+        samples: frames of each class that are tagged for comparison where TRex cannot stamp every
+            frame and nothing is timed.
+        interval: at most one of this many frames is tagged where not all are stamped.
+
+    Raises:
+        UsageError: more tags than frames.
+    """
+    weights = [s.weight for s in streams.streams]
+    frames = _share(trial.frames, part, parts)
+    rate_fps = trial.rate_fps * frames / trial.frames
+    shares = count_frames(weights, frames)
+    delays = trial.delays
+    limit_fps = stamped_fps(trial.mode)
+    # all trials of a search are counted alike: its highest rate decides
+    every = stamp and stamp_all and trial.max_rate_fps <= limit_fps
+    taggable = [0 if is_marked(s) else s.weight for s in streams.streams]
+    tags = [0] * len(weights)
+    if delays is not None and delays.tags:
+        total = _share(delays.tags, part, parts)
+        tags = count_frames(taggable, total) if total else tags
+    elif stamp and not every:
+        most = frames if delays is not None else _share(samples, part, parts)
+        step = max(interval, math.ceil(trial.rate_fps / limit_fps))
+        tags = [
+            min(most, n // step) if weight else 0
+            for n, weight in zip(shares, taggable, strict=True)
+        ]
+    bursts: list[Burst] = []
+    for index, (stream, share, position, tagged) in enumerate(
+        zip(streams.streams, shares, find_first_positions(weights), tags, strict=True)
+    ):
+        rate = rate_fps * stream.weight / sum(weights)
+        group = stream.stream_id if every and not is_marked(stream) else None
+        whole = Burst(index, rate, share, 1e6 * position / rate_fps, group)
+        if tagged:
+            first_s = 0.0 if delays is None else delays.first_tag_s
+            bursts += _split_into_tags(whole, stream, tagged, math.ceil(first_s * rate))
+        else:
+            bursts.append(whole)
+    return [one for burst in bursts for one in _split_by_limit(burst)]
+
+
+def _share(whole: int, part: int, parts: int) -> int:
+    return whole * (part + 1) // parts - whole * part // parts
+
+
+def _split_by_limit(burst: Burst) -> list[Burst]:
+    if burst.frames // burst.times <= MAX_BURST_FRAMES:
+        return [burst]
+    if burst.pg_id is not None:
+        raise UsageError(
+            f"TRex stamps at most {MAX_BURST_FRAMES:,} frames of a stream in a trial, not "
+            f"{burst.frames:,}",
+            "choose shorter trials or a lower rate",
+            code="trial-too-long",
+        )
+    groups = -(-burst.frames // MAX_BURST_FRAMES)
+    frames, slot_us = burst.frames // groups * groups, 1e6 / burst.pps
+    whole = replace(burst, frames=frames, times=groups, gap_us=slot_us)
+    rest = replace(burst, frames=burst.frames - frames, isg=burst.isg + frames * slot_us)
+    return [whole, rest] if rest.frames else [whole]
+
+
+def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> list[Burst]:
+    """Tag every k-th of the frames from ``first`` on, each at its own time.
+
+    The main stream ends before the first tag, groups of k - 1 frames leave room for one frame after
+    each group, and tags fill the rooms. Each of the three begins the sequence of frames anew.
+    """
+    if tags > whole.frames - first:
+        raise UsageError(
+            f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'",
+            code="trial-too-short",
+        )
+    every = whole.pg_id is not None
+    if every and stream.stream_id % GROUPS_PER_DIRECTION >= MAX_TIMED_CLASSES:
+        raise UsageError(
+            f"TRex has latency groups for the tags of {MAX_TIMED_CLASSES} classes in each direction",
+            code="too-many-for-trex",
+        )
+    period = (whole.frames - first) // tags
+    before = whole.frames - tags * period
+    slot_us = 1e6 / whole.pps
+    tag_us = whole.isg + before * slot_us
+    main = replace(whole, frames=before)
+    between = replace(
+        whole,
+        frames=tags * (period - 1),
+        isg=tag_us + slot_us,
+        pg_id=stream.stream_id + _BETWEEN_TAGS if every else None,
+        times=tags,
+        gap_us=2 * slot_us,
+    )
+    tagged = replace(
+        whole,
+        pps=whole.pps / period,
+        frames=tags,
+        isg=tag_us,
+        pg_id=stream.stream_id + (_TAGS if every else 0),
+        tags=True,
+    )
+    return [b for b in (main, between, tagged) if b.frames]
+
+
+def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> list[int]:
+    """Return the number of the first frame of each stream that a pair of ports sends."""
+    weights = [s.weight for s in streams.streams]
+    shares = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
+    return [sum(column) for column in zip([0] * len(weights), *shares, strict=True)]
+
+
+def add_second_rate(
+    streams: StreamSet, trial: Trial, segment: Segment
+) -> tuple[StreamSet, list[Burst]]:
+    """Make streams and bursts of a trial whose rate changes without a gap.
+
+    A burst of TRex's begins when its inter-stream gap is over, by the data path's own clock. So the
+    second rate is a second set of streams that waits for the first to end and goes on where that
+    ended: the change is as exact as the pace of frames.
+    """
+    first = make_bursts(streams, replace(trial, second_segment=None), stamp=True)
+    second_trial = replace(
+        trial, second_segment=None, rate_fps=segment.rate_fps, duration_s=segment.duration_s
+    )
+    sent = count_frames([s.weight for s in streams.streams], trial.first_segment_frames)
+    shift = GROUPS_PER_DIRECTION // 2
+    later = tuple(
+        replace(start_at_frame(stream, frames), stream_id=stream.stream_id + shift)
+        for stream, frames in zip(streams.streams, sent, strict=True)
+    )
+    second = [
+        replace(b, index=b.index + len(later), isg=b.isg + 1e6 * trial.duration_s)
+        for b in make_bursts(replace(streams, streams=later), second_trial, stamp=True)
+    ]
+    return replace(streams, streams=(*streams.streams, *later)), [*first, *second]
+
+
+def start_flows_in_turn(
+    streams: StreamSet, trial: Trial, starts: FlowStarts
+) -> tuple[StreamSet, list[Burst], dict[int, FrameSource]]:
+    """Make streams and bursts of flows that begin one after the other.
+
+    Frame k of a class belongs to flow k mod n, and traffic of n flows repeats after n frames at most:
+    so a flow is one frame again and again, a stream of its own that waits for its turn. The first
+    flow of each class is stamped, which proves how long sending took; the others, more than TRex's
+    identifiers, carry marks that tell their class.
+
+    Returns:
+        Streams, bursts, and the frames of each marked stream by its identifier.
+
+    Raises:
+        UsageError: the flows are more than there are marks, or differ within themselves.
+    """
+    if starts.flows > MARKS_PER_CLASS:
+        raise UsageError(
+            f"TRex starts at most {MARKS_PER_CLASS:,} flows one after the other, not {starts.flows:,}",
+            "lower flows.counts, or leave 'successive' out of flows.starts",
+            code="too-many-for-trex",
+        )
+    weights = [s.weight for s in streams.streams]
+    made: list[Stream] = []
+    bursts: list[Burst] = []
+    sources: dict[int, FrameSource] = {}
+    for number, (stream, frames) in enumerate(
+        zip(streams.streams, count_frames(weights, trial.frames), strict=True)
+    ):
+        period = compute_period(stream)
+        if period is None or starts.flows % period:
+            raise UsageError(
+                f"the frames of '{stream.name}' do not repeat after {starts.flows} flows: they "
+                "cannot begin one after the other",
+                code="beyond-trex",
+            )
+        pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
+        for flow in range(starts.flows):
+            first = _find_first_turn(weights, number, flow, trial, starts)
+            own = len(range(first, frames, starts.flows))
+            if not own:
+                continue
+            constant = _make_constant(stream, flow)
+            if flow:
+                identifier = MARK_IDS + number * MARKS_PER_CLASS + flow
+                constant = replace(constant, stream_id=identifier)
+                sources[identifier] = CyclicSource(Expander(constant), 1, True)
+                made.append(with_checksum_fixes(with_mark(constant)))
+            else:
+                made += with_stamps(replace(streams, streams=(constant,))).streams
+            place = int(find_positions(weights, number, np.array([first]))[0])
+            group = None if flow else constant.stream_id
+            bursts.append(Burst(len(made) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
+    return replace(streams, streams=tuple(made)), bursts, sources
+
+
+def _find_first_turn(
+    weights: list[int], number: int, flow: int, trial: Trial, starts: FlowStarts
+) -> int:
+    due = flow * starts.interval_s * trial.rate_fps
+    share = weights[number] / sum(weights)
+    first = max(0, math.floor(due * share) - 2 * starts.flows)
+    first += (flow - first) % starts.flows
+    while int(find_positions(weights, number, np.array([first]))[0]) < due:
+        first += starts.flows
+    return first
+
+
+def _make_constant(stream: Stream, flow: int) -> Stream:
+    packet = Expander(stream).frames(flow, 1)[0].tobytes()
+    binary = base64.b64encode(packet).decode()
+    return stream.with_program(
+        [], name=f"{stream.name}.{flow}", packet={**stream.trex["packet"], "binary": binary}
+    )

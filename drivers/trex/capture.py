@@ -1,0 +1,388 @@
+"""Captured and recorded test frames: read into columns, told apart by stream, and compared.
+
+Frames come in batches: times of arrival by the server's clock [s] ``(n,)``, and octets
+``(n, length)`` of equally long frames.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.base.errors import EnvironmentLacking, TesterError
+from v6t.drivers.oracle.compare import Comparison, compare_samples, merge_comparisons
+from v6t.drivers.trex.bursts import OfferedLoad
+from v6t.drivers.trex.streams import (
+    FIRST_SEQUENCE,
+    MARK_IDS,
+    is_marked,
+    number_distance,
+    packet_of,
+    read_marks,
+    readdress,
+)
+from v6t.packets import trailer
+from v6t.packets.arrays import sort_unique
+from v6t.profiles.model import Role
+from v6t.profiles.streams import Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.trex.attachment import Attachment
+    from v6t.drivers.trex.remote import Remote
+    from v6t.packets.arrays import F64, I64, U8
+
+    Batch = tuple[F64, U8]
+
+_HEAD, _RECORD = 24, 16
+"""Octets of the head of a pcap file, and of the head of a record."""
+SPARE_FRAMES = 1000
+"""A recording has room for this many frames more than are asked for."""
+_GROWTH_OCTETS = 80
+"""A frame may grow by two headers on its way."""
+_CHUNK_FRAMES = 1 << 20
+SAMPLES_PER_STREAM = 20
+"""Frames of a number that tell which stream it means."""
+
+
+def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
+    """Put frames of equal length merge_comparisons, in the order of their arrival."""
+    by_length: dict[int, list[tuple[float, bytes]]] = {}
+    for when, octets in frames:
+        by_length.setdefault(len(octets), []).append((when, octets))
+    return [
+        (
+            np.array([when for when, _ in group]),
+            np.frombuffer(b"".join(f for _, f in group), np.uint8).reshape(len(group), length),
+        )
+        for length, group in by_length.items()
+    ]
+
+
+def read_recording(path: Path) -> list[Batch]:
+    """Read a classic pcap file; batches of equal frames are views of it.
+
+    Raises:
+        TesterError: it is not a recording, or frames were cut.
+    """
+    data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+    if len(data) < _HEAD:
+        return []
+    magic = int.from_bytes(data[:4].tobytes(), "little")
+    order = {0xA1B2C3D4: "<", 0xD4C3B2A1: ">"}.get(magic)
+    if order is None:
+        raise TesterError(f"{path} is not a TRex recording", code="tester-fault")
+    if len(data) < _HEAD + _RECORD:
+        return []
+    captured, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())
+    rows, rest = divmod(len(data) - _HEAD, _RECORD + captured)
+    if rest == 0 and captured == length:
+        table = data[_HEAD:].reshape(rows, _RECORD + captured)
+        heads = table[:, :_RECORD].copy().view(f"{order}u4")
+        if (heads[:, 2:] == length).all():
+            return [(heads[:, 0] + heads[:, 1] / 1e6, table[:, _RECORD:])]
+    return make_batches(_read_records(data.tobytes(), order, path))
+
+
+def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, bytes]]:
+    at = _HEAD
+    while at + _RECORD <= len(data):
+        seconds, micros, captured, length = struct.unpack_from(f"{order}IIII", data, at)
+        if captured != length:
+            raise TesterError(f"{path} holds frames that were cut", code="tester-fault")
+        at += _RECORD
+        if at + captured > len(data):
+            break  # the server was writing when it was stopped
+        yield seconds + micros / 1e6, data[at : at + captured]
+        at += captured
+
+
+def find_latest_flows(batches: Iterable[Batch]) -> dict[int, int]:
+    """Find the flow sequence of the latest frame of each of TRex's stream numbers.
+
+    TRex counts the starts of a number in the frames' flow sequence (``CLatencyPktData::reset``,
+    v3.08): among the frames of a number those that left last are of the trial, all others of
+    earlier ones.
+    """
+    latest: dict[int, tuple[int, int]] = {}
+    for _, frames in batches:
+        for first in range(0, len(frames), _CHUNK_FRAMES):
+            part = frames[first : first + _CHUNK_FRAMES]
+            if part.shape[1] < trailer.LENGTH:
+                continue
+            marks = trailer.read(part)
+            stamped = marks.magic_ok & (marks.stream_id < MARK_IDS)
+            for number in sort_unique(marks.stream_id[stamped]).tolist():
+                rows = np.flatnonzero(stamped & (marks.stream_id == number))
+                last = rows[marks.time_ns[rows].argmax()]
+                flow = int(marks.time_ns[last]), int(marks.nonce[last])
+                latest[number] = max(flow, latest.get(number, flow))
+    return {number: flow for number, (_, flow) in latest.items()}
+
+
+def _is_current(frames: U8, flows: Mapping[int, int], nonce: int) -> NDArray[np.bool_]:
+    if frames.shape[1] < trailer.LENGTH:
+        return np.zeros(len(frames), dtype=bool)
+    marks = trailer.read(frames)
+    expected = np.full(1 << 16, nonce, dtype=np.uint8)
+    expected[list(flows)] = list(flows.values())
+    current: NDArray[np.bool_] = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
+    return current
+
+
+def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch, int]]:
+    """Leave out the frames of earlier trials, and count them.
+
+    Args:
+        batches: of one trial.
+        nonce: octet of the trial in the trailers of marked frames.
+    """
+    flows = find_latest_flows(batches)
+    for times_s, frames in batches:
+        for first in range(0, len(frames), _CHUNK_FRAMES):
+            part = slice(first, first + _CHUNK_FRAMES)
+            current = _is_current(frames[part], flows, nonce)
+            stale = int(np.count_nonzero(~current))
+            # a view of the file where nothing is stale
+            rows = current if stale else slice(None)
+            yield (times_s[part][rows], frames[part][rows]), stale
+
+
+class Recordings:
+    """Recordings of captures in files of the server's host.
+
+    Args:
+        attachment: to the server that records.
+        remote: host of the files; None: this one.
+
+    Attributes:
+        stale: frames of earlier trials in the last recording of each name.
+    """
+
+    def __init__(self, attachment: Attachment, remote: Remote | None) -> None:
+        self._attachment = attachment
+        self._remote = remote
+        self._paths: dict[str, tuple[str, int]] = {}
+        self.stale: dict[str, int] = {}
+
+    def request(self, name: str, frames: int, length: int, nonce: int = 0) -> dict[str, Any]:
+        """Return what the worker needs to record test frames.
+
+        Args:
+            name: of the recording.
+            frames: expected number.
+            length: octets of the longest as it is sent.
+            nonce: octet of the trial in the trailers of marked frames.
+        """
+        path = f"{self._attachment.ask('scratch')}/{name}.pcap"
+        self._paths[name] = path, nonce
+        limit = frames + SPARE_FRAMES
+        return {
+            "filter": f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}",
+            "limit": limit,
+            "path": path,
+            "octets": limit * (length + _GROWTH_OCTETS + _RECORD),
+        }
+
+    def read(self, name: str) -> Iterator[Batch]:
+        """Yield the frames of the trial, some at a time, then remove the file.
+
+        Raises:
+            EnvironmentLacking: it is on another host.
+        """
+        source, nonce = self._paths.pop(name)
+        with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
+            path = Path(source)
+            if self._remote is not None:
+                path = Path(directory) / "recording.pcap"
+                self._remote.fetch(source, path)
+            if not path.exists():
+                raise EnvironmentLacking(
+                    f"the recording of {name} is not here: {path}",
+                    "TRex writes it on the server's host: say ssh: user@host in the testbed",
+                    code="file-unreadable",
+                )
+            self.stale[name] = 0
+            for batch, stale in select_current(read_recording(path), nonce):
+                self.stale[name] += stale
+                if len(batch[0]):
+                    yield batch
+        self._attachment.ask("forget", path=source)
+
+
+@dataclass(frozen=True)
+class StampColumns:
+    """Trailers of the frames of one number.
+
+    Attributes:
+        arrived_s: times of arrival by the server's clock [s].
+        left_ticks: TRex's time stamp counter when they left; without meaning for marked frames.
+        sequence: numbers within the stream, from 0.
+    """
+
+    arrived_s: F64
+    left_ticks: I64
+    sequence: I64
+
+
+class CaptureReader:
+    """Reads the test frames of one direction, whatever they were captured for.
+
+    Args:
+        distance: :func:`~v6t.drivers.trex.streams.number_distance` of marked frames; 0: none is
+            marked.
+
+    Attributes:
+        frames: number of frames with a trailer.
+        samples: some frames of each number.
+    """
+
+    def __init__(self, distance: int = 0) -> None:
+        self._distance = distance
+        self.frames = 0
+        self.samples: dict[int, list[U8]] = {}
+        self._parts: dict[int, list[StampColumns]] = {}
+        self._times: list[F64] = []
+
+    def add(self, times_s: F64, frames: U8) -> None:
+        """Read a batch."""
+        if frames.shape[1] < trailer.LENGTH:
+            return
+        marks = trailer.read(frames)
+        stream = np.where(marks.magic_ok, marks.stream_id.astype(np.int64), -1)
+        sequence = (marks.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
+        if self._distance:
+            marked, _, numbers = read_marks(frames, self._distance)
+            sequence = np.where(marked, numbers, sequence)
+        self.frames += int(np.count_nonzero(marks.magic_ok))
+        ticks = marks.time_ns.astype(np.int64)
+        for number in sort_unique(stream[stream >= 0]).tolist():
+            rows = np.flatnonzero(stream == number)
+            self.samples.setdefault(number, [frames[rows[:SAMPLES_PER_STREAM]].copy()])
+            part = StampColumns(times_s[rows], ticks[rows], sequence[rows])
+            self._parts.setdefault(number, []).append(part)
+        self._times.append(times_s)
+
+    def columns(self, numbers: Iterable[int]) -> StampColumns:
+        """Return the columns of some numbers together."""
+        parts = [part for number in numbers for part in self._parts.get(number, ())]
+        empty = np.empty(0, np.int64)
+        return StampColumns(
+            np.concatenate([np.empty(0), *(p.arrived_s for p in parts)]),
+            np.concatenate([empty, *(p.left_ticks for p in parts)]),
+            np.concatenate([empty, *(p.sequence for p in parts)]),
+        )
+
+    @property
+    def stamps(self) -> StampColumns:
+        """Columns of all frames that TRex stamped."""
+        return self.columns(number for number in self._parts if number < MARK_IDS)
+
+    @property
+    def longest_gap_s(self) -> float | None:
+        """Longest time between two frames [s]; None: fewer than two arrived."""
+        times_s = np.sort(np.concatenate(self._times)) if self._times else np.zeros(0)
+        return float(np.diff(times_s).max()) if len(times_s) > 1 else None
+
+
+def identify_streams(
+    samples: Mapping[int, Sequence[U8]], loads: Sequence[OfferedLoad]
+) -> dict[int, Stream]:
+    """Find the stream that each number in trailers means: its mark, or what fits its frames best.
+
+    TRex numbers stamped streams as it likes, in their order where nothing else has a say, so the
+    next one mostly fits.
+    """
+    known, dropped = [], []
+    for load in loads:
+        for stream in load.streams.streams:
+            if stream.role is not Role.NEGATIVE:
+                known.append((stream, load))
+            elif load.oracle_of(stream) is None:  # in loopback it comes back
+                dropped.append((stream, load))
+    marked = {s.stream_id: s for s, _ in known + dropped if is_marked(s)}
+    stamped = [one for one in known + dropped if not is_marked(one[0])]
+    streams: dict[int, Stream] = {}
+    for number, frames in sorted(samples.items()):
+        if number in marked:
+            streams[number] = marked[number]
+            continue
+        best, matched = None, -1
+        for candidate in stamped:
+            comparison = _compare(candidate[0], candidate[1], frames)
+            if comparison.matched > matched:
+                best, matched = candidate, comparison.matched
+            if comparison.matched == comparison.checked:
+                break
+        if best is not None:
+            stamped.remove(best)  # another number means another stream
+            stamped.append(best)
+            streams[number] = best[0]
+    return streams
+
+
+def compare_frames(batches: Iterable[Batch], loads: Sequence[OfferedLoad]) -> Comparison:
+    """Compare captured frames of one direction with the reference translation."""
+    groups: dict[int, list[U8]] = {}
+    for _, frames in batches:
+        if frames.shape[1] < trailer.LENGTH:
+            continue
+        marks = trailer.read(frames)
+        for number in sort_unique(marks.stream_id[marks.magic_ok]).tolist():
+            rows = marks.magic_ok & (marks.stream_id == number)
+            groups.setdefault(number, []).append(frames[rows])
+    samples = {
+        number: [group[0][:: max(1, len(group[0]) // SAMPLES_PER_STREAM)][:SAMPLES_PER_STREAM]]
+        for number, group in groups.items()
+    }
+    load_of = {s.stream_id: load for load in loads for s in load.streams.streams}
+    return merge_comparisons(
+        [
+            _compare(stream, load_of[stream.stream_id], groups[number])
+            for number, stream in identify_streams(samples, loads).items()
+            if stream.role is not Role.NEGATIVE
+        ]
+    )
+
+
+def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
+    distance = number_distance(len(packet_of(stream)))
+
+    def read_numbers(received: U8) -> I64:
+        return read_marks(received, distance)[2]
+
+    return compare_samples(
+        stream,
+        list(frames),
+        None,
+        load.direction,
+        load.oracle_of(stream),
+        first_sequence=FIRST_SEQUENCE,
+        source=load.source_of(stream),
+        numbered=read_numbers if is_marked(stream) else None,
+    )
+
+
+def replace_addresses(
+    frames: Iterable[tuple[float, bytes]],
+    macs: tuple[str, str],
+    first_macs: tuple[str, str],
+    vlans: tuple[int, int] | None,
+) -> list[tuple[float, bytes]]:
+    """Readdress frames of another pair of ports as they would have come to the first pair.
+
+    Args:
+        frames: captured.
+        macs, first_macs: destination and source on the port they came to, and on the first pair's.
+        vlans: identifier on the port they came to, and on the first pair's; None: both are equal.
+    """
+    here, first = vlans or (None, None)
+    return [
+        (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
+        for when, f in frames
+    ]

@@ -1,0 +1,122 @@
+"""Answers for the tester's hosts, sent by TRex between and during trials.
+
+TRex hands frames that pass a filter to a socket of ZeroMQ and sends what comes back from it, whatever
+traffic runs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from v6t.drivers.neighbours import FILTER, Hosts
+
+NEIGHBOUR_FILTER = f"{FILTER} or (vlan and {FILTER})"
+_POLL_MS = 50
+"""Poll interval for queued introductions; requests are answered immediately."""
+DONTWAIT = 1
+"""Of ZeroMQ; the module that comes with TRex's client does not name it."""
+LEFT_S = 0.1
+"""A frame given to TRex has left by then, and is in its counters."""
+
+
+class Answering:
+    """A thread for each port that answers, and the number of frames it had TRex send.
+
+    TRex connects to :meth:`endpoint` afterwards.
+
+    Args:
+        zmq: the module, which comes with TRex's client.
+        directory: for the sockets.
+        hosts: by port.
+
+    Attributes:
+        sent: frames of each port's, of all time.
+    """
+
+    def __init__(self, zmq: Any, directory: str, hosts: dict[int, Hosts]) -> None:
+        self._hosts = hosts
+        self._zmq = zmq
+        self._directory = directory
+        self._context = zmq.Context()
+        self.sent = dict.fromkeys(hosts, 0)
+        self._last = time.monotonic()
+        self._lock = threading.Lock()
+        self._waiting: set[int] = set()
+        self._is_open = True
+        self._failure: Exception | None = None
+        self._threads = [
+            threading.Thread(target=self._run, args=(port,), daemon=True) for port in hosts
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def endpoint(self, port: int) -> str:
+        """Return the address of a port's socket for TRex."""
+        return "ipc://" + os.path.join(self._directory, f"port{port}")
+
+    @property
+    def ports(self) -> set[int]:
+        """Ports with hosts that answer."""
+        return set(self._hosts)
+
+    def introduce(self, ports: list[int]) -> None:
+        """Have the hosts of these ports ask for the device, soon."""
+        with self._lock:
+            self._waiting.update(port for port in ports if port in self._hosts)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Send nothing meanwhile; what was sent before has left: counters can be read."""
+        while True:
+            with self._lock:
+                if self._failure is not None:
+                    raise self._failure
+                rest = self._last + LEFT_S - time.monotonic()
+                if rest <= 0 and not self._waiting:
+                    yield
+                    return
+            time.sleep(max(0.005, rest))
+
+    def close(self) -> None:
+        """End the threads and their sockets; TRex must have let go of them."""
+        self._is_open = False
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, port: int) -> None:
+        try:
+            pair = self._context.socket(self._zmq.PAIR)
+            pair.setsockopt(self._zmq.RCVTIMEO, _POLL_MS)
+            pair.bind(self.endpoint(port))
+            while self._is_open:
+                try:
+                    frame = pair.recv()
+                except self._zmq.Again:
+                    frame = b""
+                with self._lock:
+                    self._serve(port, pair, frame)
+            pair.close()
+        except Exception as exc:  # raised again where counters are read next
+            self._failure = exc
+
+    def _serve(self, port: int, pair: Any, frame: bytes) -> None:
+        if port in self._waiting:
+            for question in self._hosts[port].introductions():
+                self._send(port, pair, question)
+            self._waiting.discard(port)
+        answer = self._hosts[port].answer(frame)
+        if answer is not None:
+            self._send(port, pair, answer)
+
+    def _send(self, port: int, pair: Any, frame: bytes) -> None:
+        # counted first: a look at the counters meanwhile finds too few test frames, never too many
+        self.sent[port] += 1
+        self._last = time.monotonic()
+        try:
+            pair.send(frame, DONTWAIT)
+        except self._zmq.Again:  # TRex takes none just now: the device will ask again
+            self.sent[port] -= 1

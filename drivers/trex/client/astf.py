@@ -1,0 +1,209 @@
+"""TRex's client of its stateful engine, ASTF, behind the requests of a worker: TCP connections.
+
+All connections have one program: open, wait until all are open, ask for an object, wait until all
+have theirs, end. So the steps of a trial are looks at TRex's counters, at times that are known
+beforehand.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+from v6t.drivers.trex.client.service import Trouble, main, make_plain
+from v6t.drivers.trex.client.stl import StlWorker
+
+_NEAR_S = 0.05
+"""Around the times at which a counter begins or ends to count, it is looked at as often as possible."""
+_FAR_S = 0.05
+"""Between two looks at other times."""
+_LOAD_S = 0.5
+"""Between two looks at how busy TRex is."""
+MAX_START_S = 30.0
+"""TRex takes no longer from the order to begin to the first SYN."""
+_PROFILE = "_"
+"""TRex's name for the only one."""
+_KEEPALIVE_S = 65000
+"""TRex by itself probes silent connections every five seconds."""
+
+
+class AstfWorker(StlWorker):
+    """The requests of a worker for TCP connections."""
+
+    engine = "astf"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = 0.0
+        self.looks: list[Any] = []
+        self.is_running = False
+
+    def make_client(self, **settings: Any) -> Any:
+        return self.api.ASTFClient(**settings)
+
+    def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
+        """Take all ports of a server that v6t started."""
+        self.client.reset()
+        # which its stateless engine does by itself
+        self.client.set_port_attr(ports=list(ports), promiscuous=True)
+        self.ports = list(ports)
+        return {"owners": {}}
+
+    def begin(self, profile: dict[str, Any]) -> None:
+        """Start connections; return when the first SYN has left.
+
+        Args:
+            profile: see :func:`v6t.drivers.trex.astf.make_profile`.
+        """
+        self.finish()
+        self.client.load_profile(self._make_profile(profile))
+        self.client.clear_stats()
+        self.looks = []
+        self._look("tcps_connattempt", 1)
+        self.client.start(mult=1, duration=-1, block=False)
+        self.is_running = True
+        latest = time.monotonic() + MAX_START_S
+        while not self._look("tcps_connattempt", 1)[0]:
+            if time.monotonic() > latest:
+                raise Trouble("start", f"TRex opened no connection within {MAX_START_S:g} s")
+            time.sleep(0.001)
+        self.looks = self.looks[-2:]
+        self.began = self.looks[0][0]
+
+    def watch(
+        self,
+        counter: str,
+        each: int,
+        count: int,
+        from_s: float,
+        due_s: float,
+        until_s: float,
+        done: dict[str, dict[str, int]],
+    ) -> dict[str, Any]:
+        """Look at what the client counts until everything is done or the time is over.
+
+        Args:
+            counter: of the client.
+            each: counts of it that make a unit.
+            count: expected units.
+            from_s, due_s: when the first and the last of them are due, from the first SYN [s].
+            until_s: longest wait, from the first SYN [s].
+            done: by side, values of counters at which nothing more is to come.
+
+        Returns:
+            See :func:`v6t.drivers.trex.stats.parse_step`.
+        """
+        client = self.client
+        first, cpu, next_load = None, [], 0.0
+        while True:
+            units, counters = self._look(counter, each)
+            at = time.monotonic() - self.began
+            first = units if first is None else first
+            if at >= until_s or all(
+                counters[side].get(name, 0) >= value
+                for side in done
+                for name, value in done[side].items()
+            ):
+                break
+            if not client.is_connected():
+                raise Trouble("server", "the TRex server is gone")
+            near = (not units and at > from_s - _NEAR_S) or (
+                units < count and due_s - _NEAR_S < at < due_s + 10 * _NEAR_S
+            )
+            if not near and at > next_load:
+                next_load = at + _LOAD_S
+                cpu.append(client.get_stats(ports=self.ports)["global"].get("cpu_util_raw", 0.0))
+            time.sleep(0.001 if near else _FAR_S)
+        stats = client.get_stats(ports=self.ports)
+        looks, self.looks = self.looks, []
+        return {
+            "looks": looks,
+            "first": first,
+            "counters": make_plain({side: counters[side] for side in ("client", "server")}),
+            "ports": {str(p): stats[p] for p in self.ports},
+            "global": stats["global"],
+            "cpu": cpu,
+            "ago_s": time.monotonic() - self.began,
+        }
+
+    def finish(self) -> None:
+        """Stop what is left."""
+        if self.is_running:
+            self.is_running = False
+            # TRex's client ignores an order to stop until it has heard of the start
+            self.client.wait_for_profile_state(_PROFILE, self.client.STATE_TX, timeout=MAX_START_S)
+            self.client.stop()
+
+    def leave(self, client: Any) -> None:
+        try:
+            self.finish()
+            self.stop_answering()
+            client.release(force=True)
+        finally:
+            client.disconnect(stop_traffic=False, release_ports=False)
+
+    def _look(self, counter: str, each: int) -> tuple[int, Any]:
+        before = time.monotonic()
+        counters = self.client.get_traffic_stats()
+        units = int(counters["client"].get(counter, 0)) // each
+        self.looks.append([before, {"0": units}, time.monotonic()])
+        return units, counters
+
+    def _make_profile(self, profile: dict[str, Any]) -> Any:
+        api = self.api
+        request, response = (base64.b64decode(profile[n]) for n in ("request", "response"))
+        client, server = api.ASTFProgram(), api.ASTFProgram()
+        client.connect()
+        client.delay(profile["hold_us"])
+        client.send(request)
+        client.recv(len(response))
+        client.delay(profile["after_us"])
+        if profile["closing"] == "rst":
+            client.reset()
+        server.accept()
+        server.recv(len(request))
+        server.send(response)
+        server.wait_for_peer_close()
+        addresses = api.ASTFIPGen(
+            glob=api.ASTFIPGenGlobal(ip_offset="0.0.0.0"),  # noqa: S104  (not a socket's address)
+            dist_client=api.ASTFIPGenDist(ip_range=profile["clients"], distribution="seq"),
+            dist_server=api.ASTFIPGenDist(ip_range=profile["servers"], distribution="seq"),
+        )
+        template_settings = api.ASTFGlobalInfoPerTemplate()
+        if profile["prefixes"]:
+            ipv6 = template_settings.ipv6
+            ipv6.enable = 1
+            ipv6.src_msb, ipv6.dst_msb = profile["prefixes"]
+        client_template = api.ASTFTCPClientTemplate(
+            program=client,
+            ip_gen=addresses,
+            cps=profile["rate_cps"],
+            limit=profile["count"],
+            port=profile["port"],
+            glob_info=template_settings,
+        )
+        server_template = api.ASTFTCPServerTemplate(
+            program=server, assoc=api.ASTFAssociationRule(port=profile["port"])
+        )
+        template = api.ASTFTemplate(
+            client_template=client_template, server_template=server_template
+        )
+        return api.ASTFProfile(
+            default_ip_gen=addresses,
+            default_c_glob_info=self._make_settings(profile),
+            default_s_glob_info=self._make_settings(profile),
+            templates=[template],
+        )
+
+    def _make_settings(self, profile: dict[str, Any]) -> Any:
+        settings = self.api.ASTFGlobalInfo()
+        settings.tcp.no_delay = 1
+        settings.tcp.mss = profile["segment_octets"]
+        settings.tcp.keepinit = profile["given_up_s"]
+        settings.tcp.keepidle = settings.tcp.keepintvl = _KEEPALIVE_S
+        return settings
+
+
+if __name__ == "__main__":
+    main(AstfWorker())

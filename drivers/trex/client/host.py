@@ -1,0 +1,166 @@
+"""The worker's host: files of /proc and /sys, and the threads of a TRex server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from typing import Any
+
+from v6t.drivers.trex.client.service import Trouble
+
+_NICENESS = -20
+"""Of threads that frames wait for."""
+_HUGEPAGES = "/sys/kernel/mm/hugepages"
+CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+
+def examine_host(interfaces: list[str], port: int | None = None) -> dict[str, Any]:
+    """Return what decides whether a server can be started here, without TRex's client.
+
+    Args:
+        interfaces: PCI addresses (with domain) and names.
+        port: TCP port of a server that may run here.
+    """
+    pages = []
+    for entry in sorted(os.listdir(_HUGEPAGES)) if os.path.isdir(_HUGEPAGES) else []:
+        total = int(read(_HUGEPAGES, entry, "nr_hugepages") or 0)
+        pages.append([int(entry.split("-")[1][:-2]), total])
+    mounted = []
+    for line in read("/proc/mounts").splitlines():
+        words = line.split()
+        if len(words) > 3 and words[2] == "hugetlbfs":
+            size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
+            kib = (
+                int(size[0][:-1]) * {"K": 1, "M": 1 << 10, "G": 1 << 20}[size[0][-1]] if size else 0
+            )
+            mounted.append([words[1], kib])
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    programs = {name: shutil.which(name, path=path) or "" for name in ("nft", "lspci", "modprobe")}
+    return {
+        "hugepages": pages,
+        "hugetlbfs": mounted,
+        "clock": read(CLOCK),
+        "nft_trouble": find_nft_trouble(programs["nft"]),
+        "served": port is not None and is_reachable(("127.0.0.1", port)),
+        "interfaces": {name: _examine_interface(name) for name in interfaces},
+        **programs,
+    }
+
+
+def find_nft_trouble(nft: str) -> str:
+    """Return why nftables cannot be used by this user; empty: it can, or it is not installed."""
+    if not nft:
+        return ""
+    done = subprocess.run(  # the kernel lists them to those alone who may write
+        [nft, "list", "tables"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    first_line = done.stderr.decode("utf-8", "replace").split("\n")[0].strip()
+    return (first_line or "it failed") if done.returncode else ""
+
+
+def is_reachable(address: tuple[str, int]) -> bool:
+    """Whether something listens on a TCP port."""
+    with contextlib.suppress(OSError):
+        socket.create_connection(address, timeout=2).close()
+        return True
+    return False
+
+
+def place_threads(prefix: str, master: int, latency: int, sending: list[int]) -> int:
+    """Move the threads of the server with this prefix to CPUs; return how many were moved.
+
+    A server with too few CPUs for its threads starts with all of them on one. Those that send and
+    receive get a higher priority than whatever else wants these CPUs.
+    """
+    processes = [e for e in os.listdir("/proc") if prefix in (server_arguments(e) or ())]
+    moved = 0
+    for entry, task in [(e, t) for e in processes for t in os.listdir(f"/proc/{e}/task")]:
+        cpu = master
+        try:
+            with open(f"/proc/{entry}/task/{task}/comm") as handle:
+                name = handle.read().lower().split()
+            if name[:3] == ["trex", "dp", "core"]:
+                cpu = sending[(int(name[3]) - 1) % len(sending)]
+            elif name == ["trex", "rx"]:
+                cpu = latency
+            os.sched_setaffinity(int(task), [cpu])
+            if name[:2] in (["trex", "dp"], ["trex", "rx"]):
+                _raise_priority(entry, task)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that has just ended
+        except OSError as exc:
+            raise Trouble("cpu", f"TRex cannot run on CPU {cpu}: {exc.strerror}") from exc
+        moved += 1
+    return moved
+
+
+def _raise_priority(process: str, task: str) -> None:
+    """Raise the priority of a thread and of its autogroup; only root can."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, int(task), _NICENESS)
+    # where the kernel groups threads by their sessions, niceness counts within a session only
+    with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
+        group.write(str(_NICENESS))
+
+
+def is_local(server: tuple[str, int]) -> bool:
+    """Whether a connection to the server ends on this host."""
+    with contextlib.closing(socket.create_connection(server, timeout=2)) as connection:
+        return bool(connection.getsockname()[0] == connection.getpeername()[0])
+
+
+def server_arguments(entry: str) -> list[str] | None:
+    """Return the command line of the TRex server with an entry of /proc; None: it is not one."""
+    if not entry.isdigit():
+        return None
+    try:
+        with open(f"/proc/{entry}/cmdline", "rb") as handle:
+            words = handle.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return None
+    return words if os.path.basename(words[0]).startswith("_t-rex-64") else None
+
+
+def find_server(port: int) -> str | None:
+    """Find the process of the TRex server that listens on a TCP port here; None: unknown.
+
+    The sockets of another user's processes are hidden: then the only server there is counts.
+    """
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in read(table).splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                sockets.add(f"socket:[{words[9]}]")
+    servers = [entry for entry in os.listdir("/proc") if server_arguments(entry)]
+    for entry in servers:
+        files = f"/proc/{entry}/fd"
+        with contextlib.suppress(OSError):
+            if any(os.readlink(os.path.join(files, one)) in sockets for one in os.listdir(files)):
+                return entry
+    return servers[0] if len(servers) == 1 else None
+
+
+def _examine_interface(name: str) -> dict[str, Any] | None:
+    """Return facts about a NIC by PCI address or an interface of Linux; None: it does not exist."""
+    pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
+    if os.path.isdir(pci):
+        driver, names = os.path.join(pci, "driver"), os.path.join(pci, "net")
+        return {
+            "driver": os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none",
+            "numa": read(pci, "numa_node"),
+            "names": sorted(os.listdir(names)) if os.path.isdir(names) else [],
+        }
+    return {"state": read(net, "operstate")} if os.path.exists(net) else None
+
+
+def read(*path: str) -> str:
+    """Read a small file without its end of line; empty if it cannot be read."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8") as handle:
+            return handle.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,153 @@
+"""Internals of TRex's Python client, read from TRex v3.08: no other module uses them.
+
+They give what the client's own methods do not: a start of several ports at one moment of the
+server's clock, counters between two readings of that clock, and captures on virtual ports without
+service mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import importlib
+import os
+import sys
+import types
+import warnings
+from typing import Any
+
+from v6t.drivers.trex.client.service import Trouble, make_one_line
+
+_CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
+
+
+def import_client(trex_dir: str, engine: str) -> Any:
+    """Import TRex's API of an engine, stl or astf, from the installation, and only from there."""
+    path = os.path.join(trex_dir, _CLIENT)
+    if not os.path.isdir(os.path.join(path, "trex", engine)):
+        raise Trouble("client", f"{trex_dir} holds no TRex Python client")
+    if sys.version_info >= (3, 13) and "cgi" not in sys.modules:
+        shim: Any = types.ModuleType("cgi")  # scapy 2.4.3 imports what Python 3.13 no longer has
+        shim.escape = html.escape
+        sys.modules["cgi"] = shim
+    sys.path.insert(0, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        api: Any = importlib.import_module(f"trex.{engine}.api")
+    if not os.path.realpath(api.__file__).startswith(os.path.realpath(path)):
+        raise Trouble("client", f"another package named trex hides TRex's client: {api.__file__}")
+    return api
+
+
+def list_ports(client: Any) -> list[int]:
+    """List the ports of the server."""
+    return sorted(client.ports)
+
+
+def read_owner(client: Any, port: int, *, sync: bool = False) -> str:
+    """Return the owner of a port; with ``sync``, as the server says now."""
+    if sync:
+        client.ports[port].sync()
+    return str(client.ports[port].get_owner() or "")
+
+
+def is_acquired(client: Any, port: int) -> bool:
+    """Whether this client still owns a port."""
+    return bool(client.ports[port].is_acquired())
+
+
+def is_sending(client: Any, ports: list[int]) -> bool:
+    """Whether traffic runs on one of some ports."""
+    return any(client.ports[port].is_active() for port in ports)
+
+
+def is_virtual(client: Any, port: int) -> bool:
+    """Whether a port is not a NIC."""
+    return bool(client.ports[port].is_virtual())
+
+
+def is_link_down(client: Any, port: int) -> bool:
+    """Whether a port has lost its link."""
+    attributes = client.ports[port].get_ts_attr()
+    link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
+    return isinstance(link, dict) and link.get("up") is False
+
+
+def forget_streams(client: Any, port: int) -> None:
+    """Drop the client's copies of a port's streams: lists are long."""
+    client.ports[port].streams.clear()
+
+
+def forget_events(client: Any) -> None:
+    """Drop the events of earlier trials."""
+    with contextlib.suppress(Exception):
+        client.clear_events()
+
+
+def clear_groups(client: Any) -> None:
+    """Clear the counters of latency groups."""
+    client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
+
+
+def count_queue_drops(client: Any) -> int:
+    """Count the frames that the server dropped before its transmit queues."""
+    try:
+        return int(client.global_stats.get("m_total_queue_drop") or 0)
+    except Exception:
+        return 0
+
+
+def read_counters(client: Any, ports: list[int]) -> tuple[float, dict[int, int], float]:
+    """Read the server's clock, the frames each port has sent, and the clock again."""
+    rpc = client.conn.rpc
+    batch = rpc.create_batch()
+    batch.add("ping", {}, rpc.api_h)
+    for port in ports:
+        batch.add("get_port_stats", {"port_id": port}, rpc.api_h)
+    batch.add("ping", {}, rpc.api_h)
+    answers = batch.invoke(chunk_size=None)
+    if not answers:
+        raise Trouble("server", f"TRex did not tell its counters: {answers.err()}")
+    replies = answers.data()
+    sent = {port: int(a["opackets"]) for port, a in zip(ports, replies[1:-1])}
+    return replies[0]["ts"], sent, replies[-1]["ts"]
+
+
+def start_ports(client: Any, ports: list[int], at: float, *, force: bool) -> str:
+    """Start ports at a moment of the server's clock; return what the first that refused said."""
+    whole = {"type": "raw", "op": "abs", "value": 1.0}
+    for port in ports:
+        done = client.ports[port].start(whole, -1, force, None, at)
+        if not done:
+            return make_one_line(done.err())
+    return ""
+
+
+def start_port_capture(client: Any, port: int, endpoint: str, bpf_filter: str) -> None:
+    """Hand a port's frames that pass a filter to a socket, without service mode."""
+    done = _transmit(client, "start_capture_port", port, endpoint=endpoint, bpf_filter=bpf_filter)
+    if not done:
+        raise Trouble("neighbours", make_one_line(done.err()))
+
+
+def stop_port_capture(client: Any, port: int) -> None:
+    """End what :func:`start_port_capture` began, also for another client."""
+    _transmit(client, "stop_capture_port", port)
+
+
+def _transmit(client: Any, method: str, port: int, **parameters: Any) -> Any:
+    known = client.ports[port]
+    return known.transmit(method, dict(parameters, port_id=port, handler=known.handler))
+
+
+def push_frames(client: Any, ports: list[int], frames: list[bytes]) -> None:
+    """Send single frames from ports, whatever traffic runs."""
+    from trex.common.trex_client import PacketBuffer
+
+    buffers = [PacketBuffer(frame, port_src=False, port_dst=False) for frame in frames]
+    client.push_packets(buffers, ports=ports, force=True)
+
+
+def disconnect_transport(client: Any) -> None:
+    """Disconnect from a server that ends: a client that is only dropped hangs when collected."""
+    client.conn.disconnect()

@@ -1,0 +1,651 @@
+"""TRex's client of its stateless engine behind the requests of a worker: trials of streams."""
+
+from __future__ import annotations
+
+import array
+import base64
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from typing import Any, Iterator
+
+from v6t.drivers.neighbours import Hosts
+from v6t.drivers.trex.client import host, rpc
+from v6t.drivers.trex.client.af_packet import push_out_frames
+from v6t.drivers.trex.client.answering import LEFT_S, NEIGHBOUR_FILTER, Answering
+from v6t.drivers.trex.client.service import Trouble, main, make_one_line, make_plain
+
+_TYPE_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_STREAM_S, _LIST_S = 0.001, 0.03
+"""Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
+_EARLY_S = 0.2
+"""TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
+_LATE_S = 0.03
+"""The first frame is looked for until this long after the moment of the start."""
+
+
+class StlWorker:
+    """The requests of a worker, as methods; their arguments and answers are JSON values."""
+
+    engine = "stl"
+
+    def __init__(self) -> None:
+        self.api: Any = None
+        self.client: Any = None
+        self.streams: dict[str, Any] = {}
+        self.ports: list[int] = []
+        self.address = ("", 0)
+        self.in_service = self.has_several_queues = False
+        self.directory = ""
+        self.answering: Any = None
+        self.hosts: dict[int, Hosts] = {}
+
+    # ---------------------------------------------------------------- requests
+
+    def hello(self, trex_dir: str) -> dict[str, Any]:
+        """Import the client; return facts about this interpreter."""
+        self.api = rpc.import_client(trex_dir, self.engine)
+        import scapy
+        import zmq
+
+        return {
+            "python": sys.version.split()[0],
+            "executable": sys.executable,
+            "pid": os.getpid(),
+            "cpus": sorted(os.sched_getaffinity(0)),
+            "clock": host.read(host.CLOCK),
+            "scapy": scapy.__file__,
+            "zmq": getattr(zmq, "__file__", ""),
+        }
+
+    def make_client(self, **settings: Any) -> Any:
+        return self.api.STLClient(**settings)
+
+    def machine(self, interfaces: list[str], port: int | None = None) -> dict[str, Any]:
+        """Return what of this host decides whether a server can be started."""
+        return host.examine_host(interfaces, port)
+
+    def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> Any:
+        """Connect without touching any port."""
+        self.client = self.make_client(
+            server=server,
+            sync_port=rpc_port,
+            async_port=pub_port,
+            verbose_level="error",
+            sync_timeout=int(timeout_s),
+            async_timeout=int(timeout_s),
+        )
+        try:
+            self.client.connect()
+        except Exception as exc:
+            self.client = None
+            raise Trouble("connect", make_one_line(exc)) from exc
+        self.address = (server, rpc_port)
+        return self.facts()
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, cores and ports of the server."""
+        info: dict[str, Any] = self.client.get_server_system_info()
+        self.has_several_queues = bool(info.get("is_multiqueue_mode"))
+        info["version"] = self.client.get_server_version()
+        info["ports"] = sorted(info["ports"], key=lambda p: p["index"])
+        info["port_info"] = [
+            dict(
+                self.client.get_port_info([p["index"]])[0],
+                owner=rpc.read_owner(self.client, p["index"]),
+            )
+            for p in info["ports"]
+        ]
+        return info
+
+    def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
+        """Take ports; their owners are part of the answer or of the error."""
+        owners = {str(port): rpc.read_owner(self.client, port, sync=True) for port in ports}
+        try:
+            self.client.acquire(ports=ports, force=force)
+        except self.api.TRexError as exc:
+            taken = ", ".join(f"port {p}: {o}" for p, o in sorted(owners.items()) if o)
+            text = make_one_line(exc) + (f" ({taken})" if taken else "")
+            raise Trouble("taken", text) from exc
+        self.ports = list(ports)
+        self.client.stop(ports=ports)
+        self.client.remove_all_streams(ports=ports)
+        self.client.remove_all_captures()
+        return {"owners": owners}
+
+    def server_flags(self) -> list[str] | None:
+        """Return the command line of the server if it runs on this host, else nothing."""
+        process = host.find_server(self.address[1]) if host.is_local(self.address) else None
+        return None if process is None else host.server_arguments(process)
+
+    def place(self, prefix: str, master: int, latency: int, sending: list[int]) -> int:
+        """Move the threads of the server with this prefix to CPUs; return how many were moved."""
+        return host.place_threads(prefix, master, latency, sending)
+
+    def catch_up(self, most_s: float) -> None:
+        """Let the data path make up at once for a delay, up to a limit."""
+        self.client.set_global_cfg({"sched_max_stretch": most_s})
+
+    def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
+        """End the server, and wait until it is gone; return the owners of its ports.
+
+        Args:
+            force: also if ports are owned.
+            wait_s: longest wait [s].
+        """
+        owners = {
+            str(port): rpc.read_owner(self.client, port, sync=True)
+            for port in rpc.list_ports(self.client)
+        }
+        owners = {port: owner for port, owner in owners.items() if owner}
+        if owners and not force:
+            taken = ", ".join(f"port {port}: {owner}" for port, owner in owners.items())
+            raise Trouble("taken", f"the server would have to be ended, and is in use ({taken})")
+        process = host.find_server(self.address[1])
+        client, self.client, self.ports = self.client, None, []
+        client.server_shutdown(force=force)
+        rpc.disconnect_transport(client)
+        until = time.monotonic() + wait_s
+        while host.is_reachable(self.address) or (process and host.server_arguments(process)):
+            if time.monotonic() > until:
+                raise Trouble("server", f"the TRex server did not end within {wait_s:g} s")
+            time.sleep(0.1)
+        return owners
+
+    def attributes(self, port: int, settings: dict[str, Any]) -> None:
+        """Set port attributes such as promiscuous mode."""
+        self.client.set_port_attr(ports=[port], **settings)
+
+    def play(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
+        """Answer for hosts from now on; return the ports that do.
+
+        Args:
+            hosts: arguments of :class:`Hosts` by port.
+        """
+        self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
+        known = {p: one for p, one in self.hosts.items() if one.answers}
+        if not known or not host.is_local(self.address):
+            return []  # TRex could not reach a socket of this host
+        import zmq
+
+        self._enter_service_mode()
+        self.answering = Answering(zmq, self.scratch(), known)
+        for port in sorted(known):
+            rpc.stop_port_capture(self.client, port)  # of a client that died
+            endpoint = self.answering.endpoint(port)
+            rpc.start_port_capture(self.client, port, endpoint, NEIGHBOUR_FILTER)
+        return sorted(known)
+
+    def introduce(self, ports: list[int]) -> None:
+        """Have the hosts of these ports ask for the device; where none answers, push the frames."""
+        answering = set() if self.answering is None else self.answering.ports
+        if self.answering is not None:
+            self.answering.introduce([p for p in ports if p in answering])
+        for port in set(ports) - answering:
+            frames = self.hosts[port].introductions()
+            if frames:
+                rpc.push_frames(self.client, [port], frames)
+                time.sleep(LEFT_S)
+
+    def exchange(
+        self, frames: list[Any], receive: list[int], wait_s: float, quiet_s: float
+    ) -> list[Any]:
+        """Push single frames, [[port, base64], ...]; return what ports receive, oldest first."""
+        self._enter_service_mode()
+        client = self.client
+        captures = {
+            port: client.start_capture(rx_ports=[port], limit=1000, bpf_filter="not arp")["id"]
+            for port in receive
+        }
+        for port, text in frames:
+            rpc.push_frames(client, [port], [base64.b64decode(text)])
+        end, known = time.monotonic() + wait_s, 0
+        while time.monotonic() < end:
+            time.sleep(0.01)
+            status = client.get_capture_status()
+            count = sum(status[number]["count"] for number in captures.values())
+            if count != known:
+                end, known = time.monotonic() + quiet_s, count
+        arrivals: list[Any] = []
+        for port, number in captures.items():
+            fetched: list[Any] = []
+            count = client.get_capture_status()[number]["count"]
+            if count:
+                client.fetch_capture_packets(number, fetched, pkt_count=count)
+            client.stop_capture(number)
+            arrivals += [(f["ts"], port, encode(f["binary"])) for f in fetched]
+        return [[port, text] for _, port, text in sorted(arrivals)]
+
+    def load(self, port: int, streams: list[Any], first: int = 0) -> int:
+        """Keep streams from a place on; each trial sets their rate and number of frames."""
+        self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
+        return len(streams)
+
+    def trial(
+        self,
+        bursts: dict[str, list[Any]],
+        due_s: float,
+        receive: list[int],
+        residual_s: float,
+        give_up_s: float,
+        control: str,
+        samples: dict[str, list[Any]],
+        recordings: dict[str, Any],
+        marked: Any = (),
+    ) -> dict[str, Any]:
+        """Run one trial: install, start, watch, wait, read.
+
+        Args:
+            bursts: by port, see :class:`v6t.drivers.trex.bursts.Burst`, with ``nonce``.
+            due_s: by then the last frame should have left.
+            receive: ports that receive test frames.
+            residual_s: wait for late frames.
+            give_up_s: traffic that still runs is stopped.
+            control: BPF filter of frames that are not test frames, or ''.
+            samples: by port, ``filter`` and ``limit`` of captures.
+            recordings: by port, ``filter``, ``limit``, ``path`` and ``octets`` of a file.
+            marked: class and BPF filter of its marked frames.
+
+        Returns:
+            See :func:`v6t.drivers.trex.stats.parse_trial`.
+        """
+        client = self.client
+        ports = sorted(int(p) for p in bursts)
+        frames = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
+        start = TrialStart(self, frames, self._estimate_preparation(bursts))
+        for patience in (1, 2, 4, 8):
+            self._add_streams(bursts)
+            with self._pause_answers():
+                client.clear_stats(ports=self.ports)
+                answered_before = self._count_answers()
+            drops_before = rpc.count_queue_drops(client)
+            captures = self._start_captures(receive, samples, control, recordings, marked)
+            rpc.forget_events(client)
+            if start.order(patience):
+                break
+            # one port was late, and others may have begun: what they sent is of no trial, and their
+            # streams would go on with other numbers
+            client.stop(ports=ports)
+            time.sleep(residual_s)
+            self._collect_captures(captures)
+            for recording in recordings.values():  # TRex does not overwrite files
+                with contextlib.suppress(FileNotFoundError):
+                    self.forget(recording["path"])
+        else:
+            raise Trouble("start", start.refusal)
+        watched: dict[str, list[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
+        ended = self._watch(start, start.idle + due_s, start.began + give_up_s, watched)
+        if not ended:
+            client.stop(ports=ports)
+        time.sleep(residual_s)
+        with self._pause_answers():
+            stats = client.get_stats(ports=self.ports)
+            answered = {p: n - answered_before[p] for p, n in self._count_answers().items()}
+        for port in self.ports:
+            stats[port]["opackets"] -= answered[port]
+        groups = client.get_pgid_stats()
+        drops = rpc.count_queue_drops(client)
+        collected = self._collect_captures(captures)  # before frames are pushed out
+        stuck = 0
+        if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
+            stuck = push_out_frames(client, ports, lambda: count_received(client, receive))
+        client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
+        return {
+            "ports": {str(p): stats[p] for p in self.ports},
+            "global": stats["global"],
+            "groups": make_plain(groups),
+            "queue_drop": drops - drops_before,
+            "stuck": stuck,
+            "answered": {str(p): n for p, n in answered.items()},
+            "looks": start.looks,
+            "ended": ended,
+            "began_ago_s": time.monotonic() - start.began,
+            "captures": collected,
+            **watched,
+        }
+
+    def scratch(self) -> str:
+        """Return a directory on the server's host, for recordings; it goes with this process."""
+        self.directory = self.directory or tempfile.mkdtemp(prefix="v6t-")
+        return self.directory
+
+    def forget(self, path: str) -> None:
+        """Remove a recording."""
+        os.unlink(path)
+
+    def stop(self) -> None:
+        """Stop all traffic now."""
+        if self.client is not None and self.ports:
+            self.client.stop(ports=self.ports)
+
+    def close(self) -> None:
+        """Stop traffic, give ports back, disconnect."""
+        client = self.client
+        try:
+            if client is not None:
+                self.leave(client)
+        finally:
+            self.client = None
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # ------------------------------------------------------------------ inside
+
+    def leave(self, client: Any) -> None:
+        """Give ports back and disconnect."""
+        try:
+            if self.ports:
+                client.stop(ports=self.ports)
+                self.stop_answering()
+                client.remove_all_captures()
+                if self.in_service:
+                    client.set_service_mode(ports=self.ports, enabled=False)
+                client.remove_all_streams(ports=self.ports)
+                client.release(ports=self.ports)
+        finally:
+            client.disconnect(stop_traffic=False, release_ports=False)
+
+    def stop_answering(self) -> None:
+        """Answer for no host any more."""
+        if self.answering is not None:
+            for port in self.ports:
+                rpc.stop_port_capture(self.client, port)
+            self.answering.close()
+
+    def read_counters(self, ports: list[int]) -> tuple[float, dict[int, int], float]:
+        """Read the server's clock, test frames each port has sent of all time, the clock again."""
+        before, sent, after = rpc.read_counters(self.client, ports)
+        answered = self._count_answers()
+        return before, {p: n - answered[p] for p, n in sent.items()}, after
+
+    def _add_streams(self, bursts: dict[str, list[Any]]) -> None:
+        self.client.remove_all_streams(ports=self.ports)
+        for port in sorted(map(int, bursts)):
+            for number, burst in enumerate(bursts[str(port)]):
+                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
+                    stream = self.make_stream(port, burst, number)
+                    self.client.add_streams([stream], ports=[port])
+                    rpc.forget_streams(self.client, port)
+
+    def make_stream(self, port: int, burst: dict[str, Any], number: int) -> Any:
+        """Make TRex's stream of a burst."""
+        trex = dict(self.streams[str(port)][burst["index"]])
+        rate = {"type": "pps", "value": burst["pps"]}
+        trex["mode"] = {"type": "single_burst", "total_pkts": burst["frames"], "rate": rate}
+        if burst["times"] > 1:
+            trex["mode"] = {
+                "type": "multi_burst",
+                "pkts_per_burst": burst["frames"] // burst["times"],
+                "count": burst["times"],
+                "ibg": burst["gap_us"],
+                "rate": rate,
+            }
+        trex["isg"] = burst["isg"]
+        if burst.get("nonce") is not None:
+            trex["packet"] = with_nonce(trex["packet"], burst["nonce"])
+        trex["name"] = f"{trex['name']} {number}"
+        trex["enabled"] = True
+        if "vm" in trex:
+            trex["vm"] = unpack_lists(trex["vm"])
+        if burst["pg_id"] is not None:
+            trex["flow_stats"] = {
+                "enabled": True,
+                "stream_id": burst["pg_id"],
+                "rule_type": "latency",
+                "ieee_1588": False,
+            }
+        return self.api.STLStream.from_json(trex)
+
+    def _pause_answers(self) -> Any:
+        return contextlib.nullcontext() if self.answering is None else self.answering.pause()
+
+    def _count_answers(self) -> dict[int, int]:
+        sent = {} if self.answering is None else self.answering.sent
+        return {port: sent.get(port, 0) for port in self.ports}
+
+    def _estimate_preparation(self, bursts: dict[str, list[Any]]) -> float:
+        """Estimate how long TRex may take to make streams ready before it can start them [s]."""
+        total = 0.0
+        for port, of_port in bursts.items():
+            for burst in of_port:
+                vm = self.streams[port][burst["index"]].get("vm", {})
+                lists = [i for i in vm.get("instructions", []) if i.get("packed")]
+                total += _LIST_S * len(lists) + _STREAM_S
+        return total
+
+    def _watch(
+        self, start: TrialStart, due: float, latest: float, watched: dict[str, list[Any]]
+    ) -> bool:
+        """Wait for the end of traffic; return whether it ended by itself by the latest time."""
+        client, next_check, ports = self.client, start.began + 0.2, start.ports
+        while True:
+            if not client.is_connected():
+                raise Trouble("server", "the TRex server is gone")
+            for port in ports:
+                if not rpc.is_acquired(client, port):
+                    raise Trouble("stolen", f"port {port} was taken by another user")
+            if not rpc.is_sending(client, ports):
+                if not start.is_complete:
+                    start.look()
+                return True
+            now = time.monotonic()
+            if now > latest:
+                return False
+            if now >= due and not start.is_complete:
+                start.look()
+                # the later it gets, the less a finer look would prove
+                time.sleep(min(0.1, (now - due) / 100))
+                continue
+            if now >= next_check and (now < due - 0.1 or start.is_complete or now > due + 0.5):
+                next_check = now + 0.5
+                self._check_health(now - start.began, ports, watched)
+            time.sleep(0.005 if start.is_complete else max(0.0, min(0.005, due - now)))
+
+    def _check_health(self, at: float, ports: list[int], watched: dict[str, list[Any]]) -> None:
+        if not host.is_reachable(self.address):  # the client takes a dozen seconds to notice
+            raise Trouble("server", "the TRex server is gone: it does not answer")
+        stats = self.client.get_stats(ports=self.ports)
+        total = stats["global"]
+        watched["cpu"].append(total.get("cpu_util_raw", total.get("cpu_util", 0.0)))
+        watched["rx_cpu"].append(total.get("rx_cpu_util", 0.0))
+        counts = {p: [stats[p]["opackets"], stats[p]["ipackets"]] for p in self.ports}
+        watched["readings"].append([at, counts])
+        for port in ports:
+            if rpc.is_link_down(self.client, port):
+                watched["events"].append(f"link of port {port} went down")
+
+    def _enter_service_mode(self) -> None:
+        """Enter the service mode where captures need it: on hardware queues.
+
+        With several data path cores in software mode these receive, and drop all but ARP and ICMP.
+        """
+        virtual = all(rpc.is_virtual(self.client, p) for p in self.ports)
+        if self.in_service or (virtual and not self.has_several_queues):
+            return
+        self.client.set_service_mode(ports=self.ports, enabled=True)
+        self.in_service = True
+
+    def _start_captures(
+        self, receive: list[int], samples: Any, control: str, recordings: Any, marked: Any
+    ) -> list[Any]:
+        """Start captures; return kind, port, number and class of each."""
+        captures: list[Any] = []
+        if samples or control or recordings or marked:
+            self._enter_service_mode()
+        for port in receive:
+            wanted: list[Any] = [
+                ("sample", 0, {"limit": one["limit"], "bpf_filter": one["filter"]})
+                for one in samples.get(str(port), [])
+            ]
+            for number, pattern in marked:
+                wanted.append(
+                    ("marked", number, {"limit": 1, "bpf_filter": pattern, "snaplen": 64})
+                )
+            if control:
+                settings = {"limit": 1000, "bpf_filter": control, "snaplen": 128}
+                wanted.append(("control", 0, settings))
+            recording = recordings.get(str(port))
+            if recording:
+                check_space(recording["path"], recording["octets"])
+                settings = {"limit": recording["limit"], "bpf_filter": recording["filter"]}
+                endpoint = "file:///" + recording["path"]
+                wanted.append(("recording", 0, dict(settings, endpoint=endpoint)))
+            for kind, number, settings in wanted:
+                started = self.client.start_capture(rx_ports=[port], **settings)
+                captures.append((kind, port, started["id"], number))
+        return captures
+
+    def _collect_captures(self, captures: list[Any]) -> list[dict[str, Any]]:
+        status = self.client.get_capture_status()
+        collected = []
+        for kind, port, number, class_number in captures:
+            fetched: list[Any] = []
+            if kind in ("sample", "control"):
+                self.client.fetch_capture_packets(
+                    number, fetched, pkt_count=status[number]["count"]
+                )
+            # with something to call, the client waits until the file is written
+            callback = (lambda endpoint: None) if kind == "recording" else None
+            self.client.stop_capture(number, endpoint_cb=callback)
+            collected.append(
+                {
+                    "kind": kind,
+                    "port": port,
+                    "matched": status[number]["matched"],
+                    "class": class_number,
+                    "frames": [[f["ts"], encode(f["binary"])] for f in fetched],
+                }
+            )
+        return collected
+
+
+class TrialStart:
+    """Starts the ports of a trial at one moment, and looks at their counters while they send.
+
+    Args:
+        worker: whose client is used.
+        frames: that each port will send.
+        preparation_s: time that TRex may need to make streams ready [s].
+
+    Attributes:
+        looks: time before, frames by port, time after; the server's clock from the start on [s].
+        began: moment of the start, by this host's clock [s].
+        idle: last moment at which no frame had left.
+        refusal: why a port did not start.
+    """
+
+    def __init__(self, worker: StlWorker, frames: dict[int, int], preparation_s: float) -> None:
+        self._worker = worker
+        self._frames = frames
+        self._preparation_s = preparation_s
+        self.ports = sorted(frames)
+        self.looks: list[Any] = []
+        self.began = self.idle = self._at = 0.0
+        self._base: dict[int, int] = {}
+        self.refusal = ""
+
+    def order(self, patience: int) -> bool:
+        """Order the start for one moment of the server's clock; return whether all ports took it.
+
+        Args:
+            patience: factor of the time until then.
+        """
+        client = self._worker.client
+        rpc.clear_groups(client)
+        requested_at = time.monotonic()
+        _, self._base, now = self._worker.read_counters(self.ports)
+        half = (time.monotonic() - requested_at) / 2
+        # TRex wants 0.1 s of time, for every port, after it has made the streams ready
+        lead = patience * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self._preparation_s
+        self._at, self.began = now + lead, requested_at + half + lead
+        self.refusal = rpc.start_ports(client, self.ports, self._at, force=self._worker.in_service)
+        if self.refusal:
+            return False
+        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
+        # 0.1 s if the machine was busy when it began
+        self.looks.append((now - self._at, dict.fromkeys(self.ports, 0), now - self._at))
+        self.idle = requested_at
+        time.sleep(max(0.0, self.began - _EARLY_S - time.monotonic()))
+        while time.monotonic() < self.began + _LATE_S and not all(self.look().values()):
+            time.sleep(0.001)
+        return True
+
+    def look(self) -> dict[int, int]:
+        """Look once more; return frames sent by now."""
+        now = time.monotonic()
+        before, counts, after = self._worker.read_counters(self.ports)
+        sent = {p: n - self._base[p] for p, n in counts.items()}
+        self.looks.append((before - self._at, sent, after - self._at))
+        if not any(sent.values()):
+            self.idle = now  # sending may have begun since, and is not over before its time
+        return sent
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all frames were seen to have left."""
+        return bool(self.looks) and all(n >= self._frames[p] for p, n in self.looks[-1][1].items())
+
+
+def count_arrivals(stats: Any, groups: Any, captures: list[Any], receive: list[int]) -> int:
+    """Count the test frames that came to these ports in a trial."""
+
+    def count_matches(kind: str) -> int:
+        return sum(entry["matched"] for entry in captures if entry["kind"] == kind)
+
+    if any(entry["kind"] == "control" for entry in captures):
+        return sum(stats[port]["ipackets"] for port in receive) - count_matches("control")
+    flows = groups.get("flow_stats", {}).values()
+    stamped = sum(int(one.get("rx_pkts", {}).get(port, 0)) for one in flows for port in receive)
+    return stamped + count_matches("marked")
+
+
+def count_received(client: Any, receive: list[int]) -> int:
+    """Count all frames that ports have received."""
+    stats = client.get_stats(ports=receive)
+    return sum(stats[port]["ipackets"] for port in receive)
+
+
+def check_space(path: str, octets: int) -> None:
+    """Refuse a recording that finds no room."""
+    directory = os.path.dirname(path)
+    free = shutil.disk_usage(directory).free
+    if free < octets:
+        text = (
+            f"the recording needs {octets >> 20} MB in {directory}, where {free >> 20} MB are free"
+        )
+        raise Trouble("space", text)
+
+
+def encode(octets: bytes) -> str:
+    """Return octets as text."""
+    return base64.b64encode(octets).decode()
+
+
+def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
+    """Write the trial's octet into the trailer of a packet, its last 16 octets."""
+    octets = bytearray(base64.b64decode(packet["binary"]))
+    octets[-15] = nonce
+    return dict(packet, binary=encode(bytes(octets)))
+
+
+def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
+    """Return a program whose packed lists are lists of numbers."""
+    return dict(vm, instructions=list(_unpack(vm["instructions"])))
+
+
+def _unpack(instructions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for instruction in instructions:
+        unpacked = dict(instruction)
+        if unpacked.get("packed") is not None:
+            octets = base64.b64decode(unpacked.pop("packed"))
+            values = array.array(_TYPE_CODES[instruction["size"]], octets)
+            if sys.byteorder == "little":
+                values.byteswap()
+            unpacked["value_list"] = values.tolist()
+        yield unpacked
+
+
+if __name__ == "__main__":
+    main(StlWorker())

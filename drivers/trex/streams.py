@@ -1,0 +1,328 @@
+"""Streams as TRex sends them: with its stamps, or with marks that their own programs write.
+
+*Stamps.* When a latency stream starts, TRex sets an ECN bit in its template and writes 0xFFFF into
+the identification or flow label (``CFlowStatRuleMgr::start_stream``, v3.08), which NICs that filter
+need. In software mode, the only one where v6t counts by trailers, TRex knows frames by their last 16
+octets (``RXLatency::handle_flow_latency_stats``). The program of a stream runs after that, so a write
+of it restores the header's first octets. A stamp changes the payload of every frame, so that each
+frame needs its checksum computed.
+
+*Marks.* TRex stamps 128 streams, and hands stamped frames to a port one by one
+(``CCoreEthIF::send_one_pkt_lat``, v3.08), others up to 32 at a time. A marked frame ends like a
+stamped one, but its stream number has the highest bit set, which TRex's receiver ignores; a capture
+filter counts it. It holds no time. Its number within the stream, in network byte order, stands where
+TRex's does as far as programs reach (octet 512); in longer frames it stands before the trailer, at a
+fixed distance from the frame's end.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.base.errors import UsageError
+from v6t.drivers.oracle.replay import FrameSource
+from v6t.packets import trailer
+from v6t.packets.checksum import compute_checksum, sum_columns, write_update
+from v6t.packets.direction import Direction
+from v6t.packets.headers import to_numbers, to_octets
+from v6t.packets.walker import locate_headers
+from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.packets.arrays import I64, U8
+    from v6t.profiles.streams import Checksum
+
+MARK_IDS = 1 << 15
+"""Stream numbers from here on are of marked streams."""
+MARKS_PER_CLASS = 1 << 12
+"""Marked streams of each of eight classes: their numbers follow each other."""
+MARKED_CLASSES = MARK_IDS // MARKS_PER_CLASS
+FIRST_SEQUENCE = (1 << 32) - 2
+"""TRex's sequence numbers start here (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
+NUMBER_OCTETS = 4
+_HEADER, _NUMBER = "trex-header", "mark-number"
+_FIRST_OCTETS = {4: 8, 6: 4}
+"""Version to identification, version to flow label."""
+_VLAN_TAG = b"\x81\x00"
+
+
+def packet_of(stream: Stream) -> bytes:
+    """Return the packet template of a stream."""
+    return base64.b64decode(stream.trex["packet"]["binary"])
+
+
+def longest_packet(streams: StreamSet) -> int:
+    """Return the octets of the longest frame of a stream set."""
+    return max(len(packet_of(s)) for s in streams.streams)
+
+
+def _change(
+    stream: Stream, *, packet: bytes | None = None, program: list[ins.Instruction] | None = None
+) -> Stream:
+    if packet is not None:
+        binary = base64.b64encode(packet).decode()
+        trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
+        stream = replace(stream, trex=trex)
+    return stream if program is None else stream.with_program(program)
+
+
+def with_stamps(streams: StreamSet) -> StreamSet:
+    """Return the streams as TRex really sends them when it stamps each frame.
+
+    Raises:
+        UsageError: a frame cannot carry a stamp.
+    """
+    return StreamSet(streams.direction, tuple(map(_with_stamp, streams.streams)))
+
+
+def _with_stamp(stream: Stream) -> Stream:
+    packet = bytearray(packet_of(stream))
+    layout = locate_headers(bytes(packet))
+    if layout.end + trailer.LENGTH > len(packet):
+        raise UsageError(
+            f"a frame of '{stream.name}' has {len(packet) - layout.end} octets of payload, "
+            "but TRex's time stamp needs 16",
+            "choose a larger frame size",
+            code="frame-too-small",
+        )
+    program = list(stream.trex["vm"]["instructions"])
+    if any(i["type"] == "flow_var" and i["name"] == _HEADER for i in program):
+        return stream
+    version, l3 = layout.networks[0] if layout.networks else (0, 0)
+    octets = _FIRST_OCTETS.get(version, 0)
+    if ins.count_variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
+        # no room to undo what TRex changes in the template
+        if version == 4:
+            packet[l3 + 1] |= 1
+            packet[l3 + 4 : l3 + 6] = b"\xff\xff"
+            packet[l3 + 10 : l3 + 12] = bytes(2)
+            checksum = compute_checksum(bytes(packet[l3 : l3 + 20]))
+            packet[l3 + 10 : l3 + 12] = checksum.to_bytes(2, "big")
+        else:
+            packet[l3 + 1] = packet[l3 + 1] & 0xF0 | 0x10
+            packet[l3 + 2 : l3 + 4] = b"\xff\xff"
+    elif octets:
+        value = int.from_bytes(packet[l3 : l3 + octets], "big")
+        restore = [ins.flow_var(_HEADER, octets, "inc", value, value), ins.write(_HEADER, l3)]
+        program = restore + program
+    return with_checksum_fixes(_change(stream, packet=bytes(packet), program=program))
+
+
+def with_checksum_fixes(stream: Stream) -> Stream:
+    """Add instructions for the checksums over what TRex or the program writes into the trailer.
+
+    These are the checksum that covers the trailer, and that of an outer IPv4 header.
+    """
+    layout = locate_headers(packet_of(stream))
+    program = list(stream.trex["vm"]["instructions"])
+    fixed = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
+    fixed |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
+    checksum, fixes = stream.checksum, list[ins.Instruction]()
+    if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
+        kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
+        if kind is None or below is None:
+            raise UsageError(
+                f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and "
+                "TRex has no instruction that corrects it",
+                "count by ports, or send frames without that checksum",
+                code="beyond-trex",
+            )
+        if below > ins.MAX_L2_OCTETS:
+            raise UsageError(
+                f"the {checksum.protocol} header's network header begins at octet {below}, but "
+                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}",
+                code="beyond-trex",
+            )
+        fixes.append(ins.fix_hardware(below, checksum.header - below, kind))
+        fixed.add(below)
+    outer = layout.networks[0] if layout.networks else None
+    if outer is not None and outer.version == 4 and outer.start not in fixed:
+        fixes.insert(0, ins.fix_ipv4(outer.start))
+    return _change(stream, program=program + fixes)
+
+
+def is_marked(stream: Stream) -> bool:
+    """Whether frames of a stream carry a mark, not TRex's stamp."""
+    return stream.stream_id >= MARK_IDS
+
+
+def class_number(stream: Stream) -> int:
+    """Return the class of a marked stream, one of eight."""
+    return (stream.stream_id - MARK_IDS) // MARKS_PER_CLASS
+
+
+def number_distance(length: int) -> int:
+    """Return the octets from the number to the end of a marked frame of some length."""
+    reach = length - trailer.LENGTH + 4
+    if reach + NUMBER_OCTETS <= ins.MAX_OFFSET:
+        return length - reach
+    return length - (ins.MAX_OFFSET - trailer.LENGTH)
+
+
+def mark_distance(streams: StreamSet) -> int:
+    """Return :func:`number_distance` of the marked frames of a direction; 0: none is marked."""
+    marked = (number_distance(len(packet_of(s))) for s in streams.streams if is_marked(s))
+    return next(marked, 0)
+
+
+def with_mark(stream: Stream) -> Stream:
+    """Write a mark with the stream's identifier, and let the program number the frames."""
+    packet = bytearray(packet_of(stream))
+    end = len(packet)
+    packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
+    packet[end - trailer.LENGTH] = trailer.MAGIC
+    packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
+    count = ins.flow_var(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
+    place = ins.write(_NUMBER, end - number_distance(end))
+    program = [count, place, *stream.trex["vm"]["instructions"]]
+    return _change(stream, packet=bytes(packet), program=program)
+
+
+def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
+    """Read which frames are marked, their stream numbers, and their numbers within the stream.
+
+    Args:
+        frames: ``(n, length)`` as received.
+        distance: :func:`number_distance` of the frames as they were sent.
+    """
+    length = frames.shape[1]
+    if length < max(distance, trailer.LENGTH):
+        nothing = np.zeros(len(frames), dtype=np.int64)
+        return nothing.astype(bool), nothing, nothing
+    trailers = trailer.read(frames)
+    stream = trailers.stream_id.astype(np.int64)
+    at = length - distance
+    number = to_numbers(frames[:, at : at + NUMBER_OCTETS]).astype(np.int64)
+    return trailers.magic_ok & (stream >= MARK_IDS), stream, number
+
+
+def read_stamps(frames: U8) -> tuple[NDArray[np.bool_], I64]:
+    """Read which frames carry a trailer, and their numbers within the stream by TRex's count."""
+    if frames.shape[1] < trailer.LENGTH:
+        nothing = np.zeros(len(frames), dtype=np.int64)
+        return nothing.astype(bool), nothing
+    trailers = trailer.read(frames)
+    return trailers.magic_ok, (trailers.seq - np.uint32(FIRST_SEQUENCE)).astype(np.int64)
+
+
+def write_numbers(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
+    """Write the numbers of frames that are too long for the trailer's field, checksums kept valid."""
+    length = frames.shape[1]
+    distance = number_distance(length)
+    if distance < trailer.LENGTH:
+        return
+    at = length - distance
+    first = at if checksum is None else at - (at - checksum.header) % 2
+    before = sum_columns(frames, first, first + 6)
+    frames[:, at : at + NUMBER_OCTETS] = to_octets(numbers, NUMBER_OCTETS)
+    if checksum is not None:
+        after = sum_columns(frames, first, first + 6)
+        write_update(frames, checksum.field, before, after, udp=checksum.protocol == "UDP")
+
+
+class CyclicSource:
+    """Frames of ``rows`` rows of another source, again and again, before the trailer is written."""
+
+    def __init__(self, source: FrameSource, rows: int, is_marked: bool) -> None:
+        self._source, self._rows, self._is_marked = source, rows, is_marked
+        self.length, self.layout = source.length, source.layout
+        self.checksum: Checksum | None = source.checksum
+
+    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+        """Make frames; see :class:`~v6t.drivers.oracle.replay.FrameSource`."""
+        if out is None:
+            out = np.empty((count, self.length), dtype=np.uint8)
+        for number in range(first, first + count):
+            row = out[number - first : number - first + 1]
+            self._source.frames(number % self._rows, 1, row)
+            if self._is_marked:
+                write_numbers(row, np.array([number]), self.checksum)
+        return out
+
+
+class MarkedStreams:
+    """The streams of both directions with marks, for trials in which nothing is timed."""
+
+    def __init__(self) -> None:
+        self._sets: dict[Direction, StreamSet] = {}
+        self._plain: dict[Direction, dict[int, Stream]] = {}
+
+    def clear(self) -> None:
+        """Forget all streams."""
+        self._sets.clear()
+        self._plain.clear()
+
+    def load(self, streams: StreamSet) -> None:
+        """Mark the streams of a direction if marks can tell them and have room.
+
+        Args:
+            streams: without stamps.
+        """
+        distances = {number_distance(len(packet_of(s))) for s in streams.streams}
+        used = (
+            ins.count_variable_octets(list(s.trex["vm"]["instructions"])) for s in streams.streams
+        )
+        has_room = all(octets + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS for octets in used)
+        if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
+            return
+        plain = [
+            replace(s, stream_id=MARK_IDS + n * MARKS_PER_CLASS)
+            for n, s in enumerate(streams.streams)
+        ]
+        direction = streams.direction
+        marked = tuple(with_checksum_fixes(with_mark(s)) for s in plain)
+        self._sets[direction] = StreamSet(direction, marked)
+        self._plain[direction] = {s.stream_id: s for s in plain}
+
+    def streams(self, direction: Direction) -> StreamSet | None:
+        """Return the marked streams of a direction; None: there are none."""
+        return self._sets.get(direction)
+
+    def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
+        """Return the frames of a marked stream; None: it is not one of these."""
+        plain = self._plain.get(direction, {}).get(stream.stream_id)
+        return None if plain is None else CyclicSource(Expander(plain), 1 << 62, True)
+
+
+def readdress(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
+    """Replace destination and source address, and the VLAN identifier of a tagged frame.
+
+    Args:
+        frame: tagged, if ``vlan`` is given.
+        macs: destination and source.
+        vlan: the identifier; None: it stays.
+    """
+    head = bytes.fromhex("".join(macs).replace(":", ""))
+    if vlan is None or frame[12:14] != _VLAN_TAG:
+        return head + frame[12:]
+    priority = frame[14] & 0xF0
+    return head + _VLAN_TAG + bytes([priority | vlan >> 8, vlan & 0xFF]) + frame[16:]
+
+
+def with_macs(
+    streams: StreamSet, tester_mac: str, dut_mac: str, vlan: int | None = None
+) -> StreamSet:
+    """Return the streams of the first pair as another pair of ports sends them."""
+    return StreamSet(
+        streams.direction,
+        tuple(
+            _change(s, packet=readdress(packet_of(s), (dut_mac, tester_mac), vlan))
+            for s in streams.streams
+        ),
+    )
+
+
+def with_cache(streams: StreamSet, size: int) -> StreamSet:
+    """Return the streams with TRex's cache of ready frames: only ``size`` distinct frames."""
+    if not size:
+        return streams
+    cached = (
+        replace(s, trex={**s.trex, "vm": {**s.trex["vm"], "cache": size}}) for s in streams.streams
+    )
+    return StreamSet(streams.direction, tuple(cached))

@@ -1,0 +1,255 @@
+"""What the times of captured frames tell: delays, their differences, and when frames were lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.drivers.delays import compute_ipdv
+from v6t.drivers.trex.bursts import Burst, OfferedLoad
+from v6t.drivers.trex.capture import CaptureReader, StampColumns, identify_streams
+from v6t.drivers.trex.counting import Counted, count_group
+from v6t.drivers.trex.histogram import Histogram
+from v6t.drivers.trex.stats import TrialStats
+from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
+from v6t.packets.arrays import count_unique
+from v6t.profiles.model import Role
+from v6t.trials.delays import Distribution
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.trials.result import DirectionResult
+
+IPDV_FRAMES = 30_000
+"""Frames per direction whose neighbors are captured for IPDV: the client fetches them singly."""
+CLOCK_FIT_FRAMES = 1000
+"""First frames, and last ones, that tell the frequency of the sender's clock."""
+_FIT_ROUNDS = 3
+
+
+def estimate_tick_rate(stamps: StampColumns) -> float | None:
+    """Estimate the frequency of TRex's time stamp counter from departures and arrivals [Hz].
+
+    Only the first and last frames count: those between may have stood in the queue of an overloaded
+    device. Of these the fastest frames of the first and of the last third tell it, as queues only
+    add delay.
+
+    Returns:
+        The frequency; None: the frames are too few or too close.
+    """
+    arrived_s, ticks = stamps.arrived_s, stamps.left_ticks
+    if len(ticks) > 2 * CLOCK_FIT_FRAMES:
+        by_arrival = np.argsort(arrived_s, kind="stable")
+        ends = np.r_[by_arrival[:CLOCK_FIT_FRAMES], by_arrival[-CLOCK_FIT_FRAMES:]]
+        arrived_s, ticks = arrived_s[ends], ticks[ends]
+    if len(ticks) < 6:
+        return None
+    order = np.argsort(ticks, kind="stable")
+    arrived_s, left = arrived_s[order] - arrived_s[order[0]], ticks[order] - ticks[order[0]]
+    if arrived_s[-1] < 0.05:
+        return None
+    hertz = float(left[-1] / arrived_s[-1])
+    third = len(left) // 3
+    for _ in range(_FIT_ROUNDS):  # by a wrong frequency others seem to be the fastest
+        delays_s = arrived_s - left / hertz
+        early, late = int(delays_s[:third].argmin()), int(delays_s[-third:].argmin()) - third
+        hertz = float((left[late] - left[early]) / (arrived_s[late] - arrived_s[early]))
+    return hertz
+
+
+def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict[str, Distribution]:
+    """Compute the differences of the delays of neighbors, by class.
+
+    Of long streams TRex captured runs of 256 neighbors only: then there are fewer pairs than the
+    class has frames, and the procedure calls the result sampled. A pair of which one frame was
+    captured and the other should have been is lost.
+    """
+    named = identify_streams(reader.samples, [load])
+    distributions = {}
+    for number, stream in enumerate(load.streams.streams):
+        if stream.role is Role.NEGATIVE:
+            continue
+        count = next(b.frames for b in load.bursts if b.index == number)
+        stamps = reader.columns(n for n, s in named.items() if s is stream and n < MARK_IDS)
+        delays = np.empty(0, np.int64)
+        if len(stamps.sequence):
+            left = stamps.left_ticks - stamps.left_ticks.min()
+            arrived_s = stamps.arrived_s - stamps.arrived_s.min()
+            delays = np.rint((arrived_s - left / ticks_hz) * 1e9).astype(np.int64)
+        mask = passes_neighbors_filter(count, load.frames)
+        pairs = compute_ipdv(stamps.sequence, delays, count)
+        expected = int(np.count_nonzero(mask[1:] & mask[:-1]))
+        distributions[stream.name] = Distribution(
+            pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)
+        )
+    return distributions
+
+
+def passes_neighbors_filter(count: int, total: int) -> NDArray[np.bool_]:
+    """Return which frames of a stream the filter for runs of neighbors lets through."""
+    bits = max(0, (total // IPDV_FRAMES).bit_length() - 1)
+    sequence = (np.arange(count, dtype=np.uint64) + np.uint64(FIRST_SEQUENCE)) & 0xFFFFFFFF
+    mask: NDArray[np.bool_] = (sequence >> np.uint64(8)) & np.uint64((1 << bits) - 1) == 0
+    return mask
+
+
+def make_histograms(
+    reader: CaptureReader, named: Mapping[int, str], min_delays_us: Mapping[str, float]
+) -> dict[str, Histogram]:
+    """Make histograms of delays from a recording, by class.
+
+    In software mode each of several data path cores keeps counters of the stamped frames it receives,
+    and TRex adds these up without their histograms (``CTimeHistogram::operator+=``, v3.08). The
+    frames themselves reach its receiver, which records them by the same time stamp counter that
+    stamped them. The smallest delay is TRex's own, taken where the frame was received, so that the
+    way to the receiver makes no delay longer than it makes the fastest frame's.
+
+    Args:
+        reader: of the recording.
+        named: class of each of TRex's numbers.
+        min_delays_us: smallest delay of each class by TRex's own counter [us].
+    """
+    hertz = estimate_tick_rate(reader.stamps)
+    histograms: dict[str, Histogram] = {}
+    for number, name in named.items():
+        stamps = reader.columns([number])
+        if hertz is None or name not in min_delays_us or not len(stamps.sequence):
+            continue
+        sent_s = (stamps.left_ticks - stamps.left_ticks[0]) / hertz
+        late_us = (stamps.arrived_s - stamps.arrived_s[0] - sent_s) * 1e6
+        delays = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
+        values, counts = count_unique(delays)
+        buckets = zip(values.tolist(), values.tolist(), counts.tolist(), strict=True)
+        histogram = histograms.get(name, Histogram()).merge(Histogram(tuple(buckets)))
+        histograms[name] = histogram
+    return histograms
+
+
+def add_sampled_delays(
+    counted: Counted, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
+) -> Counted:
+    """Add the delays of the stamped frames that one of several cores sent within the load.
+
+    Args:
+        counted: by ports.
+        load: what was sent.
+        stats: counters of the trial.
+        reader: of a recording of the stamped frames.
+    """
+    least, received = dict[str, float](), dict[str, int]()
+    for burst in load.stamped_bursts:
+        name = load.stream(burst).name
+        group = stats.groups.get(burst.pg_id or 0)
+        if group is not None and group.min_delay_us is not None:
+            least[name] = min(group.min_delay_us, least.get(name, math.inf))
+        received[name] = received.get(name, 0) + count_group(stats, load, burst).received
+    named = {n: s.name for n, s in identify_streams(reader.samples, [load]).items()}
+    histograms = make_histograms(reader, named, least)
+    totals = {name: histogram.total for name, histogram in histograms.items()}
+    return replace(
+        counted,
+        histograms=histograms,
+        tags=histograms,
+        untimed={name: max(0, n - totals.get(name, 0)) for name, n in received.items()},
+    )
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What was lost in one direction.
+
+    Attributes:
+        first_s, last_s: when the first and the last lost frame were sent, after the direction's
+            first [s]; None: none was lost.
+        longest_gap_s: longest time between two frames that arrived one after the other [s].
+    """
+
+    first_s: float | None
+    last_s: float | None
+    longest_gap_s: float | None
+
+
+def find_losses(reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int, Burst]) -> Losses:
+    """Find when frames were lost, from a recording of all that arrived.
+
+    Each burst's frames leave at a constant pace, so a lost frame's number says when it was sent.
+
+    Args:
+        reader: of the recording.
+        load: what was sent.
+        by_number: which burst each number means.
+    """
+    numbers = {burst: number for number, burst in by_number.items()}
+    times: list[float] = []
+    for burst in load.bursts:
+        if load.stream(burst).role is Role.NEGATIVE or not burst.frames:
+            continue
+        is_missing = np.ones(burst.frames, dtype=bool)
+        if burst in numbers:
+            sequence = reader.columns([numbers[burst]]).sequence
+            is_missing[sequence[(sequence >= 0) & (sequence < burst.frames)]] = False
+        missing = np.flatnonzero(is_missing)
+        if len(missing):
+            times += [burst.isg / 1e6 + int(missing[end]) / burst.pps for end in (0, -1)]
+    start = min(b.isg for b in load.bursts) / 1e6
+    if not times:
+        return Losses(None, None, reader.longest_gap_s)
+    return Losses(min(times) - start, max(times) - start, reader.longest_gap_s)
+
+
+def find_recording_fault(
+    reader: CaptureReader, counted: DirectionResult, direction: str
+) -> list[str]:
+    """Find out whether a recording lacks frames that arrived: each would look like a lost one."""
+    arrived = sum(c.received + c.surplus + c.late for c in counted.classes.values())
+    if reader.frames >= arrived:
+        return []
+    return [f"{direction}: TRex recorded {reader.frames} of {arrived} frames that arrived"]
+
+
+def _start_time_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: float) -> float:
+    stamps = reader.columns([number])
+    first = int(stamps.sequence.argmin())
+    return float(stamps.left_ticks[first] / ticks_hz - stamps.sequence[first] / burst.pps)
+
+
+def match_bursts_by_time(
+    reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
+) -> dict[int, Burst]:
+    """Find which of two bursts of a class each number means, where their frames are the same.
+
+    Args:
+        reader: of a recording.
+        by_number: a burst of the right class.
+        load: two bursts of each class, one after the other.
+        ticks_hz: frequency of the sender's clock.
+    """
+    began_s = {n: _start_time_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
+    start_s = min(began_s.values(), default=0.0)
+    start_us = min(b.isg for b in load.bursts)
+    matches = {}
+    for number, burst in by_number.items():
+        at_us = start_us + 1e6 * (began_s[number] - start_s)
+        twins = [b for b in load.bursts if load.stream(b).name == load.stream(burst).name]
+        _, matches[number] = min(((abs(b.isg - at_us), b) for b in twins), key=itemgetter(0))
+    return matches
+
+
+def measure_rate_change_error_s(
+    reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
+) -> float | None:
+    """Measure how much later than asked the second rate began [s]; None: not known."""
+    classes: dict[str, list[tuple[Burst, float]]] = {}
+    for number, burst in sorted(by_number.items(), key=lambda one: one[1].isg):
+        if number < MARK_IDS and number in reader.samples:
+            began_s = _start_time_s(reader, number, burst, ticks_hz)
+            classes.setdefault(load.stream(burst).name, []).append((burst, began_s))
+    errors: Sequence[float] = [
+        second_s - first_s - (second.isg - first.isg) / 1e6
+        for (first, first_s), (second, second_s) in (c for c in classes.values() if len(c) == 2)
+    ]
+    return max(errors, key=abs, default=None)
