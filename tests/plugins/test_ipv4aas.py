@@ -16,7 +16,7 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded.connections import inside_endpoints
+from v6t.drivers.embedded.connections import count_inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.dslite import DsLiteParams
@@ -271,7 +271,7 @@ def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
     try:
         table = StateTable(memory.path, CONNECTIONS)
         table.learn(np.arange(CONNECTIONS), learned)
-        assert table.repeated()[0] == CONNECTIONS // 2
+        assert table.count_repeated()[0] == CONNECTIONS // 2
     finally:
         memory.close()
 
@@ -279,7 +279,7 @@ def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
 def test_endpoints_of_dslite_are_softwires_and_ports():
     plugin, _ = make_aftr(**TWO_SOFTWIRES)
     assert plugin.params.endpoints == 8
-    assert inside_endpoints(compiled(plugin, "forward")[0], plugin.combinations) == 8
+    assert count_inside_endpoints(compiled(plugin, "forward")[0], plugin.combinations) == 8
 
 
 def test_dslite_tunnel_end_drops_packets_of_no_softwire():
