@@ -174,9 +174,10 @@ class TrexOptions(StrictModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> TrexOptions:
-        for is_wrong, text, hint, settings, *code in self._list_rules():
+        for is_wrong, text, hint, settings, *rest in self._list_rules():
             if is_wrong:
-                raise InvalidValue(text, hint, code=(*code, "conflict")[0], settings=settings)
+                code = rest[0] if rest else "conflict"
+                raise InvalidValue(text, hint, code=code, settings=settings)
         return self
 
     def _list_rules(self) -> Iterator[tuple[Any, ...]]:

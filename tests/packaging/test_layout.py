@@ -18,7 +18,7 @@ from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
 PROVIDED_BY = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
 """Distributions that are called otherwise than what they provide."""
 
-FOREIGN = {f"drivers/trex/{name}_worker.py" for name in ("client", "astf", "rings")}
+FOREIGN = {f"drivers/trex/client/{name}.py" for name in ("stl", "rpc")}
 """Run in an interpreter that has TRex's client: their imports come from there."""
 
 
