@@ -61,7 +61,7 @@ class Output:
 
     @staticmethod
     def of(name: str, status: int, out: bytes, err: bytes) -> Output:
-        """Decode the output of a command of a device, or raise TakenOver if it was not run."""
+        """Decode the output of a command of a device, or raise DeviceTakenOver if it was not run."""
         # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise DeviceTakenOver(
