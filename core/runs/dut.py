@@ -322,8 +322,8 @@ def _make_session(
 ) -> DeviceSession:
     """Make a session that is not open; ``partial`` leaves out lab machines that have ended."""
     from v6t.drivers.duts.devices import make_session
-    from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.standing.ssh import find_transport
+
     driver, labs = bound.driver, _labs(bound)
     if bound.tester.in_lab and all(ssh is None for ssh in driver.logins(bound.intent)):
         raise UsageError(
