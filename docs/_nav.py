@@ -12,6 +12,7 @@ TITLES = {
     **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
     **{"results": "Results", "stateful": "Stateful devices", "errors": "Error codes"},
+    **{"ci": "CI", "tuning": "Tuning for experts", "mape": "MAP-E border relay", "cgn": "CGN"},
 }
 FIXED = {
     "index",
@@ -38,10 +39,11 @@ def on_config(config: Any) -> Any:
     """Set the navigation before mkdocs looks for pages."""
     config.nav = [
         {"Quick start": "index.md"},
-        {"TRex owner's guide": "trex.md"},
+        {"Use an existing TRex": "trex.md"},
         {"Reading results": "reading.md"},
         {"Results in Python and in papers": "python.md"},
         {"Campaigns, papers, migration": "campaigns.md"},
+        {"Guides": _pages("guides")},
         {"How v6t compares": "comparison.md"},
         {"Architecture": "architecture.md"},
         {"Method": "method.md"},

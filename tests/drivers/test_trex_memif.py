@@ -1,4 +1,4 @@
-"""TRex and a VPP that runs already, joined by memif: the example of docs/trex.md as it stands there."""
+"""TRex and a VPP that runs already, joined by memif: the example of docs/guides/tuning.md as it stands there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from v6t.tests.core.support import v6t_process
 from . import matrix
 from .figures import assert_timed
 
-PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tuning.md"
 POSSIBLE, WHY = available()
 LACKING = matrix.lacking("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
 
