@@ -109,7 +109,7 @@ class NetworkCli(Driver):
             if not getattr(self.options, name):
                 raise UsageError(
                     f"{self.name} has no built-in configuration, and dut.options.{name} is empty",
-                    f"{PAGE} has complete testbed files",
+                    f"{PAGE} has a complete testbed file",
                     code="missing-setting",
                 )
         busy, answer = self.options.busy, facts.sections.get("busy", "")
@@ -188,7 +188,7 @@ class NetworkCli(Driver):
             raise UsageError(
                 f"how is the {self.name} device reached?",
                 "give dut.options.ssh.host and the lines to be typed in the testbed file, and a tester wired "
-                f"to it; {PAGE} has complete ones",
+                f"to it; {PAGE} has a complete one",
                 code="missing-setting",
             )
         return ssh
