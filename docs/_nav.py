@@ -32,6 +32,8 @@ FIXED = {
     "troubleshooting",
     "operations",
     "development",
+    "stateful",
+    "status",
 }
 
 
@@ -41,8 +43,9 @@ def on_config(config: Any) -> Any:
         {"Quick start": "index.md"},
         {"Use an existing TRex": "trex.md"},
         {"Reading results": "reading.md"},
+        {"Stateful devices": "stateful.md"},
         {"Results in Python and in papers": "python.md"},
-        {"Campaigns, papers, migration": "campaigns.md"},
+        {"Campaigns": "campaigns.md"},
         {"Guides": _pages("guides")},
         {"How v6t compares": "comparison.md"},
         {"Architecture": "architecture.md"},
@@ -51,6 +54,7 @@ def on_config(config: Any) -> Any:
         {"Requirements": "requirements.md"},
         {"Audits: does the device conform?": "audit.md"},
         {"Audits of devices": "audit-results.md"},
+        {"Status: what was tested": "status.md"},
         {"Measured with what": "matrix.md"},
         *(
             [{"Results of one machine": "results/index.md"}]
