@@ -7,7 +7,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 TITLES = {
-    **{"index": "Overview", "faults": "Fault matrix"},
+    **{"index": "Overview", "faults": "Fault matrix", "bottleneck": "What limits the device"},
     **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
     **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
