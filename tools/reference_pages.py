@@ -1,15 +1,10 @@
-"""The reference pages of the documentation, out of the commands and models themselves.
-
-``python -m v6t.tools.reference_pages DIR`` writes them; a test compares what is in the repository.
-"""
+"""Reference pages of the documentation, generated from commands and models while the site is built."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,11 +13,9 @@ from v6t.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
 from v6t.trials.trial import CAPABILITIES
 
-HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
-
 
 def pages() -> dict[str, str]:
-    """Text by file name."""
+    """Return the text of each page by file name."""
     made: dict[str, Callable[[], Iterable[str]]] = {
         "commands.md": _commands,
         "run-file.md": _run_file,
@@ -31,7 +24,7 @@ def pages() -> dict[str, str]:
         "results.md": _results,
         "errors.md": _errors,
     }
-    texts = {name: HEAD + "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
+    texts = {name: "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
     return {**texts, "results-1.json": _lines(results_schema())}
 
 
@@ -40,13 +33,6 @@ def _lines(schema: Mapping[str, Any]) -> str:
     plain = {k: v for k, v in schema.items() if k != "$defs"}
     defined = (f"{json.dumps(name)}: {json.dumps(v)}" for name, v in schema["$defs"].items())
     return json.dumps(plain)[:-1] + ', "$defs": {\n' + ",\n".join(defined) + "\n}}\n"
-
-
-def write(directory: Path) -> None:
-    """Write all pages."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (directory / name).write_text(text, encoding="utf-8")
 
 
 def _errors() -> Iterator[str]:
@@ -339,7 +325,3 @@ def _code(text: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))
