@@ -127,7 +127,7 @@ def _watched(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Entries of one point: one per device, watched one after the other."""
-    from v6t.drivers.duts.bottleneck import verdict_of, verdict_of_all
+    from v6t.drivers.duts.bottleneck import judge_device, verdict_of_all
 
     run, plugin = bound.settings, bound.technology
     sizes = next(
@@ -151,7 +151,7 @@ def _watched(
                 seen = {when: [_own(s) for s in samples] for when, samples in seen.items()}
             at = judged(trials, results, seen, run.procedure.sending_time_tolerance)
             lost = at.lost if len(devices) == 1 else None  # nobody knows by which of several
-            verdicts[name] = verdict = verdict_of(
+            verdicts[name] = verdict = judge_device(
                 seen[at.when], limit, lost, shared=bound.tester.in_lab
             )
             evidence = (*verdict.evidence, *at.notes, *([SHARED] if bound.tester.in_lab else []))

@@ -322,7 +322,7 @@ def _make_session(
 ) -> DeviceSession:
     """Make a session that is not open; ``partial`` leaves out lab machines that have ended."""
     from v6t.drivers.duts.devices import make_session
-    from v6t.drivers.duts.standing.ssh import standing
+    from v6t.drivers.duts.standing.ssh import find_transport
 
     driver, labs = bound.driver, _labs(bound)
     if bound.tester.in_lab and all(ssh is None for ssh in driver.logins(bound.intent)):
@@ -338,7 +338,7 @@ def _make_session(
             "it stands while a run uses it",
             code="missing-device",
         )
-    session = make_session(driver, bound.intent, record_dir, bound.rollback_command, standing)
+    session = make_session(driver, bound.intent, record_dir, bound.rollback_command, find_transport)
     if session is None:
         raise UsageError(
             "no driver is configured for this device",

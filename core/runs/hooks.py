@@ -14,7 +14,7 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.transport.command_log import log_command
-from v6t.drivers.transport.process import without_passwords
+from v6t.drivers.transport.process import build_clean_environment
 from v6t.trials.trial import Trial
 
 RETRY_AFTER_S = 1.0
@@ -47,7 +47,7 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
             text=True,
             timeout=timeout_s,
             check=False,
-            env=without_passwords(),
+            env=build_clean_environment(),
         )
     except (OSError, ValueError) as exc:
         raise DutError(f"the hook {name} cannot be run: {exc}", code="hook-failed") from exc

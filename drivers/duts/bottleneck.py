@@ -48,7 +48,7 @@ class Verdict:
     evidence: tuple[str, ...]
 
 
-def verdict_of(
+def judge_device(
     samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
 ) -> Verdict:
     """Return the verdict on one device.
@@ -150,7 +150,7 @@ class _Judge:
         self.node, self.vectors = max(
             told.vectors_per_call.items(), key=itemgetter(1), default=("", 0.0)
         )
-        self.worst = _most(told.reasons) if told.drops else ""
+        self.worst = _find_most_frequent(told.reasons) if told.drops else ""
         self.is_process = bool(told.process) and not told.polls
 
     def by_table(self, at_least: float = 0.0) -> _Finding | None:
@@ -164,7 +164,7 @@ class _Judge:
         short = told.lost(Lost.ROOM, Lost.ENTRY) | (unknown if is_full else {})
         if not short or sum(short.values()) < at_least:
             return None
-        reason = _most(short)
+        reason = _find_most_frequent(short)
         if is_full:
             full = f"{told.table['full']:.0f} % of it are in use"
             return (
@@ -183,7 +183,10 @@ class _Judge:
         refused = self.told.lost(Lost.RULE, Lost.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
-        return "rules", f"it drops frames that it does not take at any rate: {_most(refused)} grew"
+        return (
+            "rules",
+            f"it drops frames that it does not take at any rate: {_find_most_frequent(refused)} grew",
+        )
 
     def by_process(self) -> _Finding | None:
         """Judge a process by the time that it was given."""
@@ -239,7 +242,7 @@ class _Judge:
         unfetched = self.told.lost(Lost.INGRESS)
         if 100 * sum(unfetched.values()) >= MOST * sum(self.told.reasons.values()) > 0:
             problem = "it polls, and frames came faster than it fetched them"
-            return "cpu", f"{problem}: {_most(unfetched)} grew"
+            return "cpu", f"{problem}: {_find_most_frequent(unfetched)} grew"
         if self.worst:
             return "queue", f"a queue is full: {self.worst} grew"
         why = NOT_COUNTED if self.lost else "nothing was lost here"
@@ -303,5 +306,5 @@ def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | N
     return "cpu", says
 
 
-def _most(counts: Mapping[str, float]) -> str:
+def _find_most_frequent(counts: Mapping[str, float]) -> str:
     return max(counts, key=lambda reason: counts[reason])

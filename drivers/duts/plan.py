@@ -53,7 +53,7 @@ class Want:
             return None
         if self.comparer is not None:
             return self.comparer(output)
-        return shown(output), " ".join(self.says.split())
+        return shorten(output), " ".join(self.says.split())
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ class Change:
     def wrong(self, action: Action, output: str) -> str | None:
         """Return what ``look`` shows against an action that was carried out; None: nothing."""
         if action == "remove":
-            return f"it is still there: {shown(output)}" if output.strip() else None
+            return f"it is still there: {shorten(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
         if self.alone and " ".join(output.split()) != wanted:
-            return f"'{wanted}' expected and nothing else; the output is {shown(output)}"
+            return f"'{wanted}' expected and nothing else; the output is {shorten(output)}"
         if line_with(output, wanted) is None:
-            return f"'{wanted}' is missing; the output is {shown(output)}"
+            return f"'{wanted}' is missing; the output is {shorten(output)}"
         return None
 
     @property
@@ -257,7 +257,7 @@ def equals(value: object) -> Want:
     text = str(value)
 
     def checker(output: str) -> str | None:
-        return None if output.strip() == text else f"'{text}' expected, {shown(output)} found"
+        return None if output.strip() == text else f"'{text}' expected, {shorten(output)} found"
 
     return Want(" ".join(text.split()) or "nothing", checker)
 
@@ -269,7 +269,7 @@ def has_lines(*lines: str) -> Want:
     def checker(output: str) -> str | None:
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing = next((line for line in wanted if line not in present), None)
-        return missing and f"the line '{missing}' is missing; the output is {shown(output)}"
+        return missing and f"the line '{missing}' is missing; the output is {shorten(output)}"
 
     return Want(" and ".join(f"'{line}'" for line in wanted), checker)
 
@@ -291,7 +291,7 @@ def passes(test: Callable[[str], object], says: str, problem: str = "") -> Want:
 
     def checker(output: str) -> str | None:
         return (
-            None if test(output) else f"{problem or f'not {says}'}; the output is {shown(output)}"
+            None if test(output) else f"{problem or f'not {says}'}; the output is {shorten(output)}"
         )
 
     return Want(says, checker)
@@ -302,7 +302,7 @@ def has_members(values: Iterable[object], says: str = "") -> Want:
     wanted = set(map(str, values))
 
     def checker(output: str) -> str | None:
-        return None if set(output.split()) == wanted else f"{shown(output)} found"
+        return None if set(output.split()) == wanted else f"{shorten(output)} found"
 
     return Want(says or " ".join(sorted(wanted)), checker)
 
@@ -312,7 +312,7 @@ def parsed(checker: Checker, says: str) -> Want:
     return Want(says, checker)
 
 
-def shown(output: str, limit: int = 200) -> str:
+def shorten(output: str, limit: int = 200) -> str:
     """Return the output of a program, short enough for a sentence."""
     text = " ".join(output.split())
     return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

@@ -162,7 +162,7 @@ def _process(samples: Sequence[Sample]) -> dict[str, float]:
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
     found = dict(zip(("run", "wait"), map(_middle, zip(*busiest, strict=True)), strict=True))
     periods, throttled = (
-        _grown(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
+        _measure_growth(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
     )
     return {**found, "throttled": round(100 * throttled / periods, 1)} if periods else found
 
@@ -192,7 +192,7 @@ def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
         return {}
     links = [n for n in samples[-1].figures if n.startswith(LINK) or n == INTERFACES]
-    packets = sum(_grown(samples, link, "rx.packets") for link in links)
+    packets = sum(_measure_growth(samples, link, "rx.packets") for link in links)
     rate = packets / (samples[-1].seen_s - samples[0].seen_s)
     clocks = _clocks(samples)
     found = {"clocks": round(clocks / packets, 1)} if clocks and packets else {}
@@ -224,7 +224,7 @@ def _table(samples: Sequence[Sample]) -> dict[str, float]:
     return {**fullest, "full": round(100 * fullest["used"] / limit, 1)} if limit else {**fullest}
 
 
-def _grown(samples: Sequence[Sample], reading: str, figure: str) -> float:
+def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> float:
     values = [s.figures.get(reading, {}).get(figure) for s in samples]
     told = [value for value in values if value is not None]
     return max(0.0, told[-1] - told[0]) if told else 0.0

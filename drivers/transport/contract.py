@@ -18,7 +18,7 @@ class ConnectionLost(DutError):
     """The connection broke; what the last command did is unknown."""
 
 
-class TakenOver(ConnectionLost):
+class DeviceTakenOver(ConnectionLost):
     """Another process may be at work on the device; the command was not run."""
 
 
@@ -61,10 +61,10 @@ class Output:
 
     @staticmethod
     def of(name: str, status: int, out: bytes, err: bytes) -> Output:
-        """Decode the output of a command of a device, or raise TakenOver if it was not run."""
+        """Decode the output of a command of a device, or raise DeviceTakenOver if it was not run."""
         # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
-            raise TakenOver(
+            raise DeviceTakenOver(
                 f"{name}: the lock on the device is no longer this v6t's: its timer has undone "
                 "everything, or another process uses it",
                 code="device-busy",

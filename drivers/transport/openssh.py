@@ -29,9 +29,9 @@ from v6t.drivers.transport.process import (
     Process,
     ProcessHeld,
     begin,
+    build_clean_environment,
     finish,
     kill,
-    without_passwords,
 )
 from v6t.drivers.transport.redaction import LOGIN_PASSWORD, add_secret, redact
 from v6t.drivers.transport.ssh_client import SshClient
@@ -252,7 +252,7 @@ class SshTransport:
 
 def _environment(client: SshClient, password: str | None) -> dict[str, str]:
     """Return the environment of the master: ssh asks a program for the password, which prints a variable."""
-    environment = {**without_passwords(), "LC_ALL": "C"}
+    environment = {**build_clean_environment(), "LC_ALL": "C"}
     if password:
         ask = client.place / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")

@@ -23,7 +23,7 @@ MAX_OBJECT_OCTETS = 32 << 20
 _LOG = logging.getLogger(__name__)
 
 
-def without_passwords() -> dict[str, str]:
+def build_clean_environment() -> dict[str, str]:
     """Return the environment without passwords."""
     return {k: v for k, v in os.environ.items() if k not in (LOGIN_PASSWORD, ENABLE_PASSWORD)}
 
@@ -36,7 +36,7 @@ def begin(program: Sequence[str]) -> Process:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        env=without_passwords(),
+        env=build_clean_environment(),
     )
 
 

@@ -245,7 +245,7 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
     if not driver.configures or driver.options.ssh is None:
         return ""
     ssh, directory = driver.options.ssh, driver.options.state_dir
-    beside = [p for p in _on_machines(before) if p.driver.options.ssh.machine == ssh.machine]
+    beside = [p for p in _find_remote_parts(before) if p.driver.options.ssh.machine == ssh.machine]
     for part in beside:
         same = part.driver.options.ssh.netns == ssh.netns
         if same and all(_is_kernel(d) for d in (part.driver, driver)):
@@ -263,7 +263,7 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
 def check_places(parts: Sequence[Part]) -> None:
     """Check that each part can be cabled in the lab."""
     known: dict[tuple[str, str], str] = {}
-    for part in _on_machines(parts):
+    for part in _find_remote_parts(parts):
         ssh = part.driver.options.ssh
         other = known.setdefault((ssh.lab, ssh.netns), part.name)
         if other != part.name:
@@ -274,7 +274,7 @@ def check_places(parts: Sequence[Part]) -> None:
             )
 
 
-def _on_machines(parts: Iterable[Part]) -> list[Part]:
+def _find_remote_parts(parts: Iterable[Part]) -> list[Part]:
     return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
 
 

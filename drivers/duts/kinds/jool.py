@@ -14,7 +14,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import jool_instance, jool_statistics
 from v6t.drivers.duts.kinds.jool_instance import MAPT, NAT64, PROGRAMS, JoolOptions, program_of
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.plan import Intent, Plan, Step, shown
+from v6t.drivers.duts.plan import Intent, Plan, Step, shorten
 from v6t.drivers.duts.programs import lacking
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
@@ -104,7 +104,7 @@ class Jool(LinuxDriver):
             ]
             if name.startswith("instances_") and others:
                 raise DutError(
-                    f"another translator is at work on the device: {shown(text)}",
+                    f"another translator is at work on the device: {shorten(text)}",
                     f"{name.partition('_')[2]} instance remove, if it is not needed",
                     code="device-busy",
                 )

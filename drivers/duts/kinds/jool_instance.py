@@ -21,7 +21,7 @@ from v6t.drivers.duts.plan import (
     has_lines,
     parsed,
     passes,
-    shown,
+    shorten,
 )
 from v6t.drivers.duts.steps import config_file, owned
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
@@ -210,7 +210,7 @@ def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
     def checker(output: str) -> str | None:
         left = jool_statistics.sessions(output).get("sessions")
         if left is None:
-            return f"it does not say how many sessions are left; the output is {shown(output)}"
+            return f"it does not say how many sessions are left; the output is {shorten(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
     return Step(

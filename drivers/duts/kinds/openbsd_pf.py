@@ -18,7 +18,7 @@ from v6t.drivers.duts.kinds import pf
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, equals, parsed, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, equals, parsed, shorten
 from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
@@ -86,7 +86,7 @@ class OpenBsdPf(Driver):
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
-                f"the device does not run OpenBSD: uname prints {shown(system)}",
+                f"the device does not run OpenBSD: uname prints {shorten(system)}",
                 "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
                 "tester wired to that OpenBSD",
                 code="wrong-system",
@@ -253,7 +253,7 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """
     pool = nat.pool_of(intent)
     wanted = nat.sessions_wanted(options.sessions, intent)
-    limit = max(100_000, int(wanted * LIMIT_MARGIN) * pf.states_of_one(intent))
+    limit = max(100_000, int(wanted * LIMIT_MARGIN) * pf.states_per_connection(intent))
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",

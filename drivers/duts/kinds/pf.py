@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Intent, Want, parsed, shown
+from v6t.drivers.duts.plan import Intent, Want, parsed, shorten
 from v6t.drivers.duts.readings import Lost
 from v6t.intent.families import Nat64Config
 
@@ -129,13 +129,13 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
                 rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
             )
             if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shown(output)}"
+                return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
         return None
 
     return parsed(checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
 
 
-def states_of_one(intent: Intent) -> int:
+def states_per_connection(intent: Intent) -> int:
     """Return how many states a connection takes."""
     family = "nat64" if isinstance(intent.configuration, Nat64Config) else "nat44"
     return STATES_PER_CONNECTION[family]

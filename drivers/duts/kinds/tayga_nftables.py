@@ -11,7 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import Conntracked
+from v6t.drivers.duts.kinds.netfilter.driver import ConntrackDevice
 from v6t.drivers.duts.kinds.netfilter.nftables import translate_sources
 from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
 from v6t.drivers.duts.plan import Intent, Step
@@ -31,7 +31,7 @@ class TaygaNftablesOptions(TaygaOptions, nat.ConntrackOptions):
     which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
 
 
-class TaygaNftables(Conntracked, Tayga):
+class TaygaNftables(ConntrackDevice, Tayga):
     """TAYGA with nftables, which allocates the ports."""
 
     name = "tayga-nftables"

@@ -16,7 +16,7 @@ from v6t.drivers.duts.plan import (
     line_with,
     parsed,
     passes,
-    shown,
+    shorten,
 )
 from v6t.drivers.duts.steps import owned, setting
 from v6t.intent.device import Address, Interface, LinkIntent
@@ -79,7 +79,7 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
         return {n: present.get(n, "") for n, v in wanted.items() if present.get(n) != v}
 
     def checker(output: str) -> str | None:
-        wrong = [f"{n} is {shown(v)}, not '{wanted[n]}'" for n, v in find_wrong(output).items()]
+        wrong = [f"{n} is {shorten(v)}, not '{wanted[n]}'" for n, v in find_wrong(output).items()]
         return wrong[0] if wrong else None
 
     def comparer(output: str) -> tuple[str, str]:
@@ -146,10 +146,10 @@ def is_link(name: str, *flags: str, **numbers: int) -> Want:
     def checker(output: str) -> str | None:
         match = _LINK.match(output.strip())
         if match is None or match[1] != name:
-            return f"there is no interface {name}; the output is {shown(output)}"
+            return f"there is no interface {name}; the output is {shorten(output)}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
         missing += [words for words in wanted if line_with(match[3], words) is None]
-        return f"{name} is not {missing[0]}; the output is {shown(output)}" if missing else None
+        return f"{name} is not {missing[0]}; the output is {shorten(output)}" if missing else None
 
     wanted = [f"{word} {number}" for word, number in numbers.items()]
     return Want(", ".join([*wanted, *flags]) or name, checker)
@@ -212,7 +212,7 @@ def add_address(interface: Interface, port: str) -> Step:
         family = "inet6" if interface.version == 6 else "inet"
         line = line_with(output, f"{family} {interface.with_prefixlen}")
         if line is None:
-            return f"{interface} is not on {port}; the output is {shown(output)}"
+            return f"{interface} is not on {port}; the output is {shorten(output)}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{interface} is {bad[0]}" if bad else None
 
@@ -298,7 +298,7 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
             name, to = _printed_network(net), entries[net]
             own = "\n".join(rest for first, _, rest in rows if first == name)
             if line_with(own, to, f"proto {PROTO}") is None:
-                return f"there is no route to {net} {to}; the output is {shown(output)}"
+                return f"there is no route to {net} {to}; the output is {shorten(output)}"
         return None
 
     return owned(

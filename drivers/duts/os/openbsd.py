@@ -16,7 +16,7 @@ from v6t.drivers.duts.plan import (
     has_words,
     parsed,
     passes,
-    shown,
+    shorten,
 )
 from v6t.drivers.duts.steps import owned
 from v6t.intent.device import Address, LinkIntent, Network
@@ -158,7 +158,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
     def checker(output: str) -> str | None:
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
-            return f"'{words}' is missing; the output is {shown(output)}"
+            return f"'{words}' is missing; the output is {shorten(output)}"
         return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
 
     return Step(

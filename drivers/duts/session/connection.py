@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import shown
+from v6t.drivers.duts.plan import shorten
 from v6t.drivers.duts.session.lock import BEAT_PERIOD_S, PART, SILENCE_S, Lock, lock_condition
 from v6t.drivers.duts.session.shell import Section, batch_script, parse_sections
 from v6t.drivers.duts.session.undo_record import tracked_command
@@ -107,7 +107,7 @@ class Connection:
             if not is_text and (any_octets is None or not name.startswith(any_octets)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is not plain text: "
-                    f"{shown(sections[name].text)}",
+                    f"{shorten(sections[name].text)}",
                     code="unexpected-answer",
                 )
         return sections

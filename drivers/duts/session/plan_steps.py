@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shown
+from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shorten
 from v6t.drivers.duts.session import undo_record
 from v6t.drivers.duts.session.shell import HEADING, Section
 from v6t.drivers.duts.session.undo_record import Undo, here_document
@@ -65,7 +65,7 @@ def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tupl
         if step.existing is Existing.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
-                f"{shown(section.text)}",
+                f"{shorten(section.text)}",
                 "nothing was changed; remove it yourself if it is not needed",
                 code="foreign-configuration",
             )
@@ -154,7 +154,7 @@ def compare_plan(
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
         if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
-            state = (StepState.FOREIGN, shown(present), "nothing")
+            state = (StepState.FOREIGN, shorten(present), "nothing")
         elif step.want is not None:
             state = _compare(step.want, present)
         elif step.proof is not None:

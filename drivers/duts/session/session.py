@@ -18,7 +18,12 @@ from v6t.drivers.duts.session import telemetry
 from v6t.drivers.duts.session.plan_steps import command_lines
 from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher
 from v6t.drivers.duts.session.transaction import Transaction
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
+from v6t.drivers.transport.contract import (
+    ConnectionLost,
+    DeadlinePassed,
+    DeviceTakenOver,
+    Transport,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -204,7 +209,7 @@ class Session(Transaction, DeviceSession):
         boot = self.read_boot()
         try:
             self.transport.run(step.set, step.text, REBOOT_COMMAND_DEADLINE_S)
-        except TakenOver:
+        except DeviceTakenOver:
             raise
         except (ConnectionLost, DeadlinePassed):
             pass

@@ -16,7 +16,7 @@ from v6t.base.errors import DutError, V6tError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.connection import Connection
 from v6t.drivers.duts.session.lock import DeviceBusy
@@ -305,7 +305,7 @@ class Transaction(Connection):
         left = record.find_left(done.out)
         if (done.status or left) and not forget:
             self.confirm()
-            script_failed = f"{SCRIPT} ended with status {done.status}: {shown(done.err)}"
+            script_failed = f"{SCRIPT} ended with status {done.status}: {shorten(done.err)}"
             raise StillChanged(
                 f"{self.name}: some changes could not be undone: "
                 + (describe_undo(left) or script_failed),
@@ -316,7 +316,7 @@ class Transaction(Connection):
         commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
         states = self.read_states(commands)
         different = {
-            entry: f"{shown(entry.old)} before, {shown(states[str(entry.number)].text)} now"
+            entry: f"{shorten(entry.old)} before, {shorten(states[str(entry.number)].text)} now"
             for entry in record.undo
             if str(entry.number) in states and entry.differs(states[str(entry.number)].text)
         }
@@ -340,7 +340,7 @@ class Transaction(Connection):
     def _run_script_only(self, *, forget: bool) -> list[str]:
         done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
         if done.status and not forget:
-            output = shown("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
+            output = shorten("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
             raise StillChanged(
                 f"{self.name}: {SCRIPT} could not undo all changes: {output}",
                 "`--forget` with it drops what is left of the record",

@@ -195,7 +195,7 @@ class LabTransport(SshTransport):
         self.name = f"ssh {options.user}@{options.lab}{options.suffix}"
 
 
-def standing(ssh: SshOptions) -> SshTransport | None:
+def find_transport(ssh: SshOptions) -> SshTransport | None:
     """Return the transport to a device elsewhere, or to one of the lab; None: it does not stand."""
     if not ssh.lab:
         return SshTransport(ssh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
@@ -106,14 +106,14 @@ def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
     reason = "jool dropped: the kernel did not take it for sending (JSTAT_DST_OUTPUT)"
     assert shaped(samples).drops == {reason: 40.0}
     assert shaped(samples).table == {"used": 3.0}
-    assert f"{reason}: 40 more" in verdict_of(samples, lost=40).evidence
+    assert f"{reason}: 40 more" in judge_device(samples, lost=40).evidence
     quiet = watched(ZERO, {**ZERO, "JSTAT46_DST": 90})[1:]
-    assert verdict_of(quiet, "the tester", lost=0).limited_by == "tester"
+    assert judge_device(quiet, "the tester", lost=0).limited_by == "tester"
 
 
 def test_a_pool_without_ports_is_a_table_without_room():
     samples = watched(ZERO, {**ZERO, "JSTAT_BIB6_NOT_FOUND": 500})[1:]
-    found = verdict_of(samples, lost=600)
+    found = judge_device(samples, lost=600)
     assert found.limited_by == "table"
     assert "JSTAT_BIB6_NOT_FOUND" in found.says
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds import nat46, snabb_lwaftr
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
@@ -79,7 +79,7 @@ def judged(readings, name, *texts, lost):
     """The verdict where a reading printed one text and then another."""
     samples = [Sample({name: dict(readings[name].parse(text))}, float(n), readings)
                for n, text in enumerate(texts)]  # fmt: skip
-    return verdict_of(samples, lost=lost)
+    return judge_device(samples, lost=lost)
 
 
 def test_every_reason_of_jools_is_of_a_kind():

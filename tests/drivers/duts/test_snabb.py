@@ -7,7 +7,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.files import Flags
-from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
@@ -73,6 +73,6 @@ def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
     told = shaped(samples)
     assert told.polls and told.cores
     assert told.drops["sockets dropped"] > 1000
-    verdict = verdict_of(samples, lost=3000)
+    verdict = judge_device(samples, lost=3000)
     assert verdict.limited_by == "cpu", verdict
     assert "it polls" in verdict.says

@@ -12,8 +12,8 @@ from v6t.drivers.duts.session.lock import Lock
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
+    DeviceTakenOver,
     Output,
-    TakenOver,
     for_shell,
 )
 from v6t.drivers.transport.openssh import SshTransport
@@ -231,12 +231,12 @@ def test_devices_of_a_test_process_that_was_killed_are_removed(server):
 def test_what_was_not_run_is_told_beside_whatever_else_is_said():
     """sudo, too, writes to standard error; a command may say the same line and end well."""
     said = b"sudo: unable to resolve host device\nv6t: this was not run\n"
-    with expect_error("device-busy", kind=TakenOver):
+    with expect_error("device-busy", kind=DeviceTakenOver):
         Output.of("device", 1, b"", said)
     assert Output.of("device", 0, b"", said).status == 0
     done = subprocess.run(
         ["sh", "-c", for_shell("echo ran", condition="false")], capture_output=True, check=False
     )
-    with pytest.raises(TakenOver):
+    with pytest.raises(DeviceTakenOver):
         Output.of("device", done.returncode, done.stdout, done.stderr)
     assert done.stdout == b""

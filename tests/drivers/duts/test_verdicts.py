@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, parted, rate_above
-from v6t.drivers.duts.bottleneck import Verdict, verdict_of, verdict_of_all
+from v6t.drivers.duts.bottleneck import Verdict, judge_device, verdict_of_all
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import Lost
@@ -51,7 +51,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
 
 
 def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
-    found = verdict_of(seconds(0, 60))
+    found = judge_device(seconds(0, 60))
     assert found.limited_by == "cpu"
     assert "1 of 2" in found.says
     assert any(re.fullmatch("cpu0: idle 0 % .* 0 % .* 100 %", line) for line in found.evidence)
@@ -63,20 +63,20 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert verdict_of(seconds(50, 60, drops=(0, 5, 90))).limited_by == "contention"
-    found = verdict_of(seconds(95, 90, drops=(0, 5, 90)))
+    assert judge_device(seconds(50, 60, drops=(0, 5, 90))).limited_by == "contention"
+    found = judge_device(seconds(95, 90, drops=(0, 5, 90)))
     assert found.limited_by == "queue"
     assert any("tx.dropped: 90" in line for line in found.evidence)
 
 
 def test_an_idle_device_sends_you_elsewhere():
-    assert verdict_of(seconds(95, 90)).limited_by == "nothing here"
+    assert judge_device(seconds(95, 90)).limited_by == "nothing here"
 
 
 def test_between_busy_and_idle_nothing_is_claimed():
-    assert verdict_of(seconds(30, 60)).limited_by == "unknown"
-    assert verdict_of([]).limited_by == "unknown"
-    assert verdict_of(seconds(30)[:1]).evidence == ()
+    assert judge_device(seconds(30, 60)).limited_by == "unknown"
+    assert judge_device([]).limited_by == "unknown"
+    assert judge_device(seconds(30)[:1]).evidence == ()
 
 
 def test_a_counter_that_counts_no_loss_is_no_loss():
@@ -102,15 +102,15 @@ def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
 
 
 def test_a_polling_vpp_is_judged_by_its_vectors():
-    full, room = verdict_of(vpp(241)), verdict_of(vpp(44))
+    full, room = judge_device(vpp(241)), judge_device(vpp(44))
     assert full.limited_by == "cpu"
     assert "ip6-map takes 241" in full.says
     assert room.limited_by == "nothing here"
     assert any("ip6-map: up to 44" in line for line in room.evidence)
-    lossy = verdict_of(vpp(44, drops=9))
+    lossy = judge_device(vpp(44, drops=9))
     assert lossy.limited_by == "queue"
     assert "interfaces host-left.rx-miss grew" in lossy.says
-    assert verdict_of(vpp(44), lost=9).limited_by == "unknown"
+    assert judge_device(vpp(44), lost=9).limited_by == "unknown"
 
 
 def test_vectors_are_counted_from_second_to_second_of_each_thread():
@@ -129,16 +129,16 @@ def test_vectors_are_counted_from_second_to_second_of_each_thread():
 
 
 def test_a_vpp_with_room_behind_a_tester_at_its_limit_is_excused():
-    assert verdict_of(vpp(44), TESTER).limited_by == "tester"
-    assert verdict_of(vpp(241), TESTER).limited_by == "cpu"
-    assert verdict_of(vpp(44, drops=9), TESTER).limited_by == "queue"
-    parts = {"CE": verdict_of(vpp(44), TESTER), "PE": verdict_of(seconds(50, 60), TESTER)}
+    assert judge_device(vpp(44), TESTER).limited_by == "tester"
+    assert judge_device(vpp(241), TESTER).limited_by == "cpu"
+    assert judge_device(vpp(44, drops=9), TESTER).limited_by == "queue"
+    parts = {"CE": judge_device(vpp(44), TESTER), "PE": judge_device(seconds(50, 60), TESTER)}
     assert verdict_of_all(parts).startswith("the tester limits")
 
 
 def test_a_rate_of_drops_is_no_number_of_drops():
     assert grown(vpp(44)) == {}
-    assert verdict_of(vpp(44)).limited_by == "nothing here"
+    assert judge_device(vpp(44)).limited_by == "nothing here"
 
 
 def test_a_counter_that_a_device_does_not_show_was_0_where_it_shows_others():
@@ -155,7 +155,7 @@ def test_a_counter_that_a_device_does_not_show_was_0_where_it_shows_others():
 
 def test_a_vpp_without_ports_or_sessions_has_a_full_table():
     reason = "nat44-ed-in2out: maximum sessions exceeded"
-    assert verdict_of(vpp(44, drops=50, reason=reason, name="errors")).limited_by == "table"
+    assert judge_device(vpp(44, drops=50, reason=reason, name="errors")).limited_by == "table"
 
 
 def test_two_devices_are_judged_together():
@@ -219,7 +219,7 @@ def test_the_busiest_thread_speaks_for_its_process():
     ],
 )
 def test_a_process_is_judged_by_the_time_it_was_given(shares, quota, idle, limited, words):
-    found = verdict_of(process(shares, quota=quota, idle=idle))
+    found = judge_device(process(shares, quota=quota, idle=idle))
     assert found.limited_by == limited
     assert words in found.says
 
@@ -244,7 +244,7 @@ def dropping(shares, idle, figure="tx.dropped", quota=()):
 def test_who_waits_for_a_core_has_no_time_left_whatever_its_queues_say(
     shares, idle, limited, words
 ):
-    found = verdict_of(dropping(shares, idle), lost=150)
+    found = judge_device(dropping(shares, idle), lost=150)
     assert found.limited_by == limited, found
     assert words in found.says
     assert "link left tx.dropped" in found.says
@@ -256,7 +256,7 @@ def test_waiting_fills_no_table():
         kernel({**s.figures, "conntrack": {"insert_failed": 50.0 * n}, "link left": {"tx.packets": 9.0 * n}}, s.seen_s)
         for n, s in enumerate(process((22, 58), idle=0))
     ]  # fmt: skip
-    assert verdict_of(samples, lost=150).limited_by == "table"
+    assert judge_device(samples, lost=150).limited_by == "table"
 
 
 def test_what_is_said_of_several_devices_rests_on_each_verdict():
@@ -281,7 +281,7 @@ def test_a_full_table_is_told_before_all_else():
         kernel({**s.figures, "conntrack": {"insert_failed": n * 7.0}, "table": figures[n > 0]}, n)
         for n, s in enumerate(samples)
     ]
-    found = verdict_of(samples, "the tester: the device was not asked for more")
+    found = judge_device(samples, "the tester: the device was not asked for more")
     assert (found.limited_by, shaped(samples).table["full"]) == ("table", 100.0)
     assert any("100 of 100" in line for line in found.evidence)
     assert "conntrack insert_failed: 14 more" in found.evidence
@@ -312,7 +312,7 @@ def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
     ],
 )
 def test_a_table_is_blamed_for_its_share_of_the_losses(samples, lost, limited, words):
-    found = verdict_of(samples, lost=lost)
+    found = judge_device(samples, lost=lost)
     assert found.limited_by == limited
     assert words in found.says
 
@@ -337,7 +337,7 @@ def test_what_a_reading_does_not_declare_is_no_loss_whatever_its_name(reason, li
         for n, s in enumerate(seconds(50, 60))
     ]
     assert grown(samples) == ({reason: 100.0} if limited else {})
-    assert verdict_of(samples, lost=100).limited_by == (limited or "unknown")
+    assert judge_device(samples, lost=100).limited_by == (limited or "unknown")
 
 
 @pytest.mark.parametrize(
@@ -352,29 +352,29 @@ def test_what_a_reading_does_not_declare_is_no_loss_whatever_its_name(reason, li
 )
 def test_a_stray_does_not_put_a_testers_limit_on_the_device(drops, lost, limited):
     samples = seconds(0, 0, drops=drops, name="rx.dropped")
-    assert verdict_of(samples, TESTER, lost).limited_by == limited
+    assert judge_device(samples, TESTER, lost).limited_by == limited
 
 
 @pytest.mark.parametrize("lost", [0, 400])
 def test_a_stray_makes_no_queue_and_no_contention(lost):
     one = seconds(95, 90, drops=(0, 0, 1))
-    assert verdict_of(one, lost=lost).limited_by == ("unknown" if lost else "nothing here")
+    assert judge_device(one, lost=lost).limited_by == ("unknown" if lost else "nothing here")
     worker = [kernel({**s.figures, "link left": {"rx.dropped": float(n > 1)}}, s.seen_s)
               for n, s in enumerate(process((10, 2)))]  # fmt: skip
-    assert verdict_of(worker, lost=lost).limited_by == "unknown"
-    lossy = verdict_of(vpp(44, drops=1), lost=lost)
+    assert judge_device(worker, lost=lost).limited_by == "unknown"
+    lossy = judge_device(vpp(44, drops=1), lost=lost)
     assert lossy.limited_by == ("unknown" if lost else "nothing here")
 
 
 def test_cores_that_a_tester_at_its_limit_shares_are_not_the_devices():
     lossy = seconds(0, 60, drops=(0, 50, 90))
-    found = verdict_of(lossy, TESTER, 100, shared=True)
+    found = judge_device(lossy, TESTER, 100, shared=True)
     assert found.limited_by == "unknown"
     assert "cpu0" in found.says
-    assert verdict_of(lossy, TESTER, 100).limited_by == "cpu"
-    assert verdict_of(lossy, "", 100, shared=True).limited_by == "cpu"
+    assert judge_device(lossy, TESTER, 100).limited_by == "cpu"
+    assert judge_device(lossy, "", 100, shared=True).limited_by == "cpu"
     own = process((97, 1), idle=0)  # a process is judged by its own time
-    assert verdict_of(own, TESTER, 100, shared=True).limited_by == "cpu"
+    assert judge_device(own, TESTER, 100, shared=True).limited_by == "cpu"
 
 
 # ------------------------------------------------------------------ devices that poll
@@ -398,13 +398,13 @@ def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
                     "interfaces": {"host-left.drops": errors[reason]}}, s.seen_s, VPP)
             for s, errors in zip(vpp(44)[::3], told[::-1], strict=True)
         ]  # fmt: skip
-        found = verdict_of(samples, lost=78)
+        found = judge_device(samples, lost=78)
         assert (words, found.limited_by) == (words, expected[kind])
         assert reason in found.says
 
 
 def test_drops_of_an_interface_alone_are_no_queue():
-    found = verdict_of(vpp(44, drops=90, reason="host-left.drops"), lost=270)
+    found = judge_device(vpp(44, drops=90, reason="host-left.drops"), lost=270)
     assert found.limited_by == "unknown"
     assert found.says
 
@@ -416,7 +416,7 @@ def test_drops_of_an_interface_alone_are_no_queue():
 def test_every_counter_of_vpps_interfaces_counts(figure, limited):
     samples = vpp(44, drops=90, reason=f"host-left.{figure}")
     assert grown(samples) == {f"interfaces host-left.{figure}": 270.0}
-    assert verdict_of(samples, lost=270).limited_by == limited
+    assert judge_device(samples, lost=270).limited_by == limited
     assert grown(vpp(44, drops=90, reason="host-left.rx_packets")) == {}
 
 
@@ -429,12 +429,12 @@ def test_what_follows_a_full_table_is_not_held_against_it():
         return Sample({**vpp(44)[n].figures, "errors": errors,
                        "table": {"used": used, "limit": 100.0}}, float(n), VPP)  # fmt: skip
 
-    assert verdict_of([at(0, 50.0), at(1, 50.0)], lost=500).limited_by == "table"
+    assert judge_device([at(0, 50.0), at(1, 50.0)], lost=500).limited_by == "table"
     errors = {"reasons": 1.0, "nat64-in2out: no translation": 90.0}
     full = [Sample({"errors": {**errors, "nat64-in2out: no translation": 90.0 * n},
                     "table": {"used": 100.0, "limit": 100.0}}, float(n), VPP)
             for n in (0, 1)]  # fmt: skip
-    assert verdict_of(full, lost=90).limited_by == "table"
+    assert judge_device(full, lost=90).limited_by == "table"
 
 
 def polling(readings, **figures):
@@ -448,12 +448,12 @@ def polling(readings, **figures):
 
 def test_cores_that_poll_are_told_and_not_judged():
     for readings in (VPP, SNABB):
-        found = verdict_of(polling(readings), lost=0)
+        found = judge_device(polling(readings), lost=0)
         assert found.limited_by == "unknown", found
         assert "it polls" in found.says
         assert "polls" in found.evidence[1]
         assert "softirq up to 7 %" in found.evidence[1]
-        assert verdict_of(polling(readings), TESTER, 0).limited_by == "tester"
+        assert judge_device(polling(readings), TESTER, 0).limited_by == "tester"
         told = shaped(polling(readings)).to_json()
         assert told["polls"] and told["cores"]["cpu0"]["busy"] == 100.0
     assert "polls" not in shaped(seconds(50)).to_json()
@@ -470,7 +470,7 @@ def test_cores_that_poll_are_told_and_not_judged():
     ],
 )  # fmt: skip
 def test_snabb_is_judged_by_what_it_did_not_fetch(reading, figures, limited):
-    found = verdict_of(polling(SNABB, **{reading: figures}), lost=270)
+    found = judge_device(polling(SNABB, **{reading: figures}), lost=270)
     assert found.limited_by == limited, found
     if limited != "unknown":
         assert next(iter(figures)) in found.says
@@ -491,16 +491,16 @@ def test_a_vpps_clocks_are_told_per_packet_where_rounding_allows():
 
 def test_losses_that_the_device_does_not_count_are_not_put_on_it():
     """Nor is it said that nothing was lost."""
-    found = verdict_of(seconds(95, 90), lost=7)
+    found = judge_device(seconds(95, 90), lost=7)
     assert found.limited_by == "unknown"
     assert found.says
     assert any("missed 7 frames" in line for line in found.evidence)
-    assert verdict_of(seconds(95, 90), lost=0).limited_by == "nothing here"
+    assert judge_device(seconds(95, 90), lost=0).limited_by == "nothing here"
 
 
 def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
-    assert verdict_of(seconds(0, 0), "the tester").limited_by == "tester"
-    assert verdict_of(seconds(0, 0, drops=(0, 10, 20)), "the tester").limited_by == "cpu"
+    assert judge_device(seconds(0, 0), "the tester").limited_by == "tester"
+    assert judge_device(seconds(0, 0, drops=(0, 10, 20)), "the tester").limited_by == "cpu"
     assert limit_of_tester({"tester_limited": False, "upper_bound_hit": False}) == ""
     assert "30,000 fps" in limit_of_tester({"tester_limited": True, "tester_ceiling": 30000.0})
 

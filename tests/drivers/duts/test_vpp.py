@@ -14,7 +14,7 @@ from scapy.layers.l2 import Ether
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.drivers.duts.bottleneck import verdict_of
+from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
 from v6t.drivers.duts.kinds.vpp.map import MapT
 from v6t.drivers.duts.kinds.vpp.tunnel_relays import MapE
@@ -284,7 +284,7 @@ def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
             bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53) / b"many"))
         bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
         samples = [empty, Sample(bed.dut.report(), 1.0, known)]
-    verdict, told = verdict_of(samples, lost=30), shaped(samples)
+    verdict, told = judge_device(samples, lost=30), shaped(samples)
     assert told.table == {"used": 50, "limit": 50, "full": 100}
     assert verdict.limited_by == "table", verdict
     assert any("maximum sessions exceeded" in line for line in verdict.evidence)
@@ -307,7 +307,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
             bed.left.send(frame)
         assert bed.right.await_udp(b"not its own") is None
         samples.append(bed.session.read())
-    verdict = verdict_of(samples, lost=40)
+    verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
     assert "security check failed" in verdict.says
     told = shaped(samples)

@@ -13,7 +13,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shown
+from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config
@@ -91,7 +91,7 @@ class Dns64Server(LinuxDriver):
         def checker(output: str) -> str | None:
             lines = output.splitlines()
             if not lines or lines[0] != self.process:
-                return f"{self.process} does not run; its last output is {shown(output)}"
+                return f"{self.process} does not run; its last output is {shorten(output)}"
             listens = line_with("\n".join(lines[1:]), socket) is not None
             return None if listens else f"{self.process} does not listen"
 

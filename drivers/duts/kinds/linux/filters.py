@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare, two_ways
-from v6t.drivers.duts.plan import Intent, Step, parsed, shown
+from v6t.drivers.duts.plan import Intent, Step, parsed, shorten
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.steps import owned
 from v6t.intent.device import LinkIntent
@@ -59,7 +59,7 @@ def steps(
 
     def checker(output: str) -> str | None:
         if _normalize(output) != _normalize(text):
-            return f"not the {count} filters of each direction; the output is {shown(output)}"
+            return f"not the {count} filters of each direction; the output is {shorten(output)}"
         return None
 
     return [

@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with
 
 
-class Conntracked(LinuxDriver):
+class ConntrackDevice(LinuxDriver):
     """A device whose connections the kernel's conntrack keeps."""
 
     options_model = nat.ConntrackOptions
@@ -38,7 +38,7 @@ class Conntracked(LinuxDriver):
         }
 
 
-class NetfilterNat(Conntracked):
+class NetfilterNat(ConntrackDevice):
     """NAT by rules for the connections of the clients' networks."""
 
     helpers = (filters.PROGRAM,)

@@ -15,7 +15,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shown
+from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
@@ -219,7 +219,9 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
         lines = output.splitlines()
         others = [line for line in lines if not _NO_ENTRY.fullmatch(line.strip())]
         if others or len(lines) != len(which):
-            return f"connections are left, or are not listed: {shown(others[0] if others else '')}"
+            return (
+                f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
+            )
         return None
 
     proof = Check(left, parsed(checker, "no connection"))

@@ -10,7 +10,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.plan import Change, Intent, Step, Want, shown
+from v6t.drivers.duts.plan import Change, Intent, Step, Want, shorten
 from v6t.drivers.duts.steps import config_file, owned
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
@@ -137,13 +137,13 @@ def has_rules(hook: str, *rules: str) -> Want:
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
-            return f"there is no chain of {hook}; the output is {shown(output)}"
+            return f"there is no chain of {hook}; the output is {shorten(output)}"
         listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE}"')]
         if listed == wanted:
             return None
         wrong = next((rule for rule in wanted if rule not in listed), None)
         missing = f"'{wrong}' is missing" if wrong else "there are other rules, too"
-        return f"{missing}; the output is {shown(output)}"
+        return f"{missing}; the output is {shorten(output)}"
 
     return Want(" and ".join(f"'{rule}'" for rule in wanted), checker)
 

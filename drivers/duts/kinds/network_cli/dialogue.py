@@ -15,12 +15,12 @@ import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.manners import Manners, one_line, same_mode
-from v6t.drivers.duts.plan import shown
+from v6t.drivers.duts.plan import shorten
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
 from v6t.drivers.transport.openssh import SshTransport
-from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, kill, without_passwords
+from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
 
 SETTLE_S = 0.05
 """Silence after which a line that looks like a prompt is one [s]."""
@@ -83,7 +83,7 @@ class Dialogue:
                 end = theirs.fileno()
                 self._process = subprocess.Popen(
                     self._login.terminal_command, stdin=end, stdout=end, stderr=end,
-                    start_new_session=True, env=without_passwords(),
+                    start_new_session=True, env=build_clean_environment(),
                 )  # fmt: skip
             self._child = fdspawn(self._socket, encoding="utf-8", codec_errors="backslashreplace")
             self._begin()
@@ -118,7 +118,7 @@ class Dialogue:
                 for line in command.splitlines():
                     answers.append(self._type(line))
                 if answers and not self._is_home:
-                    prompts = f"{shown(self._last_line)} and not {shown(self._home)}"
+                    prompts = f"{shorten(self._last_line)} and not {shorten(self._home)}"
                     raise DutError(
                         f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
                         "missing that leads back",
@@ -244,11 +244,11 @@ class Dialogue:
                 problem = (
                     f"no prompt within {deadline_s:g} s {what}; it said last: {self._tail}"
                     if answer is None
-                    else f"the device repeats its question {what}: {shown(last)}"
+                    else f"the device repeats its question {what}: {shorten(last)}"
                 )
                 hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
-            _LOG.debug("%s: a question or page was answered: %s", self.name, shown(last))
+            _LOG.debug("%s: a question or page was answered: %s", self.name, shorten(last))
             self._send(answer)
             if answer == " ":  # the pager's line is not a part of the answer
                 self._text = self._text[: self._text.rfind("\n") + 1]
@@ -313,7 +313,7 @@ class Dialogue:
     @property
     def _tail(self) -> str:
         text = self._text[-65536:].split("\n")[-4:]
-        return shown(self._hide("\n".join(map(render_line, text))))
+        return shorten(self._hide("\n".join(map(render_line, text))))
 
     def _fill_in(self, text: str) -> str:
         """Fill in secrets from the environment, which answers then hide."""

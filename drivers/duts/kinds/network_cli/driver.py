@@ -21,7 +21,7 @@ from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import manners_of
 from v6t.drivers.duts.kinds.network_cli.readings import DROPS, LOSSES, figures, reading_of
 from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -87,7 +87,7 @@ class NetworkCli(Driver):
         match = re.search(self.options.version_pattern, answer, re.MULTILINE)
         if match is None and command:
             raise DutError(
-                f"'{command}' does not print the version: {shown(answer)}",
+                f"'{command}' does not print the version: {shorten(answer)}",
                 "set dut.options.version_pattern to match the version",
                 code="unexpected-answer",
             )
@@ -109,7 +109,7 @@ class NetworkCli(Driver):
             if not getattr(self.options, name):
                 raise UsageError(
                     f"{self.name} has no built-in configuration, and dut.options.{name} is empty",
-                    f"{PAGE} has complete testbed files",
+                    f"{PAGE} has a complete testbed file",
                     code="missing-setting",
                 )
         busy, answer = self.options.busy, facts.sections.get("busy", "")
@@ -122,7 +122,7 @@ class NetworkCli(Driver):
         match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
         if busy and match:
             raise DutError(
-                f"the device is in use: '{busy.command}' prints {shown(match[0])}",
+                f"the device is in use: '{busy.command}' prints {shorten(match[0])}",
                 "nothing was changed; wait for their end",
                 code="device-busy",
             )
@@ -188,7 +188,7 @@ class NetworkCli(Driver):
             raise UsageError(
                 f"how is the {self.name} device reached?",
                 "give dut.options.ssh.host and the lines to be typed in the testbed file, and a tester wired "
-                f"to it; {PAGE} has complete ones",
+                f"to it; {PAGE} has a complete one",
                 code="missing-setting",
             )
         return ssh

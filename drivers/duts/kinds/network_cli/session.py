@@ -30,7 +30,7 @@ from v6t.drivers.duts.session.shell import HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
 from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE, Record, Undo
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.duts.standing.ssh import LabSsh, standing
+from v6t.drivers.duts.standing.ssh import LabSsh, find_transport
 from v6t.drivers.transport.contract import Output, Transport
 from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.openssh import SshTransport
@@ -205,7 +205,7 @@ def main(text: str, record: Record) -> int:
     """Undo a record; return the exit status, which is 3 without a connection."""
     device = json.loads(text)
     try:
-        login = standing(SshOptions.model_validate(device["ssh"]))
+        login = find_transport(SshOptions.model_validate(device["ssh"]))
         if login is None:
             raise DutError("the lab's device does not stand", code="missing-device")
         transport = Dialogue(login, Manners.model_validate(device["cli"]))

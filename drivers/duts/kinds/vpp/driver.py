@@ -23,7 +23,7 @@ from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
 from v6t.drivers.duts.kinds.vpp.tunnel_relays import Lw4o6, MapE
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shorten
 from v6t.drivers.duts.programs import lacking
 from v6t.drivers.duts.shape import INTERFACES
 from v6t.intent.families import (
@@ -92,7 +92,7 @@ class Vpp(Driver):
             if self.options.started:
                 raise lacking(self.options.program, "https://fd.io", named=True)
             raise DutError(
-                "VPP does not answer: " + shown(sections.get("version", "")),
+                "VPP does not answer: " + shorten(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
                 code="unexpected-answer",
             )

@@ -22,7 +22,7 @@ from v6t.drivers.duts.plan import (
     has_line_like,
     has_lines,
     parsed,
-    shown,
+    shorten,
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.intent.device import Address
@@ -246,7 +246,7 @@ def add_pool(
         listed = set(outputs.pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
-        return missing and f"{missing} is not a public address; the output is {shown(output)}"
+        return missing and f"{missing} is not a public address; the output is {shorten(output)}"
 
     return cli.step(
         f"{noun} {add} {words}",

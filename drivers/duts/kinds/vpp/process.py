@@ -10,7 +10,7 @@ from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.os.linux import conf_key, keep_addresses, set_up, sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shown
+from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
 from v6t.drivers.duts.steps import config_file, daemon, stop_process
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
@@ -43,7 +43,7 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     def checker(output: str) -> str | None:
         lines = output.splitlines()
         runs = lines[:1] == [MAIN] and any(line.startswith("vpp v") for line in lines[1:])
-        return None if runs else f"VPP does not answer; the output is {shown(output)}"
+        return None if runs else f"VPP does not answer; the output is {shorten(output)}"
 
     steps = [
         config_file(file, startup(options, intent), "start-up file of v6t's own VPP"),
