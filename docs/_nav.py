@@ -31,6 +31,7 @@ FIXED = {
     "audit",
     "audit-results",
     "matrix",
+    "status",
     "accuracy",
     "troubleshooting",
     "operations",
@@ -54,6 +55,7 @@ def on_config(config: Any) -> Any:
         {"Audits: does the device conform?": "audit.md"},
         {"Audits of devices": "audit-results.md"},
         {"Measured with what": "matrix.md"},
+        {"Status": "status.md"},
         *(
             [{"Results of one machine": "results/index.md"}]
             if (DOCS / "results/index.md").exists()

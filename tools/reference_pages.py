@@ -126,7 +126,7 @@ def _run_file() -> Iterator[str]:
 
     yield "# Run file\n"
     yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"
-    yield "override the file, and the file overrides the preset. `v6t explain NAME` shows any row of this page.\n"
+    yield "override the file, which overrides the preset. `v6t explain NAME` shows a row of this page.\n"
     yield from _table(settings_of(RunFile))
     yield "Parameters of each technology (`params`): `v6t plugins NAME`, or its page under *Plugins*.\n"
     yield "## benchmarks\n"
