@@ -76,13 +76,10 @@ unit: $(VENV)/.developed
 golden: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.golden --lab $(GOLDEN)
 
-# what pages take from the code, then the site in build/site
+# tables in committed pages, then the site in build/site; docs/_nav.py adds the generated pages
 docs: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
-	$(BIN)/python -m v6t.tools.reference_pages docs/reference
 	$(BIN)/python -m v6t.tests.drivers.matrix
-	$(BIN)/python -m v6t.tests.docs.clauses
-	$(BIN)/python -m v6t.tests.drivers.duts.pages
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 

@@ -1,13 +1,17 @@
-"""The site's navigation: fixed pages in reading order, pages of plugins and devices as they are."""
+"""Hooks of mkdocs: the navigation, and the pages that are generated from the code and docs/clauses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File, Files
+from v6t.tests.docs.clauses import render_page
+from v6t.tools import reference_pages
+
 DOCS = Path(__file__).parent
 TITLES = {
-    **{"index": "Overview", "faults": "Fault matrix"},
+    **{"index": "Overview", "faults": "Fault matrix", "bottleneck": "What limits the device"},
     **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
     **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
@@ -28,12 +32,12 @@ FIXED = {
     "audit",
     "audit-results",
     "matrix",
+    "status",
     "accuracy",
     "troubleshooting",
     "operations",
     "development",
     "stateful",
-    "status",
 }
 
 
@@ -67,11 +71,29 @@ def on_config(config: Any) -> Any:
         {"Technologies": _pages("plugins")},
         {"Devices under test": _pages("duts")},
         {"Tutorials": _pages("tutorials")},
-        {"Reference": _pages("reference")},
+        {"Reference": _list_reference()},
         {"Development": "development.md"},
         *_others(),
     ]
     return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages, which are not in the repository."""
+    for uri, text in generate_pages().items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def generate_pages() -> dict[str, str]:
+    """Return the text of each generated page by its path in the site's sources."""
+    reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}
+    return {"compliance.md": render_page(), **reference}
+
+
+def _list_reference() -> list[dict[str, str]]:
+    pages = sorted(uri for uri in generate_pages() if uri.startswith("reference/"))
+    return [{TITLES[Path(uri).stem]: uri} for uri in pages if uri.endswith(".md")]
 
 
 def _pages(folder: str) -> list[dict[str, str]]:

@@ -1,15 +1,10 @@
-"""The reference pages of the documentation, out of the commands and models themselves.
-
-``python -m v6t.tools.reference_pages DIR`` writes them; a test compares what is in the repository.
-"""
+"""Reference pages of the documentation, generated from commands and models while the site is built."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,11 +13,9 @@ from v6t.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
 from v6t.trials.trial import CAPABILITIES
 
-HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
-
 
 def pages() -> dict[str, str]:
-    """Text by file name."""
+    """Return the text of each page by file name."""
     made: dict[str, Callable[[], Iterable[str]]] = {
         "commands.md": _commands,
         "run-file.md": _run_file,
@@ -31,7 +24,7 @@ def pages() -> dict[str, str]:
         "results.md": _results,
         "errors.md": _errors,
     }
-    texts = {name: HEAD + "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
+    texts = {name: "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
     return {**texts, "results-1.json": _lines(results_schema())}
 
 
@@ -42,16 +35,9 @@ def _lines(schema: Mapping[str, Any]) -> str:
     return json.dumps(plain)[:-1] + ', "$defs": {\n' + ",\n".join(defined) + "\n}}\n"
 
 
-def write(directory: Path) -> None:
-    """Write all pages."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (directory / name).write_text(text, encoding="utf-8")
-
-
 def _errors() -> Iterator[str]:
     yield "# Error codes\n"
-    yield "v6t prints the code of an error in brackets behind its message."
+    yield "v6t prints the code of an error in brackets after its message."
     yield "`v6t explain CODE` shows its meaning."
     yield "Codes are stable: programs can compare them.\n"
     yield "| code | meaning |"
@@ -67,7 +53,7 @@ def _commands() -> Iterator[str]:
     from v6t.core.cli.main import COMMANDS, cli
 
     yield "# Commands\n"
-    yield "`v6t COMMAND --help` says the same. Exit statuses are on [Results](results.md).\n"
+    yield "`v6t COMMAND --help` prints the same text. Exit statuses are on [Results](results.md).\n"
     yield from _parameters(cli)
     for name in COMMANDS:
         command = importlib.import_module(f"v6t.core.cli.{name}_command").command
@@ -95,7 +81,7 @@ def _parameters(command: click.Command) -> Iterator[str]:
     options = _options(command)
     if not options:
         return
-    yield "| option | default | what it does |"
+    yield "| option | default | description |"
     yield "|---|---|---|"
     for option in options:
         flags = ", ".join(f"`{o}`" for o in (*option.opts, *option.secondary_opts))
@@ -139,13 +125,13 @@ def _run_file() -> Iterator[str]:
     from v6t.core.config.settings import procedure_model
 
     yield "# Run file\n"
-    yield "`v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags win over"
-    yield "the file, the file wins over the preset. `v6t explain NAME` shows any row of this page.\n"
+    yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"
+    yield "override the file, which overrides the preset. `v6t explain NAME` shows a row of this page.\n"
     yield from _table(settings_of(RunFile))
     yield "Parameters of each technology (`params`): `v6t plugins NAME`, or its page under *Plugins*.\n"
     yield "## benchmarks\n"
-    yield "In the order in which they are measured.\n"
-    yield "| name | what it finds out | needs |"
+    yield "Benchmarks run in this order.\n"
+    yield "| name | result | needs |"
     yield "|---|---|---|"
     for benchmark in registry.installed():
         needs = ["a stateful technology"] * (benchmark.connections == "only")
@@ -154,15 +140,21 @@ def _run_file() -> Iterator[str]:
         yield f"| `{benchmark.name}` | {benchmark.summary} | {', '.join(needs)} |"
     yield ""
     yield "## procedure\n"
-    yield "How trials are run and repeated. Where a preset says something else than the default,"
-    yield "its value stands in its own column.\n"
+    yield "How trials are run and repeated. The columns `quick` and `rfc` have the values of these presets"
+    yield "that differ from the default.\n"
     flat = {preset: dict(_flat(procedure_of(preset))) for preset in ("quick", "rfc")}
-    yield "| setting | kind | default | quick | rfc | what it is |"
+    yield "| setting | type | default | quick | rfc | description |"
     yield "|---|---|---|---|---|---|"
     for row in settings_of(procedure_model()):
         own = [_code(as_yaml(flat[p][row.name])) if row.name in flat[p] else ""
                for p in ("quick", "rfc")]  # fmt: skip
-        cells = [f"`{row.name}`", _cell(row.kind), _code(row.default), *own, _cell(row.text)]
+        cells = [
+            f"`{row.name}`",
+            _cell(_shorten_kind(row.kind)),
+            _code(row.default),
+            *own,
+            _cell(row.text),
+        ]
         yield "| " + " | ".join(cells) + " |"
 
 
@@ -173,22 +165,20 @@ def _testbed_file() -> Iterator[str]:
     from v6t.drivers.testers import TESTERS
 
     yield "# Testbed file\n"
-    yield "`v6t run --testbed testbed.yaml`: on what to measure. `v6t init` writes a commented"
-    yield "example; `v6t doctor --testbed FILE` checks what it names.\n"
+    yield "The file for `v6t run --testbed testbed.yaml`: tester, device and links. `v6t init` writes an"
+    yield "example; `v6t doctor --testbed FILE` checks that tester and device can be used.\n"
     yield from _table(settings_of(TestbedFile))
     for tester in TESTERS.names():
         kind = TESTERS.load(tester)
-        options = list(settings_of(kind.options_model, "tester.options."))
         yield f"## tester: {tester}\n"
         yield f"{kind.title[0].upper()}{kind.title[1:]}. {summary_of(kind.options_model)}\n"
-        yield from _table(options) if options else ()
+        yield from _table(settings_of(kind.options_model, "tester.options."))
     as_they_are = [n for n in names() if not driver_type(n).configures]
     for name in sorted(as_they_are, key=lambda n: n != REFERENCE):
         model = driver_type(name).options_model
         yield f"## dut: {name}\n"
         yield summary_of(model) + "\n"
-        options = list(settings_of(model, "dut.options."))
-        yield from _table(options) if options else ()
+        yield from _table(settings_of(model, "dut.options."))
     every, linux = (list(settings_of(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
     yield "\n## dut: every driver\n"
     yield from _table(every)
@@ -198,20 +188,20 @@ def _testbed_file() -> Iterator[str]:
     for name in (n for n in names() if driver_type(n).configures):
         made = driver_type(name)
         yield f"## dut: {name}\n"
-        yield f"{made.title}. [Its page](../duts/{name}.md)\n"
-        also = issubclass(made.options_model, LinuxOptions)
-        yield f"As every {'Linux device' if also else 'driver'}.\n"
-        common = linux if also else every
-        own = [row for row in settings_of(made.options_model, "dut.options.") if row not in common]
-        yield from _table(own) if own else ()
+        is_linux = issubclass(made.options_model, LinuxOptions)
+        common, group = (linux, "Linux device") if is_linux else (every, "driver")
+        anchor = f"#dut-every-{group.lower().replace(' ', '-')}"
+        yield f"[{made.title}](../duts/{name}.md), with the options of [every {group}]({anchor}).\n"
+        own = settings_of(made.options_model, "dut.options.")
+        yield from _table(row for row in own if row not in common)
 
 
 def _campaign_file() -> Iterator[str]:
     from v6t.core.campaigns.file import CampaignFile
 
     yield "# Campaign file\n"
-    yield "`v6t campaign FILE -o DIR`: many runs described by one file. `v6t campaign --list` names"
-    yield "those that come with v6t.\n"
+    yield "The file for `v6t campaign FILE -o DIR`: many runs in one file. `v6t campaign --list` lists"
+    yield "the campaigns that v6t contains.\n"
     yield from _table(settings_of(CampaignFile))
 
 
@@ -224,8 +214,8 @@ def _results() -> Iterator[str]:
     common = definitions["Record"]
     branches = common["allOf"]
     yield "# Results\n"
-    yield "What a run directory holds:\n"
-    yield "| file | what it is |"
+    yield "A run directory contains:\n"
+    yield "| file | content |"
     yield "|---|---|"
     for name, text in FILES.items():
         yield f"| `{name}` | {text} |"
@@ -235,12 +225,12 @@ def _results() -> Iterator[str]:
     for status, text in STATUSES.items():
         yield f"| {status} | {text} |"
     yield "\n## results.json\n"
-    yield "As a schema: [results-1.json](results-1.json) (JSON Schema 2020-12), made from the same"
-    yield "models as this page. Benchmarks that you install add theirs.\n"
+    yield "The schema is [results-1.json](results-1.json) (JSON Schema 2020-12), generated from the same"
+    yield "models as this page. Installed benchmarks add their records.\n"
     yield from _keys(schema)
     records = {branch["then"]["$ref"].rpartition("/")[2]: branch for branch in branches}
     yield "### Record\n"
-    yield common["description"] + " Every record holds:\n"
+    yield common["description"] + " Keys of every record:\n"
     yield from _keys(common)
     for name, branch in records.items():
         benchmarks = branch["if"]["properties"]["benchmark"]["enum"]
@@ -255,29 +245,29 @@ def _results() -> Iterator[str]:
 
 
 FILES = {
-    "results.json": "one record per benchmark, frame size and direction; written anew after each",
+    "results.json": "one record per benchmark, frame size and direction; rewritten after each",
     "results.csv": "one line per repetition of the throughput, in siitperf's column order",
     "BENCHMARK.csv": "one line per repetition, or rate, of each other benchmark",
     "flows-degradation.csv": "one line per figure and number of flows, with its degradation",
     "trials.csv": "every trial, one line per direction and class",
     "journal.jsonl": "every trial as it ended, one durable line each, marked with its run: what "
     "`v6t resume` reads",
-    "config.json": "everything decided: the run, resolved; `v6t init --from-run DIR` makes it files",
-    "manifest.json": "on what it was measured: versions, machine, tester, device",
+    "config.json": "all settings of the run; `v6t init --from-run DIR` turns them into files",
+    "manifest.json": "versions, machine, tester and device",
     "log.txt": "messages, warnings, errors and the commands sent to the device, with the time",
     "report.html": "tables, figures, validity, compliance; opens without a network",
     "report.md, report.json, junit.xml": "the same for a paper's appendix, for "
-    "programs, for CI (JUnit)",
+    "programs and for CI (JUnit)",
 }
 STATUSES = {
     0: "done",
     1: "a defect of v6t",
-    2: "a file, flag, rule or frame size is wrong; nothing was done",
-    3: "this machine lacks something",
+    2: "a file, flag, rule or frame size is invalid; nothing was done",
+    3: "this machine lacks a requirement",
     4: "the device under test cannot be driven",
-    5: "the tester failed; what was measured is kept",
+    5: "the tester failed; finished trials are kept",
     6: "the device translates wrongly, or an audit found a MUST or SHOULD it deviates from",
-    7: "`v6t trend` found a change for the worse, or `v6t dut compare` a difference",
+    7: "`v6t trend` found a deterioration, or `v6t dut compare` a difference",
     130: "interrupted; `v6t resume DIR` continues",
 }
 
@@ -285,7 +275,7 @@ STATUSES = {
 def _keys(part: Mapping[str, Any], common: Mapping[str, Any] | None = None) -> Iterator[str]:
     """Print the table of an object's keys, except those it shares with others."""
     required = part.get("required", [])
-    yield "| key | kind | always there | what it is |"
+    yield "| key | type | required | description |"
     yield "|---|---|---|---|"
     for key, known in part["properties"].items():
         if common is None or known != common["properties"].get(key):
@@ -317,12 +307,25 @@ def _json_kind(known: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Iterable[Setting]) -> Iterator[str]:
-    yield "| setting | kind | default | what it is |"
+    rows = list(rows)
+    if not rows:
+        return
+    yield "| setting | type | default | description |"
     yield "|---|---|---|---|"
     for row in rows:
-        cells = (f"`{row.name}`", _cell(row.kind), _code(row.default), _cell(row.text))
+        cells = (
+            f"`{row.name}`",
+            _cell(_shorten_kind(row.kind)),
+            _code(row.default),
+            _cell(row.text),
+        )
         yield "| " + " | ".join(cells) + " |"
     yield ""
+
+
+def _shorten_kind(kind: str) -> str:
+    """Drop the upper bound that only guards against overflow."""
+    return kind.replace(", at most 1,000,000,000,000,000", "")
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -339,7 +342,3 @@ def _code(text: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

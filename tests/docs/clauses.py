@@ -1,7 +1,4 @@
-"""The clauses of RFCs and v6t's own requirements, as docs/clauses holds them, and the page they make.
-
-``python -m v6t.tests.docs.clauses`` writes docs/compliance.md from them.
-"""
+"""Clauses of RFCs and v6t's own requirements, read from docs/clauses, and the compliance page made of them."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGE = DOCS / "compliance.md"
 REQUIREMENTS = DOCS / "requirements.md"
 CLAUSES = DOCS / "clauses"
 RFCS = ("8219", "2544", "9004", "5180", "4814", "6985", "6201", "3511")
@@ -119,13 +115,12 @@ def parts() -> list[Part]:
     return [*(rfc(number) for number in RFCS), requirements(), acceptance()]
 
 
-def page() -> str:
-    """The text of docs/compliance.md."""
+def render_page() -> str:
+    """Return the text of the compliance page."""
     return "\n".join([*_head(parts()), *(line for p in parts() for line in _table(p))]) + "\n"
 
 
 def _head(all_parts: list[Part]) -> Iterator[str]:
-    yield "<!-- Written by `make docs` from docs/clauses: change the clauses there, not this page. -->\n"
     yield "# Compliance\n"
     yield (
         "What the RFCs ask of a benchmark, clause by clause, and every requirement of v6t's own: "
@@ -195,12 +190,3 @@ def count_words(text: str, *, small: bool) -> Counter[str]:
     """Key words of a section."""
     found = Counter(WORD.findall(text))
     return found + Counter(SMALL.findall(text)) if small else found
-
-
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

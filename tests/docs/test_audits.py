@@ -12,6 +12,20 @@ def test_the_page_has_the_recorded_tables() -> None:
     assert audits.generated() in audits.PAGE.read_text()
 
 
+def test_page_has_one_name_for_each_deviation() -> None:
+    sets = {tuple(audits.list_deviations(audit)) for audit in audits.recorded().values()}
+    named = sum(line.count(", ") + line.count("; ") + 1 for lines in sets for line in lines)
+    verdicts = {
+        tuple(sorted(c for c, verdict in audit["clauses"].items() if verdict == "deviates"))
+        for audit in audits.recorded().values()
+    }
+    assert named == sum(map(len, verdicts)) >= 300
+
+
+def test_audits_page_is_short() -> None:
+    assert len(audits.PAGE.read_text().split()) <= 2500
+
+
 def test_every_row_was_recorded() -> None:
     assert {row.name for row in audits.ROWS} == set(audits.recorded())
 

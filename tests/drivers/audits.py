@@ -22,25 +22,23 @@ from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
 BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
-SIGNS = {"conforms": "+", "deviates": "**-**", "information": "-", "not testable": "?"}
 NOT_YET = "it was not recorded yet: record the whole row first"
 SOFTWIRES = {"initiator_count": 16}
 
 
 @dataclass(frozen=True)
 class Audited:
-    """A device as one technology, with the letters that head its column.
+    """A device as one technology.
 
     Attributes:
         device, plugin, params, options: of the command.
-        head, words: on the page.
+        words: on the page.
         more: tells two rows of one device and technology apart.
         machine: it stands in a virtual machine, see ``v6t.tests.jool.audits``.
     """
 
     device: str
     plugin: str
-    head: str
     words: str
     params: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -54,39 +52,35 @@ class Audited:
 
 
 ROWS = (
-    Audited("reference", "siit", "ref SIIT", "the reference device, SIIT"),
-    Audited("tayga", "siit", "TAYGA SIIT", "TAYGA, SIIT"),
-    Audited("tayga", "clat", "TAYGA CLAT", "TAYGA, CLAT"),
-    Audited("tayga-nftables", "nat64", "TAYGA+nft NAT64", "TAYGA and nftables, NAT64"),
-    Audited("vpp", "nat64", "VPP NAT64", "VPP, NAT64"),
+    Audited("reference", "siit", "the reference device, SIIT"),
+    Audited("tayga", "siit", "TAYGA, SIIT"),
+    Audited("tayga", "clat", "TAYGA, CLAT"),
+    Audited("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
+    Audited("vpp", "nat64", "VPP, NAT64"),
     Audited(
         "vpp",
         "mapt-br",
-        "VPP MAP-T",
         "VPP, MAP-T BR with a rule it takes",
         {"rule_ipv6": "2001:db8:ce::/48"},
     ),
     Audited(
         "vpp",
         "mapt-br",
-        "VPP MAP-T /51",
         "VPP, MAP-T BR with the rule 2001:db8:ce::/51, which the driver refuses by default",
         options={"known_losses": "true"},
         more="-odd",
     ),
-    Audited("vpp", "mape-br", "VPP MAP-E", "VPP, MAP-E BR"),
-    Audited("vpp", "lwaftr", "VPP lw4o6", "VPP, lwAFTR"),
-    Audited("snabb-lwaftr", "lwaftr", "Snabb lw4o6", "Snabb, lwAFTR"),
-    Audited("vpp", "dslite-aftr", "VPP DS-Lite", "VPP, DS-Lite AFTR", SOFTWIRES),
-    Audited("nftables", "nat44", "nft NAT44", "nftables, NAT44"),
-    Audited("iptables", "nat44", "iptables NAT44", "iptables, NAT44"),
-    Audited("vpp", "nat44", "VPP NAT44", "VPP, NAT44"),
-    Audited("jool", "siit", "Jool SIIT", "Jool in a virtual machine, SIIT", machine=True),
-    Audited("jool", "nat64", "Jool NAT64", "Jool in a virtual machine, NAT64", machine=True),
-    Audited("jool", "mapt-br", "Jool MAP-T", "Jool in a virtual machine, MAP-T BR", machine=True),
-    Audited(
-        "jool", "mapt-ce", "Jool MAP-T CE", "Jool in a virtual machine, MAP-T CE", machine=True
-    ),
+    Audited("vpp", "mape-br", "VPP, MAP-E BR"),
+    Audited("vpp", "lwaftr", "VPP, lwAFTR"),
+    Audited("snabb-lwaftr", "lwaftr", "Snabb, lwAFTR"),
+    Audited("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
+    Audited("nftables", "nat44", "nftables, NAT44"),
+    Audited("iptables", "nat44", "iptables, NAT44"),
+    Audited("vpp", "nat44", "VPP, NAT44"),
+    Audited("jool", "siit", "Jool in a virtual machine, SIIT", machine=True),
+    Audited("jool", "nat64", "Jool in a virtual machine, NAT64", machine=True),
+    Audited("jool", "mapt-br", "Jool in a virtual machine, MAP-T BR", machine=True),
+    Audited("jool", "mapt-ce", "Jool in a virtual machine, MAP-T CE", machine=True),
 )
 
 
@@ -183,14 +177,14 @@ def _audit(row: Audited, words: str) -> dict[str, Any]:
 
 
 def generated() -> str:
-    """Who was audited, and the table device x clause."""
+    """Return the verdict counts of each device, and the clauses it deviates from."""
     return "\n".join([BEGIN, "", *_lines(), "", END])
 
 
 def _sittings(kept: Mapping[str, Any]) -> str:
-    """When a row was audited, and how many of its clauses were asked in a later sitting."""
-    days = list(kept.get("later", {}).values())
-    later = [f"asked later: {days.count(day)} on {day}" for day in sorted(set(days))]
+    """Return when a row was audited, and how many of its clauses on a later day."""
+    days = [day for day in kept.get("later", {}).values() if day != kept["date"]]
+    later = [f"{days.count(day)} on {day}" for day in sorted(set(days))]
     return "; ".join([kept["date"], *later])
 
 
@@ -210,19 +204,26 @@ def _lines() -> Iterator[str]:
             + " | ".join(map(str, counts))
             + " |"
         )
-    clauses: dict[str, list[str]] = {}
+    deviating: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        for clause, about in found[row.name]["about"].items():
-            clauses.setdefault(clause, about)
-    yield ""
-    yield "| clause | level | what a device does | " + " | ".join(row.head for row in rows) + " |"
-    yield "|---|---|---|" + "---|" * len(rows)
-    for clause, (rfc, section, level, title) in sorted(
-        clauses.items(), key=lambda item: (item[1][0], item[1][1])
-    ):
-        signs = [SIGNS.get(found[row.name]["clauses"].get(clause, ""), "") for row in rows]
-        name = f"{rfc} {section} `{clause.split('-', 2)[-1]}`"
-        yield f"| {name} | {level} | {title} | " + " | ".join(signs) + " |"
+        if lines := tuple(list_deviations(found[row.name])):
+            deviating.setdefault(lines, []).append(row.words)
+    for lines, devices in deviating.items():
+        yield f"\n**{'; '.join(devices)}**\n"
+        yield from lines
+
+
+def list_deviations(audit: Mapping[str, Any]) -> Iterator[str]:
+    """Name the clauses that a device deviates from by section, one line for each RFC."""
+    rfcs: dict[str, dict[str, list[str]]] = {}
+    for clause, verdict in sorted(audit["clauses"].items()):
+        if verdict == "deviates":
+            rfc, section = audit["about"][clause][:2]
+            name = clause.removeprefix(f"{rfc.replace(' ', '').lower()}-{section}-")
+            rfcs.setdefault(rfc, {}).setdefault(section, []).append(f"`{name}`")
+    for rfc, sections in rfcs.items():
+        lists = (f"{section} {', '.join(names)}" for section, names in sorted(sections.items()))
+        yield f"* {rfc}: {'; '.join(lists)}"
 
 
 def write() -> None:

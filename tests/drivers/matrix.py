@@ -234,8 +234,9 @@ def testbed_file(row: Row, tester: str) -> str:
 def generated() -> str:
     """The tables."""
     stateful = (
-        f"Stateful technologies are measured with {CONNECTIONS:,} connections, every one validated. CE and PE "
-        "are two devices\nin a row; the one cell is the throughput through both."
+        f"Each date stands for {', '.join(BENCHMARKS)} in both directions at once, except where the cell names "
+        f"others.\nStateful technologies are measured with {CONNECTIONS:,} connections, each of which is validated. "
+        "CE and PE are two devices in a row."
     )
     parts = [BEGIN, *_table(), "", stateful, "", *_in_machines(), "", *_drivers(), "", END]
     return "\n".join([parts[0], "", *parts[1:]])
@@ -251,15 +252,13 @@ def _table() -> Iterator[str]:
 def _in_machines() -> Iterator[str]:
     yield "## In virtual machines"
     yield ""
-    yield "What no kernel or program of the namespaces' host has is run in virtual machines, each as a device of its"
-    yield "own. A cell was written by the test that saw it; `not run`: no test has, since they write here. What was run"
-    yield "before that, [the drivers' own lines](#every-driver) say."
+    yield "Devices that need another kernel run in virtual machines. The tests record the cells; `not run` means that"
+    yield "no test has recorded one."
     yield ""
-    yield "* configured: steps that the driver carried out, and what it then read back and found as it should be;"
-    yield "* verified by frames: so many were compared with the reference translation, all were equal to it;"
-    yield "* measured: by these benchmarks, to their end, throughput above zero; rates of processors that are"
-    yield "  programs are not given;"
-    yield "* restored: every step was undone, and what was there before is there again."
+    yield "* configured: steps that the driver carried out, and steps that it read back and confirmed;"
+    yield "* verified by frames: frames that equal the reference translation, of all that were compared;"
+    yield "* measured: benchmarks that ended with a throughput above zero; emulated processors give no rates;"
+    yield "* restored: every step was undone, and the earlier state was read back."
     yield ""
     yield from machines.table()
 
@@ -268,9 +267,8 @@ def _drivers() -> Iterator[str]:
     """Every driver with all that it can be, and what of it was executed, in its own words."""
     yield "## Every driver"
     yield ""
-    yield "What of a driver was run with real frames, how far, and in which version, by its own line `executed:`."
-    yield "That is of the driver as a whole: which of its technologies were tried its words or its page say, and"
-    yield "the cells above."
+    yield "What was run with real frames, and in which version (`executed:` of the driver). The line is about the driver as"
+    yield "a whole; the cells above and the page of the device tell which technologies were run."
     yield ""
     yield "| device | technologies | executed |"
     yield "|---|---|---|"
@@ -283,7 +281,9 @@ def _drivers() -> Iterator[str]:
 
 def _cell(row: Row, tester: str) -> str:
     ran = recorded().get(key(tester, row))
-    said = [f"{ran['benchmarks']}: {ran['modes']}, {ran['date']}" if ran else "not run"]
+    said = [ran["date"] if ran else "not run"]
+    said += [", ".join(row.wanted)] * (row.wanted != BENCHMARKS)
+    said += [", ".join(row.modes)] * (row.modes != MODES[:1])
     said += [f"no {b}: {row.cannot[tester, b]}" for b in BENCHMARKS if (tester, b) in row.cannot]
     return "; ".join(said)
 

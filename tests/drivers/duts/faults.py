@@ -6,24 +6,30 @@ PHASES = ("connect", "commit", "verify", "flush", "rollback")
 
 UNTOUCHED = "untouched"
 RESTORED = "restored"
-TOLD = "told"
-NOTED = "noted"
+REPORTED = "reported"
+IGNORED = "ignored"
 
 MEANING = {
     UNTOUCHED: "nothing was changed",
-    RESTORED: "v6t has put everything back, over a new connection if need be",
-    TOLD: "the device is still configured; the message says so and names the command that undoes "
-    "it, and that command does",
-    NOTED: "v6t reads on: what was said does not matter here",
+    RESTORED: "v6t undid all changes, over a new connection if necessary",
+    REPORTED: "the device is still configured; the message names the command that undoes it, and "
+    "that command works",
+    IGNORED: "v6t continues, because the output does not matter here",
 }
 
-LATER = {"connect": UNTOUCHED, "commit": TOLD, "verify": TOLD, "flush": TOLD, "rollback": TOLD}
+LATER = {
+    "connect": UNTOUCHED,
+    "commit": REPORTED,
+    "verify": REPORTED,
+    "flush": REPORTED,
+    "rollback": REPORTED,
+}
 """The connection breaks in the phase, and no new one can be made."""
 ONCE = {
     "connect": UNTOUCHED,
     "commit": RESTORED,
-    "verify": TOLD,
-    "flush": TOLD,
+    "verify": REPORTED,
+    "flush": REPORTED,
     "rollback": RESTORED,
 }
 """It happens once; a new connection works."""
@@ -35,9 +41,9 @@ OUTCOMES: dict[str, dict[str, str]] = {
     "hang": ONCE,
     "drop in the middle": ONCE,
     "partial output": ONCE,
-    "wrong exit status": {**ONCE, "verify": NOTED, "rollback": TOLD},
-    "no UTF-8": {**ONCE, "commit": NOTED, "flush": NOTED},
-    "no permission": {**ONCE, "rollback": TOLD},
+    "wrong exit status": {**ONCE, "verify": IGNORED, "rollback": REPORTED},
+    "no UTF-8": {**ONCE, "commit": IGNORED, "flush": IGNORED},
+    "no permission": {**ONCE, "rollback": REPORTED},
     "reboot": {**ONCE, "verify": RESTORED, "flush": RESTORED},
 }
 
@@ -47,9 +53,8 @@ def table() -> str:
     lines = [
         "# Fault matrix",
         "",
-        "What is found on the device after a fault, by the phase in which it happens. Every cell",
-        "is a test against a real sshd (`tests/drivers/duts/test_faults.py`); this page is generated",
-        "from the outcomes the tests demand.",
+        "The state of the device after a fault, by the phase of the fault. Each cell is a test against a",
+        "real sshd (`tests/drivers/duts/test_faults.py`). This page is generated from the expected outcomes.",
         "",
         "| fault | " + " | ".join(PHASES) + " |",
         "|---|" + "---|" * len(PHASES),
@@ -58,8 +63,8 @@ def table() -> str:
         lines.append(f"| {fault} | " + " | ".join(outcomes[p] for p in PHASES) + " |")
     lines += ["", *(f"- **{word}**: {text}" for word, text in MEANING.items()), ""]
     lines += [
-        "*Refused*, *authentication failure* and *changed host key* in a phase after the first mean",
-        "that the connection breaks there and the new one fails in this way.",
+        "In later phases, *refused*, *authentication failure* and *changed host key* mean that the",
+        "connection breaks there and the next one fails in this way.",
         "",
     ]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from v6t.drivers.duts.session.session import Session
 from v6t.tests.expect import expect_error
 
 from . import sshserver
-from .faults import NOTED, OUTCOMES, PHASES, RESTORED, TOLD, UNTOUCHED, table
+from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED, table
 from .intents import ROUTER4
 
 lab = [
@@ -150,11 +150,11 @@ def test_a_fault_after_the_login(server, device, fault, phase):
         outcome, told = attempt(work[phase])
     assert server.shell("ls /run/fault-at 2>/dev/null || true") == "", "the fault did not happen"
     if outcome == "done" and phase != "rollback":
-        found = NOTED
+        found = IGNORED
     elif state(server) == before:
         found = RESTORED
     else:
-        found = TOLD
+        found = REPORTED
         assert "sh /run/v6t/undo.sh" in told
         assert "v6t dut rollback" in told
     session.close()
