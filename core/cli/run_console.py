@@ -20,6 +20,7 @@ from v6t.core.runs.events import Listener, Listeners
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunTrial
     from v6t.core.config.bound import BoundRun
+    from v6t.plugins.base import Technology
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,12 +119,12 @@ def _attend(
         except TranslationError:
             if live:
                 live.close()
-            write_report(path, report)
+            write_report(path, report, bound.technology)
             raise
         if live and report:
             live.on_message("writing the report")
-        written = write_report(path, report)
-    show_results(path, as_json, written)
+        written = write_report(path, report, bound.technology)
+    show_results(path, as_json, written, technology=bound.technology)
 
 
 def show_results(
@@ -133,6 +134,7 @@ def show_results(
     *,
     complete: bool = False,
     warnings: bool = False,
+    technology: Technology | None = None,
 ) -> None:
     """Print the results of a run on standard output; see :func:`~v6t.core.cli.summary.print_results`."""
     from v6t.core.cli.document_view import console_for_tables
@@ -145,7 +147,8 @@ def show_results(
         return
     console = console_for_tables(120)
     with reading(path):
-        print_results(console, load(path), path, complete=complete, warnings=warnings)
+        data = load(path, technology)
+        print_results(console, data, path, complete=complete, warnings=warnings)
     console.print(
         f"Report: {page}" if page else f"Results: {path}", highlight=False, soft_wrap=True
     )
@@ -191,7 +194,7 @@ def _watch_device(path: Path, events: Listener, bound: BoundRun) -> None:
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
 
 
-def write_report(path: Path, wanted: bool) -> Path | None:
+def write_report(path: Path, wanted: bool, technology: Technology | None = None) -> Path | None:
     """Write the report; results are safe on disk, whatever becomes of it."""
     from v6t.core.reporting.write import UNREPORTED, write
 
@@ -199,7 +202,7 @@ def write_report(path: Path, wanted: bool) -> Path | None:
         return None
     for figures in (True, False):
         try:
-            return write(path, figures=figures)[0]
+            return write(path, figures=figures, technology=technology)[0]
         except UNREPORTED as exc:
             said = describe_culprit(exc) or f"{exc}"
             # nobody has changed this run's files: what fails may be the library that draws

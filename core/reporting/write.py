@@ -12,6 +12,7 @@ from v6t.core.runs import rundir as names
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
+    from v6t.plugins.base import Technology
 
 FILES = {
     "html": "report.html",
@@ -30,8 +31,12 @@ ASKED = {**FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
 """With what is written only for those who ask for it."""
 
 
-def load(path: Path) -> RunData:
+def load(path: Path, technology: Technology | None = None) -> RunData:
     """Read a run directory; nothing in it is touched, and the run may be going on.
+
+    Args:
+        path: the directory.
+        technology: of the run, if it is known; else its parameters are validated again.
 
     Raises:
         UsageError: it holds no run, or a file in it is damaged.
@@ -55,7 +60,7 @@ def load(path: Path) -> RunData:
             f"{path / names.CONFIG} is not a configuration of this version of v6t",
             code="damaged-file",
         ) from exc
-    of_plugin = _technology(run)
+    of_plugin = _technology(run, technology)
     if manifest and "setup" in manifest:
         of_plugin["setup"] = manifest["setup"]
     records = records_of(path, results)
@@ -84,6 +89,7 @@ def write(
     paper: str | None = None,
     figures: bool = True,
     all_figures: bool = False,
+    technology: Technology | None = None,
 ) -> list[Path]:
     """Write the report of a run.
 
@@ -94,6 +100,7 @@ def write(
         paper: reproduce the tables of this paper.
         figures: whether to draw.
         all_figures: draw more of them than fit a page.
+        technology: of the run, if it is known.
 
     Returns:
         The files, in the order of ``formats``.
@@ -109,7 +116,7 @@ def write(
             f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
         )
     with names.reading(path):
-        data = load(path)
+        data = load(path, technology)
         most = (None if all_figures else MOST_FIGURES) if figures else 0
         texts = _texts(path, data, paper, most)
     place = output or path
@@ -152,16 +159,17 @@ def _texts(
     }
 
 
-def _technology(run: Any) -> dict[str, Any]:
+def _technology(run: Any, plugin: Technology | None) -> dict[str, Any]:
     """Describe the technology; nothing where it is no longer installed."""
     from v6t.core.config.plugins import load_plugin
     from v6t.core.config.technology import links_of, params_of
     from v6t.core.runs.manifest import setup
 
     try:
-        kind = load_plugin(run.plugin)
-        links = links_of(run.links_left, run.links_right, run.initiator)
-        plugin = kind(params_of(kind, run.params), links)
+        if plugin is None:
+            kind = load_plugin(run.plugin)
+            links = links_of(run.links_left, run.links_right, run.initiator)
+            plugin = kind(params_of(kind, run.params), links)
     except UsageError:
         return {"params": run.params}
     return {

@@ -7,8 +7,8 @@ from v6t.core.config.plugins import load_plugin
 
 from .support import v6t
 
-NEEDED = {"--no-report": 1, "--report": 2}
-"""When the run is bound; and when its report is written from what is on disk."""
+NEEDED = {"--no-report": 1, "--report": 1}
+"""When the run is bound."""
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ BAD = [
     ("missing-setting", "", ["run", "--dut", "vpp"]),
     ("unknown-name", "", ["selftest", "--plugin", "x"]),
     ("unknown-name", "did you mean 'mape-br'?", ["run", "--plugin", "mape-bt"]),
-    ("unknown-name", "did you mean 'mapt-br' or 'mapt-ce'?", ["run", "--plugin", "mapt"]),
+    ("unknown-name", "did you mean 'mapt-br'?", ["run", "--plugin", "mapt-b"]),
     ("invalid-command-line", "", ["dut"]),
     ("unknown-name", "did you mean 'sim'?", [*SIM, "--tester", "simm"]),
     ("unknown-name", "", [*SIM, "--preset", "fast"]),

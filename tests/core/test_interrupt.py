@@ -332,7 +332,6 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
         *("drivers/duts/session/telemetry.py", "drivers/duts/kinds/network_cli/session.py"),
         # parts telemetry, which has that stamp, into stretches
         "core/runs/bottleneck.py",
-        "tools/accuracy/known_device.py",
     }
     words = ("time.time()", "time.time_ns(", "datetime.now", "utcnow")
     found = {

@@ -195,10 +195,10 @@ def test_addresses_read_back_as_nftables_writes_them():
         "ip saddr { 10.9.0.0/16, 10.0.0.0/23 } ip daddr 10.8.0.0/16 accept",
         "ip saddr { 10.0.0.0-10.0.1.255, 10.9.0.0/16 } ip daddr { 10.8.0.0/16 } accept",
     ):
-        assert filters._normal(same) == filters._normal(listed)
+        assert filters._normalize(same) == filters._normalize(listed)
     for other in ("10.0.0.0/24, 10.0.1.0/24", "10.0.0.0/22, 10.9.0.0/16"):
         changed = listed.replace("10.0.0.0/24, 10.0.1.0/24, 10.9.0.0/16", other)
-        assert filters._normal(changed) != filters._normal(listed)
+        assert filters._normalize(changed) != filters._normalize(listed)
 
 
 def test_a_device_without_nftables_makes_no_filters():

@@ -231,7 +231,7 @@ def test_confirmation_1_the_whole_configuration_is_shown(here):
 
 
 def test_confirmation_2_what_the_device_must_be_in_short():
-    shown = v6t("run", "--plugin", "mape-br", "--dry-run").out
+    shown = v6t("run", "--plugin", "mape-br", "--dry-run", "-v").out
     assert '"br_address": "2001:db8:6::1"' in shown
     planned = v6t("dut", "plan", "--driver", "vpp", "--plugin", "mape-br").out
     assert "map add domain" in planned

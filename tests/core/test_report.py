@@ -401,7 +401,7 @@ def test_a_wrong_translation_is_reported_as_a_failure(tmp_path):
 
 def test_an_interrupted_run_has_a_report(tmp_path):
     out = tmp_path / "out"
-    words = [*SIM, "--set-tester", "trial_delay_s=0.05", "-o", str(out)]
+    words = [*SIM, "--set-tester", "trial_delay_s=0.05", "-v", "-o", str(out)]
     process = warm.Process(words, stderr=subprocess.PIPE)
     for line in process.stderr:
         if "step 2" in line:

@@ -54,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     since = [time.monotonic()]
 
     def pause(self: ProbedDevice, seconds: float) -> None:
-        session = self._session
+        session = self.session
         assert session is not None
         run = session.transport.run  # type: ignore[attr-defined]
         if not passed:

@@ -191,10 +191,10 @@ def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     else:
         reset = _reset(RST, now._server_number(which) + np.uint32(1) + heard, zeros)
     bare = np.ones(1, bool)
-    assert now._refused(reset, bare).tolist() == [3]
-    assert later._refused(reset, bare).tolist() == [5]
+    assert now._find_reset_connections(reset, bare).tolist() == [3]
+    assert later._find_reset_connections(reset, bare).tolist() == [5]
     now._account.client[3] = 0
-    assert now._refused(reset, bare).tolist() == [5]
+    assert now._find_reset_connections(reset, bare).tolist() == [5]
 
 
 def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_trials):
@@ -204,14 +204,14 @@ def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_tr
     each = np.arange(5)
     for beyond in (0, 1, 1 + len(REQUEST), 2 + len(REQUEST)):
         numbers = now._client_number(each) + np.uint32(beyond)
-        assert now._quoted(ports, numbers).tolist() == [0, 1, 3, 4]
-        assert not len(later._quoted(ports, numbers))
+        assert now._find_quoted_connections(ports, numbers).tolist() == [0, 1, 3, 4]
+        assert not len(later._find_quoted_connections(ports, numbers))
 
 
 def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials):
     client = two_trials[0]
     client._account.client[1] |= OPEN
-    client._unreachable(np.array([1, 3, 3]))
+    client._mark_unreachable(np.array([1, 3, 3]))
     assert client._account.client.tolist() == [
         SENT,
         SENT | OPEN | RESET,
@@ -220,7 +220,7 @@ def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials
         SENT,
     ]
     client._step = "ask"
-    client._unreachable(np.array([4]))
+    client._mark_unreachable(np.array([4]))
     assert client._account.client[4] == SENT
 
 
@@ -230,11 +230,11 @@ def test_a_fin_that_comes_too_late_ends_nothing_but_one_nobody_asked_for_is_hear
     client, answered = two_trials[0], []
     monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
     none, which = np.zeros(3, np.int64), np.array([1, 3, 4])
-    finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), octets=none)
+    finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), data_octets=none)
     finished = replace(finished, flags=np.full(3, FIN | ACK, np.uint8))
     frames, known = np.zeros((3, 60), np.uint8), np.ones(3, bool)
     client._account.client[:] = [SENT, SENT | ENDING, SENT, SENT | ENDING, SENT]
-    client._heard(finished, frames, which, known, np.array([True, False, False]))
+    client._handle_data_and_fins(finished, frames, which, known, np.array([True, False, False]))
     assert answered == [1, 4]
     late = SENT | ENDING
     assert client._account.client.tolist() == [SENT, late | ENDED, SENT, late, SENT | ENDED]

@@ -71,7 +71,7 @@ def exit_for(exits: dict[Any, set[str]], address: Any) -> set[str]:
 def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
     """Both addresses of every host that is mapped there and back."""
     mappings, pairs = technology.params.mappings, []
-    for number in range(int(wanted.first), int(wanted.top) + 1):
+    for number in range(int(wanted.first), int(wanted.last_host) + 1):
         ipv4 = ip_address(number)
         ipv6 = mappings.to_ipv6(ipv4)
         if ipv6 is not None and mappings.to_ipv4(ipv6) == ipv4:
@@ -80,7 +80,7 @@ def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
 
 
 def check_exits(technology: Siit, exits: dict[Any, set[str]]) -> None:
-    sides = ("left", "right") if technology.ipv6_is_left else ("right", "left")
+    sides = technology._order("left", "right")
     for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
         assert exit_for(exits, ipv6) == {sides[0]}
         assert exit_for(exits, ipv4) == {TRANSLATOR}
@@ -137,7 +137,7 @@ def is_unambiguous(technology: Siit) -> bool:
     """Whether every host that has an IPv6 address is the one that this address maps back to."""
     params, mappings = technology.params, technology.params.mappings
     for wanted in (params.ipv6_hosts, params.ipv4_hosts):
-        for number in range(int(wanted.first), int(wanted.top) + 1):
+        for number in range(int(wanted.first), int(wanted.last_host) + 1):
             ipv6 = mappings.to_ipv6(ip_address(number))
             if ipv6 is not None and mappings.to_ipv4(ipv6) != ip_address(number):
                 return False
@@ -179,7 +179,7 @@ def test_siit_plan_routes_no_packet_back(driver, params, orientation):
     exits: dict[Any, set[str]] = {}
     for net, interface in _ROUTE.findall(lines):
         assert exits.setdefault(ip_network(net), {interface}) == {interface}
-    sides = ("left", "right") if technology.ipv6_is_left else ("right", "left")
+    sides = technology._order("left", "right")
     for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
         assert exit_for(exits, ipv6) == {sides[0]}
         assert exit_for(exits, ipv4) != {sides[1]}

@@ -90,4 +90,4 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
     device(loss)
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(STATE) == before
-    assert record.compare_states({str(u.number): device(u.state_command) for u in entries}) == {}
+    assert not any(entry.differs(device(entry.state_command)) for entry in entries)

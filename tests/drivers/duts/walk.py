@@ -236,7 +236,7 @@ FIXED: Mapping[str, set[str]] = {
     **{
         plugin: {"n", "m", "bg_sport", "bg_dport"} for plugin in ("dslite-aftr", "ipv4aas", "nat46")
     },
-    "nat66": {"n", "m"},
+    "nat66": {"n", "m", "bg_sport", "bg_dport"},
 }
 """Parameters with one valid value: nothing but foreground is possible there."""
 

@@ -113,8 +113,10 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:
-        problem = f"the intent of {intent.technology} has no public IPv{version} address"
-        raise UsageError(problem, code="invalid-intent")
+        raise UsageError(
+            f"the intent of {intent.technology} has no public IPv{version} address",
+            code="invalid-intent",
+        )
     if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
         raise UsageError(
             "the public addresses are not consecutive",
@@ -135,8 +137,10 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     for number, client in enumerate(clients):
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
-            problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
-            raise UsageError(problem, code="invalid-intent")
+            raise UsageError(
+                f"the pool does not contain {len(clients)} blocks of {size} public ports",
+                code="invalid-intent",
+            )
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools
 
