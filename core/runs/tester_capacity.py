@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.base.files import locate_cache, read_json, write_atomically
+from v6t.base.files import read_json, write_atomically
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
@@ -243,7 +243,9 @@ def tester_facts(bound: BoundRun) -> list[Any]:
 
 
 def _path() -> Path:
-    return locate_cache() / "tester-capacity.json"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("v6t") / "tester-capacity.json"
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
