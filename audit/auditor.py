@@ -10,15 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from v6t.audit.clause import (
-    Clause,
-    Frame,
-    Judgement,
-    Probe,
-    ProbeUnable,
-    Suite,
-    subject_of,
-)
+from v6t.audit.clause import Clause, Frame, Judgement, Probe, ProbeUnable, Suite, subject_of
 from v6t.audit.packets import NOTHING, Wire, opposite
 from v6t.audit.record import AuditFrame, Finding
 from v6t.base.entry_points import Extensions

@@ -14,11 +14,7 @@ from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
 from v6t.audit.translation import TranslationSuite
 from v6t.audit.tunnel import TunnelSuite
-from v6t.plugins.audit_views import (
-    OVERLAPPING_MAPPINGS,
-    PREFIX_BESIDE_MAPPINGS,
-    UNLIKE_MAPPINGS,
-)
+from v6t.plugins.audit_views import OVERLAPPING_MAPPINGS, PREFIX_BESIDE_MAPPINGS, UNLIKE_MAPPINGS
 from v6t.plugins.base import Technology
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.lwaftr import LightweightAftr
