@@ -266,8 +266,8 @@ class DeviceIntent:
         emulated: dict[str, Any] = {}
         for name, side in (("left", self.left), ("right", self.right)):
             hosts, device = tuple(map(str, side.neighbors)), tuple(map(str, side.addresses))
-            values = {**vars(getattr(self.links, name)), "hosts": hosts, "device": device}
-            emulated[name] = EmulatedLink(**values)
+            link: dict[str, Any] = vars(getattr(self.links, name))
+            emulated[name] = EmulatedLink(**{**link, "hosts": hosts, "device": device})
         return replace(self.links, **emulated)
 
 
