@@ -266,8 +266,9 @@ class DeviceIntent:
         emulated: dict[str, Any] = {}
         for name, side in (("left", self.left), ("right", self.right)):
             hosts, device = tuple(map(str, side.neighbors)), tuple(map(str, side.addresses))
-            link: dict[str, Any] = vars(getattr(self.links, name))
-            emulated[name] = EmulatedLink(**{**link, "hosts": hosts, "device": device})
+            link: dict[str, Any] = dict(vars(getattr(self.links, name)))
+            link.update(hosts=hosts, device=device)
+            emulated[name] = EmulatedLink(**link)
         return replace(self.links, **emulated)
 
 
