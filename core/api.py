@@ -17,10 +17,10 @@ from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import opened
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.reporting.write import load as load_data
 from v6t.core.reporting.write import write
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.events import Listener
+from v6t.core.runs.run_data import load_run as load_data
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,9 +9,8 @@ import zlib
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
-from v6t.core.runs.continuing import check_order
 from v6t.core.runs.events import Listener
-from v6t.core.runs.journal import Journal, JournaledMeasure
+from v6t.core.runs.journal import Journal, check_order
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.model import Role
@@ -190,7 +189,7 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(asked, TrialResult({}))
     journal.trials["t"].pop("residual_wait_s")
-    measure = JournaledMeasure(journal, never_measured)
+    measure = journal.answer(never_measured)
     if same:
         assert measure(asked) == TrialResult({})
     else:

@@ -9,7 +9,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.watching import Watching, load_of
+from v6t.core.runs.telemetry import add_device_load, compute_load
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, Wanted
 from v6t.drivers.lab.privilege import available
@@ -131,14 +131,14 @@ def test_load_of_the_device_counts_from_the_first_frame():
         sample(101.0, 220, 300),
         sample(102.0, 220, 400),
     ]
-    told = load_of(samples, 100.5)
+    told = compute_load(samples, 100.5)
     assert (told.end_times_s, told.max_percent, told.mean_percent) == (
         (0.5, 1.5),
         (80, 100),
         (40, 50),
     )
-    assert load_of(samples[:2], 100.5) is None
-    assert load_of([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
+    assert compute_load(samples[:2], 100.5) is None
+    assert compute_load([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
 
 
 class Session:
@@ -161,13 +161,11 @@ class Session:
 def test_only_long_trials_are_watched_and_by_one_reading():
     session = Session()
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
-    with Watching(trial(duration=1.0), session) as watching:
-        pass
-    assert watching.added_to(result) is result and session.asked == []
-    with Watching(trial(duration=3.0), session) as watching:
-        pass
+    measure = add_device_load(lambda _: result, lambda: session)
+    assert measure(trial(duration=1.0)) is result and session.asked == []
+    loaded = measure(trial(duration=3.0))
     assert session.asked == [("cpu",)]
-    assert watching.added_to(result).device_loads["router"].max_percent == (50,)
+    assert loaded.device_loads["router"].max_percent == (50,)
 
 
 @pytest.mark.lab
