@@ -92,7 +92,8 @@ class RemainingTime:
 
     def _pace(self, stage: Stage) -> float:
         """Return the time of stages over the planned: in this mode, of this name, or of all."""
-        finished = [p for s, p in self._planned.items() if s in self._taken_s and s != self.stage]
+        ended = (s for s in self._taken_s if s is not None and s != self.stage)
+        finished = [self._planned[s] for s in ended if s in self._planned]
         same = [p for p in finished if p.stage.name == stage.name]
         for stages in ([p for p in same if p.stage.mode == stage.mode], same, finished):
             expected_s = sum(p.expected_s for p in stages)

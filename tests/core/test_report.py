@@ -463,10 +463,12 @@ def test_what_limits_the_device_is_told(run, tmp_path):
         "samples": 6,
         "idle_percent": {"0": [0.0]},
         "limit": "cpu",
+        "device": "router",
         "says": "core 3 had no time left",
         "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
     }
-    (path / "bottleneck.json").write_text(json.dumps([entry]))
+    results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
+    (path / "results.json").write_text(json.dumps(results))
     write.write(path, formats=["html", "md"], figures=False)
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"
