@@ -33,6 +33,8 @@ class RemainingTime:
         self._planned = {p.stage: p for p in planned}
         self._clock = clock
         self._taken_s: dict[Stage | None, float] = {}
+        self._coming = list(self._planned.values())
+        self._finished: list[tuple[PlannedStage, float]] = []
         self.stage: Stage | None = None
         self._since = self._began = clock()
         self._share_done = 0.0
@@ -49,6 +51,11 @@ class RemainingTime:
         if planned is not None:
             self._planned[stage] = planned
         self.stage, self._since, self._share_done = stage, self._clock(), 0.0
+        taken = {s: t for s, t in self._taken_s.items() if s is not None and s != stage}
+        self._finished = [(self._planned[s], t) for s, t in taken.items() if s in self._planned]
+        self._coming = [
+            p for s, p in self._planned.items() if s not in self._taken_s and s != stage
+        ]
 
     def progress(self, progress: Progress) -> None:
         """Note the progress within the stage."""
@@ -70,35 +77,37 @@ class RemainingTime:
     def left_s(self) -> float:
         """Return the remaining seconds of the run."""
         share, elapsed_s = self._share_done, self._elapsed_s()
-        expected_s = 0.0
-        if self.stage in self._planned:
-            expected_s = self._planned[self.stage].expected_s * self._pace(self.stage)
+        paces: dict[tuple[str, str], float] = {}
+        current = self._planned.get(self.stage) if self.stage is not None else None
+        expected_s = self._at_pace(current, paces) if current else 0.0
         current_s = max(0.0, expected_s - elapsed_s)
         if share:  # its own trials count more towards the end
             by_pace_s = elapsed_s / share * (1 - share)
             current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
-        return current_s + sum(p.expected_s * self._pace(p.stage) for p in self._coming())
-
-    def _coming(self) -> list[PlannedStage]:
-        return [p for s, p in self._planned.items() if s not in self._taken_s and s != self.stage]
+        return current_s + sum(self._at_pace(p, paces) for p in self._coming)
 
     def _count_trials_left(self) -> int:
         current = self._planned.get(self.stage) if self.stage is not None else None
         left = current.trials * (1 - self._share_done) if current else 0.0
-        return round(left + sum(p.trials for p in self._coming()))
+        return round(left + sum(p.trials for p in self._coming))
 
     def _elapsed_s(self) -> float:
         return self._taken_s.get(self.stage, 0.0) + self._clock() - self._since
 
-    def _pace(self, stage: Stage) -> float:
-        """Return the time of stages over the planned: in this mode, of this name, or of all."""
-        ended = (s for s in self._taken_s if s is not None and s != self.stage)
-        finished = [self._planned[s] for s in ended if s in self._planned]
-        same = [p for p in finished if p.stage.name == stage.name]
-        for stages in ([p for p in same if p.stage.mode == stage.mode], same, finished):
-            expected_s = sum(p.expected_s for p in stages)
+    def _at_pace(self, planned: PlannedStage, paces: dict[tuple[str, str], float]) -> float:
+        """Return the expected time of a stage at the pace of finished stages like it."""
+        kind = planned.stage.name, planned.stage.mode
+        if kind not in paces:
+            paces[kind] = self._find_pace(*kind)
+        return planned.expected_s * paces[kind]
+
+    def _find_pace(self, name: str, mode: str) -> float:
+        """Return the time of stages over the planned: of this name and mode, of this name, or of all."""
+        same = [f for f in self._finished if f[0].stage.name == name]
+        for stages in ([f for f in same if f[0].stage.mode == mode], same, self._finished):
+            expected_s = sum(planned.expected_s for planned, _ in stages)
             if expected_s:
-                return sum(self._taken_s[p.stage] for p in stages) / expected_s
+                return sum(taken_s for _, taken_s in stages) / expected_s
         return 1.0
 
 
