@@ -10,7 +10,7 @@ from typing import Any
 from v6t.core.config.examples import write_files
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
-from v6t.core.runs.rundir import CONFIG, read_config
+from v6t.core.runs.rundir import read_config
 
 
 def restore(source: Path, directory: Path) -> list[Path]:
@@ -23,7 +23,7 @@ def restore(source: Path, directory: Path) -> list[Path]:
     Raises:
         UsageError: there is no configuration, or a file exists.
     """
-    run = read_config(source / CONFIG if source.is_dir() else source)
+    run = read_config(source)
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"
     return write_files({directory / name: head + _to_yaml(v) for name, v in files.items()})

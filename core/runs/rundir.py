@@ -160,11 +160,13 @@ def read_optional_json(path: Path) -> Any:
 
 
 def read_config(path: Path) -> ResolvedRun:
-    """Read ``config.json``, also of a run in progress.
+    """Read the configuration of a run, also of one in progress, from its directory or ``config.json``.
 
     Raises:
         UsageError: it does not exist, or is damaged.
     """
+    if path.is_dir():
+        path /= CONFIG
     try:
         return saved_run(read_json(path))
     except OSError as exc:
