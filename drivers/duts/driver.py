@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
-from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -34,6 +34,7 @@ __all__ = [
     "ParameterOverride",
     "Reading",
     "check_interfaces",
+    "require_root",
 ]
 
 T = TypeVar("T")
@@ -43,12 +44,10 @@ class DeviceTechnology(Oracle, Protocol):
     """A technology, as the reference device is made of it."""
 
     @property
-    def links(self) -> Any:
-        """Left and right, with their MTUs."""
+    def links(self) -> Any: ...
 
     @property
-    def parts(self) -> Sequence[Any]:
-        """Parts of a technology that is made of several, else empty."""
+    def parts(self) -> Sequence[Any]: ...
 
 
 class PartOf(NamedTuple):
@@ -105,7 +104,6 @@ class Driver(ABC):
 
     @classmethod
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options that ``--set-dut`` changes."""
         return flags
 
     @property
@@ -137,6 +135,16 @@ class Driver(ABC):
     @abstractmethod
     def example(self, intent: Intent) -> Facts:
         """Return the facts of a suitable device, for plans without a device."""
+
+    def assume_facts(self, intent: Intent, system: str) -> Facts:
+        """Return facts of a device with the version of the options, or the last one, and both interfaces."""
+        links, own = intent.links, self.options
+        macs = {own.left: links.left.dut_mac, own.right: links.right.dut_mac}
+        return Facts(
+            system=system,
+            version=own.version or self.versions[-1],
+            interfaces={name: Interface(mac.lower()) for name, mac in macs.items()},
+        )
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Return the reading of its number of sessions, ``sessions``; None: it has no state."""
@@ -264,7 +272,6 @@ class Driver(ABC):
 
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
-        """Return the error for a device that it cannot be; the default hint says what it can be."""
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
             hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
@@ -336,11 +343,21 @@ class WithoutCommands(Driver):
         return Facts(system="", version="")
 
 
+def require_root(facts: Facts) -> None:
+    """Check that commands on the device run as root."""
+    if not facts.root:
+        raise DutError(
+            "commands on the device do not run as root",
+            "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
+            code="not-root",
+        )
+
+
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     """Check that the ports are not the management interface, and are cabled as they should be."""
     untouchable = facts.untouchable()
-    sides: tuple[Port, Port] = ("left", "right")
-    for own in sides:
+    own: Port
+    for own in ("left", "right"):
         name = getattr(options, own)
         wanted = getattr(intent.links, own).dut_mac.lower()
         side = intent.links.port_of(own)  # as the testbed file calls it

@@ -8,6 +8,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import map_address
@@ -54,11 +55,10 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
     """Return the IPv4 and the IPv6 address of the only host of an address table."""
     table = eams(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
-        raise UsageError(
+        raise unsupported(
             f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}",
             "map a single host",
             params=dict(instead),
-            code="unsupported-by-device",
         )
     four, six = table[0]
     return four[0], six[0]
@@ -94,11 +94,8 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
     """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
     prefix = prefix_of(intent)
     if prefix is None or prefix.prefixlen != 96:
-        raise UsageError(
-            f"{does} a prefix of /96, not {prefix or 'mappings alone'}",
-            hint,
-            params=dict(params),
-            code="unsupported-by-device",
+        raise unsupported(
+            f"{does} a prefix of /96, not {prefix or 'mappings alone'}", hint, params=dict(params)
         )
     return prefix
 

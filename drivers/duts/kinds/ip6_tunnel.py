@@ -11,7 +11,7 @@ from ipaddress import IPv6Interface
 from typing import Literal
 
 from pydantic import Field
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -22,7 +22,7 @@ from v6t.drivers.duts.kinds.softwires import Customer, customer_of
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, has_words, line_with, passes
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking, unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
@@ -85,10 +85,9 @@ class Ip6Tunnel(LinuxDriver):
         if self.options.checks and filters.PROGRAM not in facts.programs:
             raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
         if self.options.checks and customer.edge is None:
-            raise UsageError(
+            raise unsupported(
                 "a B4 of DS-Lite has no address and no port set to check",
                 "leave dut.options.checks out",
-                code="unsupported-by-device",
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:

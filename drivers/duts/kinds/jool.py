@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds import jool_instance, jool_statistics
 from v6t.drivers.duts.kinds.jool_instance import MAPT, NAT64, PROGRAMS, JoolOptions, program_of
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Intent, Plan, Step, shorten
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking, unsupported
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 MAPT_SINCE = (4, 1, 255)
@@ -115,12 +115,11 @@ class Jool(LinuxDriver):
         if 0 < given_s < UDP_MIN_S:
             name = "udp_timeout_s" if told_s else "timeout_s"
             instead = {name: UDP_MIN_S}
-            raise UsageError(
+            raise unsupported(
                 f"the UDP timeout of Jool must be at least {UDP_MIN_S} s, not {given_s}",
                 f"set {name} to {UDP_MIN_S} or more",
                 params=instead if told_s else {},
                 dut_params={} if told_s else instead,
-                code="unsupported-by-device",
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from pydantic import Field
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -19,6 +19,7 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
 from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
@@ -60,11 +61,10 @@ class Mapped:
         """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
-            raise UsageError(
+            raise unsupported(
                 f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
                 f"use an IPv6 prefix of /{128 - suffix} for {four}",
                 params=instead,
-                code="unsupported-by-device",
             )
         return cls(four, six, ea_len=suffix)
 
@@ -148,11 +148,10 @@ class Nat46(LinuxDriver):
         )
         local, remote = _find_mappings(intent)
         if not local or not remote:
-            raise UsageError(
+            raise unsupported(
                 "nat46 needs mappings of hosts on both sides",
                 "give eam or prefix",
                 params={addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"},
-                code="unsupported-by-device",
             )
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         ways = {str(net): f"dev {DEVICE}" for net in _find_routes(intent)}
@@ -249,11 +248,10 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         if rule.psid is not None:
             return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
         if edge.ipv4.num_addresses > 1:
-            raise UsageError(
+            raise unsupported(
                 f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}",
                 "let the EA bits hold a whole address",
                 params={"ea_len": 32 - rule.ipv4_prefix.prefixlen},
-                code="unsupported-by-device",
             )
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
-from v6t.base.errors import DutError, UsageError
+from v6t.base.errors import DutError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
@@ -19,6 +19,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, equals, parsed, shorten
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
@@ -134,10 +135,8 @@ class OpenBsdPf(Driver):
                 code="device-not-restored",
             )
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise UsageError(
-                "this driver does not configure VLANs on OpenBSD",
-                "use untagged links",
-                code="unsupported-by-device",
+            raise unsupported(
+                "this driver does not configure VLANs on OpenBSD", "use untagged links"
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

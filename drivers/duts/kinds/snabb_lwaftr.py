@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Reading, check_interfaces
+from v6t.drivers.duts.driver import Reading, check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -16,16 +15,14 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
-from v6t.drivers.duts.programs import version_in
 from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
-
-
 COMM = "snabb"
 """What the kernel calls its process."""
 SHARED = "/var/run/snabb"
@@ -69,15 +66,14 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     kernel = False
-
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
-        self.programs = {self.options.program: "https://github.com/snabbco/snabb"}
-        # whatever it is asked, it makes its directory
-        self.version_command = (
-            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
-            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
-        )
+    program_source = "https://github.com/snabbco/snabb"
+    # whatever it is asked, it makes its directory
+    version_command = (
+        f"[ -e {SHARED} ] || new=1; {{program}} --version | head -1; "
+        f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+    )
+    # ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag
+    version_pattern = r"(?s)(\d{4}\.\d{2}[.\w]*)(?:.*?\((\d+-g[0-9a-f]+[-\w]*)\))?"
 
     @property
     def _state(self) -> str:
@@ -93,25 +89,15 @@ class SnabbLwAftr(LinuxDriver):
         )
         return commands
 
-    def read_version(self, text: str) -> str:
-        """Parse ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag."""
-        asked = f"{self.options.program} --version"
-        tag = version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
-        built = re.search(r"\((\d+-g[0-9a-f]+[-\w]*)\)", text)
-        return f"{tag}-{built[1]}" if built else tag
-
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        if not facts.root:
-            raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
+        require_root(facts)
         if _by_pci(self.options):
             _check_pci(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise UsageError(
-                "this driver does not configure VLANs for Snabb",
-                "use untagged links",
-                code="unsupported-by-device",
+            raise unsupported(
+                "this driver does not configure VLANs for Snabb", "use untagged links"
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
@@ -191,7 +177,6 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 
 def _return_devices(options: SnabbOptions) -> Step:
-    """Return the devices to the kernel's drivers, which Snabb does not."""
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     listed = " ".join(names)
     show = (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.binding_table import read_softwires
 from v6t.intent.families import (
     AftrTunnelConfig,
@@ -91,11 +92,10 @@ def customer_of(intent: Intent) -> Customer:
         return Customer(*ends, configuration.ipv6_side, None)
     if isinstance(configuration, AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
-            raise UsageError(
+            raise unsupported(
                 f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
                 "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
                 "end",
-                code="unsupported-by-device",
             )
         return Customer(configuration.aftr, configuration.first_b4, "left", None)
     edge = intent.configuration_as(LwB4Config)
@@ -106,12 +106,11 @@ def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse interface identifiers of the drafts before RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
-            raise UsageError(
+            raise unsupported(
                 f"{name} supports only the interface identifier of RFC 7597, but the rule {rule.ipv6_prefix} "
                 f"has iid_format {rule.iid_format}",
                 "set iid_format to rfc7597, or take another driver",
                 params={"iid_format": "rfc7597"},
-                code="unsupported-by-device",
             )
 
 
@@ -119,11 +118,10 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
-            raise UsageError(
+            raise unsupported(
                 f"{name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without EA bits has "
                 f"psid {rule.psid}",
                 "use a rule with EA bits, or take another driver",
-                code="unsupported-by-device",
             )
 
 

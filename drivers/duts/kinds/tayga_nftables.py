@@ -85,16 +85,14 @@ class TaygaNftables(ConntrackDevice, Tayga):
             )
 
     def ipv6_side(self, intent: Intent) -> str:
-        del intent
         return "left"
 
     def translated_networks(self, intent: Intent) -> list[Any]:
-        """Return the clients' IPv4 addresses, which conntrack restores before packets are filtered."""
+        # conntrack restores the clients' IPv4 addresses before packets are filtered
         prefix = addresses.prefix_of(intent)
         return [self.pool, *([prefix] if prefix else [])]
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Return the first host of the dynamic pool, and an IPv6 address that the test does not use."""
         taken, o = addresses.in_use(intent), self.options
         own4 = addresses.free("ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken)
         return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
@@ -124,7 +122,6 @@ class TaygaNftables(ConntrackDevice, Tayga):
         return (Step(self._forget_clients, why, undo=self._forget_clients),)
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Translate the clients' IPv4 addresses to public addresses and ports."""
         public = nat.pool_of(intent, can=("udp_timeout_s",))
         pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
         return (

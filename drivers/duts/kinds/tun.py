@@ -39,7 +39,7 @@ class TunTranslator(LinuxDriver):
     in ``state_dir``.
     """
 
-    helpers = (filters.PROGRAM,)
+    has_filters = True
     process: ClassVar[str]
     """What the kernel calls its process; its files are named after it."""
     display_name: ClassVar[str]
@@ -59,11 +59,9 @@ class TunTranslator(LinuxDriver):
         """Return the text of the configuration file."""
 
     def steps_before_start(self) -> Sequence[Step]:
-        """Return steps before the configuration file is written."""
         return ()
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Return steps after the translator runs."""
         return ()
 
     def flush(self, intent: Intent) -> Sequence[Step]:
@@ -72,13 +70,11 @@ class TunTranslator(LinuxDriver):
 
     def shell(self, template: str) -> str:
         """Fill program and files into a command."""
-        files = {name: f"{self.options.state_dir}/{self.process}.{end}"
-                 for name, end in (("config", "conf"), ("pid", "pid"), ("log", "log"))}  # fmt: skip
+        file = f"{self.options.state_dir}/{self.process}"
+        files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:
-        """Return the notes of the plan."""
-        del facts
         return self.notes
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -95,7 +91,6 @@ class TunTranslator(LinuxDriver):
         return [*four, *six]
 
     def ipv6_side(self, intent: Intent) -> str:
-        """Return the side where translated packets are IPv6."""
         return addresses.ipv6_side(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:

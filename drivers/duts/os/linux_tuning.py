@@ -8,7 +8,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import is_gone
 from v6t.drivers.duts.plan import Step, has_members, passes
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking
 from v6t.drivers.duts.steps import setting
 
 _OFFLOADS = {

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -15,6 +14,7 @@ from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
 from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config
 
@@ -63,11 +63,10 @@ class Dns64Server(LinuxDriver):
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
-            raise UsageError(
+            raise unsupported(
                 f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
                 "set the plugin's parameter prefix",
                 params={"prefix": "2001:db8:64::/96"},
-                code="unsupported-by-device",
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:

@@ -10,7 +10,7 @@ from typing import Any
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare, two_ways
 from v6t.drivers.duts.plan import Intent, Step, parsed, shorten
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking
 from v6t.drivers.duts.steps import owned
 from v6t.intent.device import LinkIntent
 

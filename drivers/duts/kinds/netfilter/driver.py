@@ -9,7 +9,6 @@ from typing import ClassVar
 from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with
@@ -41,7 +40,7 @@ class ConntrackDevice(LinuxDriver):
 class NetfilterNat(ConntrackDevice):
     """NAT by rules for the connections of the clients' networks."""
 
-    helpers = (filters.PROGRAM,)
+    has_filters = True
     version_pattern = r"\bv(\d\S*)"
     version: ClassVar[int] = 4
     """Of IP."""
@@ -72,10 +71,6 @@ class NetfilterNat(ConntrackDevice):
                 "that is another program's firewall (Docker, ufw): use a device without it",
                 code="firewall-blocks",
             )
-
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Add a table of nftables, which sees the clients' own addresses in both directions."""
-        return filters.steps(intent, facts, self.all_ports(intent), count)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         pool = nat.pool_of(intent, self.version, self.limits)

@@ -17,6 +17,7 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
 from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
 from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
 
@@ -104,11 +105,10 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
-            raise UsageError(
+            raise unsupported(
                 f"this device cannot configure {name}",
                 f"leave {name} at 0, or take another driver",
                 params={name: 0},
-                code="unsupported-by-device",
             )
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, has_lines
 from v6t.drivers.duts.steps import owned
@@ -23,7 +22,7 @@ class Ip6tablesNpt(LinuxDriver):
     executed = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
-    helpers = (filters.PROGRAM,)
+    has_filters = True
     version_command = "ip6tables --version"
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -39,9 +38,6 @@ class Ip6tablesNpt(LinuxDriver):
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.moved_route(intent)
-
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        return filters.steps(intent, facts, self.all_ports(intent), count)
 
 
 def _rule(chain: str, match: str, target: str, old: str, new: str) -> Step:

@@ -24,6 +24,7 @@ from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
 from v6t.drivers.duts.kinds.network_cli.manners import Manners
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import HEADING, Section
@@ -46,10 +47,9 @@ class CliSession(Session):
 
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
-            raise UsageError(
+            raise unsupported(
                 "the lab does not contain a device with a vendor command line",
                 "give dut.options.ssh.host, and a tester whose cables lead to it",
-                code="unsupported-by-device",
             )
         self._manners: Manners = driver.manners
         self._cli = Dialogue(transport, self._manners)

@@ -24,7 +24,7 @@ from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
 from v6t.drivers.duts.kinds.vpp.tunnel_relays import Lw4o6, MapE
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shorten
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking
 from v6t.drivers.duts.shape import INTERFACES
 from v6t.intent.families import (
     AftrTunnelConfig,

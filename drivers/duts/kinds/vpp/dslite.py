@@ -7,7 +7,6 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
@@ -15,6 +14,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
 from v6t.drivers.duts.kinds.vpp.options import START_HINT
 from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride, Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 
@@ -52,31 +52,28 @@ class DsLite(VppFunction):
 
     def refuse(self, version: str) -> None:
         if not self.options.started:
-            raise UsageError(
+            raise unsupported(
                 "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
                 "put back",
                 START_HINT,
                 dut_params={"start": True},
-                code="unsupported-by-device",
             )
         own = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:
             if address in own:
-                raise UsageError(
+                raise unsupported(
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                     "keeps what comes back",
                     "choose other public addresses (pool_first)",
                     params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own)},
-                    code="unsupported-by-device",
                 )
         b4s, wanted = self.aftr.b4_count, self.intent.requirements.sessions
         if wanted > PER_B4 * b4s:
-            raise UsageError(
+            raise unsupported(
                 f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest silently: "
                 f"{wanted} connections need more than {b4s} B4s",
                 f"measure more B4s, or at most {PER_B4 * b4s} connections",
                 params={"initiator_count": -(-wanted // PER_B4)},
-                code="unsupported-by-device",
             )
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:

@@ -15,6 +15,7 @@ from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
 from v6t.drivers.duts.plan import Change, Step, Want, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import MapRuleConfig, MapTRelayConfig
 
@@ -126,12 +127,11 @@ class MapRules(MapRelay):
             near = self._nearest_prefix(rule, version)
             hint = f"the nearest rule that works has rule_ipv6={near}"
             if end > 64:
-                raise UsageError(
+                raise unsupported(
                     f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
                     "would reject the domain silently",
                     hint if rule.ea_len < 64 else "",
                     params=params,
-                    code="unsupported-by-device",
                 )
             if self._loses(net, version) and not self.options.known_losses:
                 raise UsageError(
@@ -184,12 +184,11 @@ class MapT(MapRules):
             self.intent.links.left.mtu,
         )
         if "dmr" in params and not self.options.known_losses:
-            raise UsageError(
+            raise unsupported(
                 f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
                 "loses one direction",
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
-                code="unsupported-by-device",
             )
         if len(relay.rules) > 1 and outputs.key(version) < BITWISE_SINCE:
             raise UsageError(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import outputs
@@ -25,6 +24,7 @@ from v6t.drivers.duts.plan import (
     shorten,
 )
 from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
@@ -219,11 +219,10 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
     """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.pool_of(intent, can=can)
     if (pool.low, pool.high) != PORTS:
-        raise UsageError(
+        raise unsupported(
             f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}",
             "leave pool_ports as they are",
             params={"pool_ports": {"min": PORTS[0], "max": PORTS[1]}},
-            code="unsupported-by-device",
         )
     return pool
 

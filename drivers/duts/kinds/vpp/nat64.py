@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import nat44
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
 from v6t.drivers.duts.plan import Check, Existing, Step, has_lines, parsed
 from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.families import Nat64Config
 
 LEAST_BUCKETS = 1024
@@ -34,11 +34,10 @@ class Nat64(VppFunction):
     def buckets(self) -> int:
         if limit := self.nat.session_limit:
             if limit % PER_BUCKET:
-                raise UsageError(
+                raise unsupported(
                     f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
                     "choose a session_limit that ends with 0",
                     params={"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)},
-                    code="unsupported-by-device",
                 )
             return limit // PER_BUCKET
         buckets = LEAST_BUCKETS

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import spare
@@ -24,6 +23,7 @@ from v6t.drivers.duts.kinds.vpp.map import (
 )
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
 from v6t.drivers.duts.plan import Change, Existing, Step, parsed
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import MapERelayConfig
 from v6t.packets.address_layouts import map_address
@@ -102,11 +102,10 @@ def _refuse_mixed(rows: list[Softwire]) -> None:
         names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
         for name, value in names.items():
             if getattr(known, name) != getattr(row, name):
-                raise UsageError(
+                raise unsupported(
                     f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
                     f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
                     "the driver snabb-lwaftr has one for each softwire of lw4o6",
-                    code="unsupported-by-device",
                 )
 
 
