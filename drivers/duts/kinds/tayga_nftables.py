@@ -11,7 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import ConntrackDevice
+from v6t.drivers.duts.kinds.netfilter.nat import ConntrackDevice
 from v6t.drivers.duts.kinds.netfilter.nftables import translate_sources
 from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
 from v6t.drivers.duts.plan import Intent, Step

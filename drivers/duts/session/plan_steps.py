@@ -11,9 +11,8 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shorten
-from v6t.drivers.duts.session import undo_record
-from v6t.drivers.duts.session.shell import HEADING, Section
-from v6t.drivers.duts.session.undo_record import Undo, here_document
+from v6t.drivers.duts.session.shell import HEADING, Section, tracked_command
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_DEADLINE_S, Undo, here_document
 from v6t.drivers.transport.contract import Output
 
 
@@ -90,17 +89,17 @@ def undo_entry(number: int, step: Step, old: str) -> Undo:
 
 def undo_deadline_s(steps: Iterable[Step]) -> float:
     """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
-    return undo_record.UNDO_DEADLINE_S + sum(
+    return UNDO_DEADLINE_S + sum(
         s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
     )
 
 
 def step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
-    progress = shlex.quote(f"{directory}/{undo_record.PROGRESS}")
+    progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [
         f"(umask 077; echo {number} >>{progress}) || exit 125",
-        undo_record.tracked_command(directory, step.set),
+        tracked_command(directory, step.set),
     ]
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]

@@ -89,7 +89,6 @@ class Session(Transaction, DeviceSession):
         return query
 
     def query(self) -> str:
-        """Run the management query and check the answer (RFC 2544, section 11.2)."""
         check = self.question
         problem = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if problem is not None:
@@ -123,14 +122,16 @@ class Session(Transaction, DeviceSession):
 
     def status(self) -> dict[str, Any]:
         record, timer = self.read_record(), self._store.read_timer()
-        configured = None
+        configured: dict[str, Any] | None = None
         if record is not None:
             progress = self._store.read_progress()
             configured = {
-                "owner": record.owner, "started": record.started, "steps": len(record.undo),
-                "begun": progress.begun, "verified": progress.verified,
-                "finished": progress.is_finished(record),
-            }  # fmt: skip
+                "owner": record.owner,
+                "started": record.started,
+                "steps": len(record.undo),
+            }
+            configured |= {"begun": progress.begun, "verified": progress.verified}
+            configured["finished"] = progress.is_finished(record)
         return {
             "device": self.name,
             "lock": timer.lock_holder,
@@ -159,18 +160,15 @@ class Session(Transaction, DeviceSession):
         return [(self.name, self)]
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
-        """Start to watch the device, once a second."""
         chosen = self.choose_readings(readings)
         process = self.transport.hold(telemetry.watch_script(chosen, telemetry.WATCH_INTERVAL_S))
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
-        """Return the driver's readings of these names; empty: all."""
         readings = self.driver.telemetry(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
     def read(self) -> Sample:
-        """Take one sample of the readings that need no time."""
         quick = {n: r for n, r in self.driver.telemetry(self.intent).items() if not r.lasts_s}
         output = self.transport.run(telemetry.sample_script(quick)).out
         return telemetry.parse_sample(output, quick)

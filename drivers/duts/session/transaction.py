@@ -18,12 +18,18 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.connection import Connection
-from v6t.drivers.duts.session.lock import DeviceBusy
+from v6t.drivers.duts.session.connection import Connection, DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.shell import Section
-from v6t.drivers.duts.session.undo_record import SCRIPT, Record, StillChanged, Undo, describe_undo
-from v6t.drivers.duts.session.undo_store import DamagedRecord, UndoStore
+from v6t.drivers.duts.session.undo_store import (
+    SCRIPT,
+    DamagedRecord,
+    Record,
+    StillChanged,
+    Undo,
+    UndoStore,
+    describe_undo,
+)
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -94,11 +100,9 @@ class Transaction(Connection):
         return self.plan
 
     def require_plan(self) -> Plan:
-        """Return the plan, made now if there is none."""
         return self.plan or self.make_plan()
 
     def read_record(self) -> Record | None:
-        """Read the undo record on the device."""
         return self._store.read()
 
     def compare(self) -> list[Difference]:
@@ -153,13 +157,11 @@ class Transaction(Connection):
         return plan
 
     def apply_step(self, number: int, step: Step) -> None:
-        """Note a step as begun, carry it out, and check its read-back."""
         script = plan_steps.step_script(step, number, self.directory)
         done = self.transport.run(script, step.text, step.deadline_s)
         plan_steps.check_step(step, done, self.name)
 
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
-        """Read states that a rollback restores."""
         return self.read_batch(commands)
 
     def undo_steps(self, record: Record) -> Output:
@@ -199,7 +201,6 @@ class Transaction(Connection):
         self._store.start_timer(limit_s, deadline=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo the plan, over a new connection if need be; see :class:`DeviceSession`."""
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
             done = attempt()
@@ -210,7 +211,6 @@ class Transaction(Connection):
         return done
 
     def read_boot(self) -> str:
-        """Read the identifier of the device's present boot."""
         survey = self.driver.survey()
         return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
 

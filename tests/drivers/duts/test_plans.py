@@ -13,12 +13,12 @@ from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.jool_instance import PROGRAMS, program_of
+from v6t.drivers.duts.kinds.jool import PROGRAMS, program_of
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_record import Record, undo_script
+from v6t.drivers.duts.session.undo_store import Record, undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.nptv6 import Nptv6

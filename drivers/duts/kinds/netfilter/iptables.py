@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
+from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Intent, Step, has_lines
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import Nat44Config

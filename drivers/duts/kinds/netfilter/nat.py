@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
+from typing import ClassVar
 
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
@@ -13,9 +15,10 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
+from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, line_with, parsed, passes, shorten
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import daemon, stop_process
@@ -304,3 +307,73 @@ def conntrack_statistics(text: str) -> Mapping[str, float]:
     for name, value in re.findall(pattern, text):
         counters[name] = counters.get(name, 0.0) + float(value)
     return counters
+
+
+class ConntrackDevice(LinuxDriver):
+    """A device whose connections the kernel's conntrack keeps."""
+
+    options_model = ConntrackOptions
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        return reading()
+
+    def table(self, intent: Intent) -> Reading | None:
+        return table(self.options.log)
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        return {
+            **super().telemetry(intent),
+            "sessions": reading(),
+            "table": occupancy(),
+            "conntrack": statistics(),
+        }
+
+
+class NetfilterNat(ConntrackDevice):
+    """NAT by rules for the connections of the clients' networks."""
+
+    has_filters = True
+    version_pattern = r"\bv(\d\S*)"
+    version: ClassVar[int] = 4
+    """Of IP."""
+    limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
+    """What can be told beside addresses and ports, by the names of the settings."""
+    forward: ClassVar[tuple[str, str] | None] = None
+    """A command that lists the chain FORWARD, and how it says that it drops what no rule takes."""
+
+    @abstractmethod
+    def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
+        """Translate what leaves through an interface.
+
+        Args:
+            pools: clients, public addresses and ports; several where clients have blocks of ports.
+            port: the interface.
+        """
+
+    def survey(self) -> Mapping[str, str]:
+        more = {} if self.forward is None else {"forward": self.forward[0]}
+        return {**super().survey(), **more}
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        super().refuse(intent, facts)
+        listed = facts.sections.get("forward", "")
+        if self.forward is not None and line_with(listed, self.forward[1]) is not None:
+            raise DutError(
+                "the device's chain FORWARD drops what no rule of its own accepts",
+                "that is another program's firewall (Docker, ufw): use a device without it",
+                code="firewall-blocks",
+            )
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        pool = pool_of(intent, self.version, self.limits)
+        steps = [
+            *self.base(intent, facts),
+            *self.rules(shares(pool, intent), self.port(intent, "right")),
+            *conntrack(self.options, intent, facts),
+            *logging(self.options),
+        ]
+        notes = ("source ports within the range are kept where they are free",)
+        return self.finish(facts, steps, flush(pool.inside), notes=notes)

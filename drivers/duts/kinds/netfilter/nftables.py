@@ -9,7 +9,7 @@ from typing import ClassVar
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
+from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Intent, Step, Want, shorten
 from v6t.drivers.duts.steps import config_file, owned
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config

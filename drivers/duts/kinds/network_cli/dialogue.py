@@ -14,7 +14,7 @@ import time
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.manners import Manners, one_line, same_mode
+from v6t.drivers.duts.kinds.network_cli.options import Manners, one_line, same_mode
 from v6t.drivers.duts.plan import shorten
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command

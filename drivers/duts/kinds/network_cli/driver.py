@@ -15,11 +15,18 @@ from v6t.drivers.duts.driver import DeviceTechnology, Driver, Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.command import CRITERIA, ProfileText
-from v6t.drivers.duts.kinds.network_cli.manners import Manners
-from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions, WatchText
+from v6t.drivers.duts.kinds.network_cli.options import (
+    DROPS,
+    LOSSES,
+    LineCheck,
+    Manners,
+    NetworkCliOptions,
+    WatchText,
+    figures,
+    reading_of,
+)
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import manners_of
-from v6t.drivers.duts.kinds.network_cli.readings import DROPS, LOSSES, figures, reading_of
 from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.way import Peer, Way

@@ -8,7 +8,7 @@ from ipaddress import ip_interface
 from typing import Any
 
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.drivers.duts.kinds.network_cli.manners import one_line
+from v6t.drivers.duts.kinds.network_cli.options import one_line
 from v6t.drivers.duts.plan import Intent
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")

@@ -21,7 +21,7 @@ from typing import Any
 from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
-from v6t.drivers.duts.kinds.network_cli.manners import Manners
+from v6t.drivers.duts.kinds.network_cli.options import Manners
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import unsupported
@@ -29,7 +29,7 @@ from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
-from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE, Record, Undo
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, Record, Undo
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabSsh, find_transport
 from v6t.drivers.transport.contract import Output, Transport

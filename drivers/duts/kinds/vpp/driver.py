@@ -15,14 +15,12 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import customer_of
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
-from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
-from v6t.drivers.duts.kinds.vpp.map import MapT
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
+from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
 from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndependent, Nat44
 from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
 from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
-from v6t.drivers.duts.kinds.vpp.tunnel_relays import Lw4o6, MapE
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shorten
 from v6t.drivers.duts.refusals import lacking
 from v6t.drivers.duts.shape import INTERFACES

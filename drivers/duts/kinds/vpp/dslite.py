@@ -9,9 +9,8 @@ from typing import ClassVar
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import links, process
-from v6t.drivers.duts.kinds.vpp.function import VppFunction
+from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
-from v6t.drivers.duts.kinds.vpp.options import START_HINT
 from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import unsupported

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Address, IPv6Network, ip_network
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Step, Want, has_lines, parsed
+from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
-from v6t.intent.families import MapRuleConfig, MapTRelayConfig
+from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
+from v6t.packets.address_layouts import map_address
 
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
@@ -227,3 +231,137 @@ def indices(cli: Vppctl, tag: str) -> str:
 def delete_domain(cli: Vppctl, tag: str) -> str:
     """Return the shell line that deletes the domains with a tag."""
     return f"{indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+
+
+TUNNEL_PROFILE = ExpectProfile(
+    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
+)
+
+
+class MapE(MapRules):
+    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
+
+    profile = TUNNEL_PROFILE
+    notes = (
+        *MapRelay.notes,
+        "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
+        "(links.*.background)",
+    )
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relay = self.intent.configuration_as(MapERelayConfig)
+        self.rules = [rule for rule in self.relay.rules if rule.psid is None]
+        self.source = self.relay.br_address
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(self._softwires())
+        softwires.refuse_draft(self.rules, "VPP")
+        self.refuse_rules(self.relay.rules, version)
+
+    def domains(self) -> list[Step]:
+        rows = self._softwires()
+        more = (
+            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
+        )
+        return [*more, *super().domains()]
+
+    def _softwires(self) -> list[Softwire]:
+        return [
+            Softwire(ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address)
+            for rule in self.relay.rules
+            if rule.psid is not None
+            for ipv4 in [rule.ipv4_prefix[0]]
+            for b4 in [map_address(rule, ipv4, rule.psid)]
+        ]
+
+
+class Lw4o6(MapRelay):
+    """An lwAFTR (RFC 7596)."""
+
+    profile = TUNNEL_PROFILE
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(list(generate_softwires(self.intent)))
+
+    def domains(self) -> list[Step]:
+        rows = list(generate_softwires(self.intent))
+        return _add_softwires(rows, self.cli, self.options.state_dir)
+
+    def live_change(self) -> Change:
+        """Change the address of a lwB4 that no test packet belongs to."""
+        row, b4 = next(generate_softwires(self.intent)), spare(self.intent, 6).network_address + 1
+        host = IPv4Address(int(spare(self.intent, 4).network_address) + 7)
+        first, other = (_shared_address(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
+        add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
+        rule = f"i=$({indices(self.cli, LIVE)}); {add}"
+        shown = (first.ipv4, other.ipv4)
+        return self.change_domain("a lwB4 with its address", first, other, shown, rule)
+
+
+def _refuse_mixed(rows: list[Softwire]) -> None:
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        known = first.setdefault(row.ipv4, row)
+        names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
+        for name, value in names.items():
+            if getattr(known, name) != getattr(row, name):
+                raise unsupported(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
+                    f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                )
+
+
+def _shared_address(tag: str, row: Softwire) -> Domain:
+    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br}/128")
+    return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+
+
+def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int = 0) -> list[Step]:
+    """Add one domain per IPv4 address, one rule per softwire; thousands go through a file."""
+    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        first.setdefault(row.ipv4, row)
+    tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
+    wanted = [_shared_address(tags[ipv4], row) for ipv4, row in first.items()]
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
+    show = cli("show map domain")
+    number = (
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
+        "awk 'NR == FNR {index_of[$2] = $1; next} "
+        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
+        f"{place}/indices - >{files[1]} && rm {place}/indices"
+    )
+
+    def check_rules(output: str) -> str | None:
+        found = outputs.domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+        return None
+
+    return [
+        owned(
+            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
+            f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
+            f"{len(tags)} addresses shared by lwB4s",
+            text="".join(f"map add domain {domain.words}\n" for domain in wanted),
+            read=list_domains(cli),
+            want=has_domains(wanted, f"{len(tags)} domains with these values"),
+            silent=True,
+        ),
+        Step(
+            f"umask 077; {number} && {cli('exec ' + files[1])}",
+            f"{len(rows)} softwires",
+            text=rules,
+            read=show,
+            want=parsed(check_rules, f"{len(rows)} rules with these addresses"),
+            undo=f"rm -f {files[1]}",
+            existing=Existing.NONE,
+            silent=True,
+        ),
+    ]

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Vppctl
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os.linux import conf_key, keep_addresses, set_up, sysctl
 from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
 from v6t.drivers.duts.steps import config_file, daemon, stop_process
