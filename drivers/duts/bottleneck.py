@@ -179,7 +179,6 @@ class _Judge:
         return "table", f"its table has no room for a connection more, or no port: {reason} grew"
 
     def by_rules(self) -> _Finding | None:
-        """Judge losses that occur at any rate."""
         refused = self.told.lost(Lost.RULE, Lost.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
@@ -189,7 +188,6 @@ class _Judge:
         )
 
     def by_process(self) -> _Finding | None:
-        """Judge a process by the time that it was given."""
         throttled = self.told.process.get("throttled", 0.0)
         if not self.is_process:
             return None
@@ -209,7 +207,6 @@ class _Judge:
         return "cpu", problem
 
     def by_full_vectors(self) -> _Finding | None:
-        """Judge a VPP, which polls and whose cores are never idle."""
         if self.vectors < FULL_VECTOR:
             return None
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
@@ -224,7 +221,6 @@ class _Judge:
         return "cpu", f"{self._describe_waiting()}; {self.worst} grew"
 
     def by_vectors_room(self) -> _Finding | None:
-        """Judge a VPP that is not full."""
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
@@ -236,7 +232,6 @@ class _Judge:
         return ("unknown", f"{room}; {NOT_COUNTED}") if self.lost else ("nothing here", room)
 
     def by_polling(self) -> _Finding | None:
-        """Judge a device that polls, and does not count what it found."""
         if not self.told.polls or self.node:
             return None
         unfetched = self.told.lost(Lost.INGRESS)
@@ -258,7 +253,6 @@ class _Judge:
         )
 
     def by_cores(self, middles: Mapping[str, float]) -> _Finding:
-        """Judge a device none of whose cores is full."""
         if not middles:
             return "unknown", "it says nothing about its cores"
         is_free = min(middles.values()) > FREE_IDLE

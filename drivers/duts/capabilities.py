@@ -44,7 +44,6 @@ class DriverCapabilities:
     operations: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return a table of names and values, without what the driver lacks."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return [(name, ", ".join(value)) for name, value in values.items() if value]
 

@@ -68,7 +68,6 @@ def make_session(
 def _make_chain_session(
     driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, reach: Reach
 ) -> ChainSession | None:
-    """Make sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
     rollback_command = rollback_command or build_rollback_command(record_dir)
     parts = driver.parts(intent)
     logins = [part.driver.options.ssh if part.driver.configures else None for part in parts]

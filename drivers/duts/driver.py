@@ -57,7 +57,6 @@ class PartOf(NamedTuple):
     params: Mapping[str, str]
 
     def translate_error(self, exc: UsageError) -> UsageError:
-        """Return an error of the part with the parameters that the chain takes."""
         params = {self.params[n]: value for n, value in exc.params.items() if n in self.params}
         return UsageError(
             f"{self.name}: {exc.message}",
@@ -280,7 +279,6 @@ class Driver(ABC):
         )
 
     def check_intent(self, intent: Intent) -> None:
-        """Refuse what no device of this kind could be."""
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
             raise UsageError(

@@ -50,7 +50,6 @@ class ExpectProfile(HeaderPolicy):
 
     @property
     def plain(self) -> bool:
-        """Whether there is no difference."""
         return replace(self, why="") == ExpectProfile()
 
 

@@ -65,7 +65,6 @@ class Facts:
     sections: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, section: str) -> int | None:
-        """Return a section that is one number."""
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 

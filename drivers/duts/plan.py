@@ -48,7 +48,6 @@ class Want:
     comparer: Comparer | None = field(default=None, compare=False)
 
     def difference(self, output: str) -> tuple[str, str] | None:
-        """Return what an output has and what it must have; None if it is as wanted."""
         if self.checker(output) is None:
             return None
         if self.comparer is not None:
@@ -70,7 +69,6 @@ class Check:
 
     @property
     def says(self) -> str:
-        """The wanted state, for the printed plan."""
         return self.want.says
 
     def checker(self, output: str) -> str | None:
@@ -168,11 +166,9 @@ class Change:
     alone: bool = False
 
     def command(self, action: Action) -> str:
-        """Return the shell line of an action."""
         return str(getattr(self, action))
 
     def wrong(self, action: Action, output: str) -> str | None:
-        """Return what ``look`` shows against an action that was carried out; None: nothing."""
         if action == "remove":
             return f"it is still there: {shorten(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed

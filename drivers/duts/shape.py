@@ -61,7 +61,6 @@ class Telemetry:
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that is not empty."""
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
@@ -72,7 +71,6 @@ class Telemetry:
         return single if 2 * sum(single.values()) >= sums else self.drops
 
     def lost(self, *kinds: Lost) -> dict[str, float]:
-        """Return the drops of these kinds."""
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
@@ -146,7 +144,6 @@ def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
 
 
 def _process(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the shares of the thread that ran or waited most."""
     threads: dict[str, list[tuple[float, float]]] = {}
     for before, after in pairwise(samples):
         first, last = (sample.figures.get("process", {}) for sample in (before, after))
@@ -188,7 +185,6 @@ def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return counted events per packet that came from the tester."""
     if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
         return {}
     links = [n for n in samples[-1].figures if n.startswith(LINK) or n == INTERFACES]

@@ -80,7 +80,6 @@ class Peer:
 
     @property
     def text(self) -> str:
-        """Description in messages."""
         return f"{self.address}, {WHO[self.who]}"
 
 
@@ -100,7 +99,6 @@ class Way:
 
     @property
     def devices(self) -> dict[str, str]:
-        """Return the interfaces that belong to the way, with the reasons."""
         return {
             name: f"the way to {peer.text}, leads through it"
             for peer in reversed(self.peers)

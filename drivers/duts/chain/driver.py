@@ -52,7 +52,6 @@ class Part:
 
     @property
     def profile(self) -> ExpectProfile:
-        """How its frames differ from the reference translation."""
         return self.driver.profile(self.intent)
 
 
@@ -118,7 +117,6 @@ class Chain(WithoutCommands):
             raise cls.make_refusal(intent, "name the driver of one device")
 
     def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
-        """Return the parts, with the alternatives that the options name in place of others."""
         parts = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:

@@ -104,7 +104,6 @@ class ChainSession(DeviceSession):
             session.flush()
 
     def status(self) -> dict[str, Any]:
-        """Return the status of the leftmost part, and of each under ``parts``."""
         statuses = {p.part.name: p.session.status() for p in self.parts}
         return {**next(iter(statuses.values()), {}), "device": self.name, "parts": statuses}
 

@@ -67,7 +67,7 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
 def with_equal_suffixes(intent: Intent) -> dict[str, str]:
     """Return parameters whose mappings start at the same addresses and have equally many host bits."""
     table = [
-        (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
+        (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
         for four, six in eams(intent)
     ]
     if isinstance(intent.configuration, ClatConfig):
@@ -130,7 +130,9 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     side = ipv6_side(intent)
     near, far = hosts_behind(intent, side, 6), hosts_behind(intent, other_side(side), 4)
     table = eams(intent)
-    owners = [_find_owner(table, net) for net in near]
+    # of each network, the IPv6 prefix of the mapping that holds it
+    longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
+    owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
     four: list[IPv4Network] = []
     six: list[IPv6Network] = []
     for ipv4, ipv6 in table:
@@ -150,14 +152,6 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
             if owner is None and net.subnet_of(prefix)
         ]
     return [net for net in four if net not in far], [net for net in six if net not in near]
-
-
-def _find_owner(
-    table: Sequence[tuple[IPv4Network, IPv6Network]], net: IPv6Network
-) -> IPv6Network | None:
-    """Return the IPv6 prefix of the mapping that holds a network; None: no mapping does."""
-    around = [ipv6 for _, ipv6 in table if net.subnet_of(ipv6)]
-    return max(around, key=lambda ipv6: ipv6.prefixlen, default=None)
 
 
 OWN4 = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
@@ -206,7 +200,6 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
 
 
 def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
-    """Return the first of the networks that overlaps an address or a network, or None."""
     net = ip_network(text)
     return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)
 

@@ -16,17 +16,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import (
-    Check,
-    Existing,
-    Intent,
-    Plan,
-    Step,
-    Want,
-    equals,
-    has_words,
-    passes,
-)
+from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
@@ -78,20 +68,16 @@ class CheckText(StrictModel):
             return Check(line, has_words(self.contains))
         if self.equals is not None:
             return Check(line, equals(self.equals))
-        if self.absent is not None:
-            return Check(line, _lacks(self.absent))
-        pattern = re.compile(str(self.matches), re.MULTILINE)
-        return Check(line, passes(pattern.search, f"a match of {self.matches}"))
+        if self.matches is not None:
+            pattern = re.compile(self.matches, re.MULTILINE)
+            return Check(line, passes(pattern.search, f"a match of {self.matches}"))
+        unwanted = " ".join(str(self.absent).split())
 
+        def lacks(output: str) -> bool:  # silence proves nothing
+            text = " ".join(output.split())
+            return bool(text) and unwanted not in text
 
-def _lacks(part: str) -> Want:
-    unwanted = " ".join(part.split())
-
-    def lacks(output: str) -> bool:  # silence proves nothing
-        text = " ".join(output.split())
-        return bool(text) and unwanted not in text
-
-    return passes(lacks, f"no '{part}'")
+        return Check(line, passes(lacks, f"no '{self.absent}'"))
 
 
 class StepText(StrictModel):
@@ -167,7 +153,6 @@ class ProfileText(StrictModel):
     """Frames are padded to so many octets, FCS off."""
 
     def declare(self) -> ExpectProfile:
-        """Return the profile as declared."""
         return ExpectProfile(**self.model_dump(), why="declared in the testbed file")
 
 
@@ -243,8 +228,7 @@ class Command(LinuxDriver):
         return self.finish(facts, [*base, *own], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        profile: ProfileText = self.options.profile
-        return profile.declare()
+        return self.options.profile.declare()  # type: ignore[no-any-return]
 
     def sessions(self, intent: Intent) -> Reading | None:
         text = self.options.sessions_command

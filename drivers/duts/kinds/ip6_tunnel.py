@@ -122,8 +122,11 @@ class Ip6Tunnel(LinuxDriver):
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
+        # it stays if somebody else has a tunnel by the rollback
+        others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
+        unload = f"{others} >/dev/null || modprobe -r {MODULE}"
         return [
-            _load_module(in_lab=self.options.in_lab),
+            load_module(MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
             self._create_tunnel(customer),
@@ -167,7 +170,6 @@ class Ip6Tunnel(LinuxDriver):
 
 
 def _is_tunnel(*phrases: str, dscp: bool) -> Want:
-    """Require these words of the tunnel, and that it carries DSCP inwards or does not."""
 
     def is_tunnel(output: str) -> bool:
         line = line_with(output, *phrases)
@@ -191,13 +193,6 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
         if edge.psid_offset:
             rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
     return rules
-
-
-def _load_module(*, in_lab: bool) -> Step:
-    """Load the module; it stays if somebody else has a tunnel by the rollback."""
-    others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
-    unload = f"{others} >/dev/null || modprobe -r {MODULE}"
-    return load_module(MODULE, "the kernel's module", unload, in_lab=in_lab)
 
 
 def _route_into_tunnel(inside: str) -> Sequence[Step]:

@@ -62,8 +62,7 @@ class JoolOptions(LinuxOptions):
     """How long a reboot may take until the next login."""
 
 
-def lowest_mtu(intent: Intent, options: JoolOptions) -> int:
-    """Return the shortest MTU of IPv6 links beyond, to which IPv4 packets without DF are fragmented."""
+def _lowest_mtu(intent: Intent, options: JoolOptions) -> int:
     return options.lowest_ipv6_mtu or getattr(intent.configuration, "lowest_ipv6_mtu", 1280)
 
 
@@ -71,13 +70,14 @@ def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     """Write the configuration of SIIT or NAT64, and make an instance of it in one step."""
     program = program_of(intent)
     prefix = addresses.prefix_of(intent)
-    settings: dict[str, Any] = {"lowest-ipv6-mtu": lowest_mtu(intent, options)}
+    settings: dict[str, Any] = {"lowest-ipv6-mtu": _lowest_mtu(intent, options)}
     if prefix is not None:
         settings["pool6"] = str(prefix)
     if program == NAT64:
         lives_s = intent.configuration_as(Nat64Config).udp_timeout_s or options.timeout_s
         if lives_s:
-            settings["udp-timeout"] = _clock(lives_s)
+            minutes, seconds = divmod(lives_s, 60)
+            settings["udp-timeout"] = f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
     content: dict[str, Any] = {"instance": "v6t", "framework": options.framework}
     content["global"] = settings
     checks = [f"{name},{value}" for name, value in settings.items()]
@@ -143,7 +143,7 @@ def mapt_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     return [
         *steps,
         _global(run, "map-t-type", "CE" if edge else "BR"),
-        _global(run, "lowest-ipv6-mtu", str(lowest_mtu(intent, options))),
+        _global(run, "lowest-ipv6-mtu", str(_lowest_mtu(intent, options))),
     ]
 
 
@@ -185,12 +185,6 @@ def _global(run: str, name: str, value: str) -> Step:
     )
 
 
-def load_jool(name: str, *, in_lab: bool) -> Step:
-    """Load a kernel module, and unload it unless it is in use."""
-    unload = f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}'
-    return load_module(name, "Jool's kernel module", unload, in_lab=in_lab)
-
-
 def pool4_steps(intent: Intent, version: str) -> list[Step]:
     """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
     pool = nat.pool_of(intent, can=("udp_timeout_s",))
@@ -207,8 +201,7 @@ def pool4_steps(intent: Intent, version: str) -> list[Step]:
     ]
 
 
-def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:
-    """Require a row of pool4 for packets without a mark, with this protocol, address and ports."""
+def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:  # of packets without a mark
     wanted = ["0", name.upper(), address, str(pool.low), str(pool.high)]
     return passes(
         lambda output: wanted in [row.split(",")[:5] for row in output.splitlines()],
@@ -238,10 +231,6 @@ def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
 def version_key(version: str) -> tuple[int, ...]:
     """Return the numbers of a version, for comparisons."""
     return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])
-
-
-def _clock(seconds: int) -> str:
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 MAPT_SINCE = (4, 1, 255)
@@ -286,7 +275,6 @@ class Jool(LinuxDriver):
         return commands
 
     def read_version(self, text: str) -> str:
-        """Parse the versions of module and program, which must agree."""
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
@@ -341,7 +329,11 @@ class Jool(LinuxDriver):
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        program = program_of(intent)
+        program, lab = program_of(intent), self.options.in_lab
+        unload = (
+            f'[ "$(cat /sys/module/{program}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {program}'
+        )
+        load = load_module(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
             own = mapt_steps(intent, self.options)
@@ -350,12 +342,8 @@ class Jool(LinuxDriver):
             flush = (self._flush(intent, facts.version),)
         else:
             own = instance_steps(intent, self.options)
-        return self.finish(
-            facts,
-            [*self.base(intent, facts), load_jool(program, in_lab=self.options.in_lab), *own],
-            flush=flush,
-            notes=NOTES + MORE_NOTES.get(program, ()),
-        )
+        notes = NOTES + MORE_NOTES.get(program, ())
+        return self.finish(facts, [*self.base(intent, facts), load, *own], flush, notes)
 
     def profile(self, intent: Intent) -> ExpectProfile:
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"

@@ -30,6 +30,7 @@ MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
+_RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
 """All of IPv4, beside a default route that is there already."""
 
@@ -69,12 +70,8 @@ class Mapped:
         return cls(four, six, ea_len=suffix)
 
     def words(self, side: str) -> str:
-        """Return one side of a rule as nat46 reads and writes it."""
-        values = {
-            "v4": self.four, "v6": self.six, "style": self.style, "ea-len": self.ea_len,
-            "psid-offset": self.psid_offset,
-        }  # fmt: skip
-        return " ".join(f"{side}.{name} {value}" for name, value in values.items())
+        values = (self.four, self.six, self.style, self.ea_len, self.psid_offset)
+        return " ".join(map(f"{side}.{{}} {{}}".format, _RULE_WORDS, values))
 
 
 class Nat46(LinuxDriver):
@@ -153,13 +150,24 @@ class Nat46(LinuxDriver):
                 "give eam or prefix",
                 params={addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"},
             )
+        named, why = self.options.module, "nat46's kernel module"
+        # unlike modprobe insmod fails where the module is loaded
+        load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
+        if "/" not in named:
+            load, unload = f"modprobe {named}", f"modprobe -r {named}"
+        unless_used = f"grep -q ^add {CONTROL} || {unload}"
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-        ways = {str(net): f"dev {DEVICE}" for net in _find_routes(intent)}
-        values = {
-            f"net.ipv6.conf.{DEVICE}.disable_ipv6": 0, f"net.ipv4.conf.{DEVICE}.rp_filter": 0,
-        }  # fmt: skip
-        own = [
-            self._module(),
+        edge = intent.configuration
+        four, six = (
+            (_HALVES, [edge.end_user_prefix])
+            if isinstance(edge, MapTCeConfig)
+            else addresses.through_translator(intent)
+        )
+        ways = {str(net): f"dev {DEVICE}" for net in (*four, *six)}
+        own = (f"net.ipv6.conf.{DEVICE}.disable_ipv6", f"net.ipv4.conf.{DEVICE}.rp_filter")
+        settings = dict.fromkeys(own, 0)
+        steps = [
+            load_module("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
             owned(
                 f"echo add {DEVICE} >{CONTROL}",
                 f"echo del {DEVICE} >{CONTROL}",
@@ -175,28 +183,14 @@ class Nat46(LinuxDriver):
                 read=read_link(DEVICE),
                 want=is_link(DEVICE, "UP", mtu=mtu),
             ),
-            sysctl(values, "both versions through the device, whatever the source"),
+            sysctl(settings, "both versions through the device, whatever the source"),
             add_routes(ways, "into the translator"),
         ]
-        return self.finish(
-            facts,
-            [*self.base(intent, facts), *own],
-            notes=(
-                "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
-                "what it cannot translate it drops without an ICMP error",
-            ),
+        notes = (
+            "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
+            "what it cannot translate it drops without an ICMP error",
         )
-
-    def _module(self) -> Step:
-        named = self.options.module
-        load, unload = (
-            # unlike modprobe it fails where the module is loaded
-            (f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46") if "/" in named
-            else (f"modprobe {named}", f"modprobe -r {named}")
-        )  # fmt: skip
-        unless_used = f"grep -q ^add {CONTROL} || {unload}"
-        why, lab = "nat46's kernel module", self.options.in_lab
-        return load_module("nat46", why, unless_used, in_lab=lab, load=load)
+        return self.finish(facts, [*self.base(intent, facts), *steps], notes=notes)
 
 
 def count_unsent(text: str) -> Mapping[str, float]:
@@ -268,11 +262,3 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         if not isinstance(edge, ClatConfig):
             local.append(Mapped.embedded(prefix))
     return local, remote
-
-
-def _find_routes(intent: Intent) -> list[Any]:
-    edge = intent.configuration
-    if isinstance(edge, MapTCeConfig):
-        return [*_HALVES, edge.end_user_prefix]
-    four, six = addresses.through_translator(intent)
-    return [*four, *six]

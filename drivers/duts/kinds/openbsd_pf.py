@@ -11,19 +11,19 @@ from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
-from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
+from v6t.drivers.duts.driver import Driver, Reading, check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, parsed, shorten
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
-STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
+STATES_PER_CONNECTION = {Nat44Config: 2, Nat64Config: 1}
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
 UNDO_TRIES = 60
@@ -63,25 +63,17 @@ _INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name
 def parse_info(text: str) -> Mapping[str, float]:
     """Parse ``pfctl -si``: states, and reasons for loss."""
     rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
-    counters = {_INFO[name]: float(value) for name, value in rows if name in _INFO}
-    return counters
+    return {_INFO[name]: float(value) for name, value in rows if name in _INFO}
 
 
-def count_translated(text: str) -> float | None:
-    """Count the states of all translating rules in the output of ``pfctl -vsr``.
-
-    The count includes states that are marked but not freed yet. Returns None without such a rule.
-    """
-    found = re.findall(
-        r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", text, re.MULTILINE
-    )
-    return float(sum(int(n) for n in found)) if found else None
+count_translated = add_matches(
+    r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
+)
+"""Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
 
 
-def parse_limits(text: str) -> Mapping[str, float]:
-    """Parse ``pfctl -sm``: the limit of states."""
-    match = re.search(r"^states\s+hard limit\s+(\d+)", text, re.MULTILINE)
-    return {"states": float(match.group(1))} if match else {}
+parse_limits = add_matches(r"^states\s+hard limit\s+(\d+)", "states")
+"""Parses ``pfctl -sm``: the limit of states."""
 
 
 def parse_rules(text: str, tables: str) -> list[str]:
@@ -144,12 +136,6 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
         return None
 
     return parsed(checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
-
-
-def states_per_connection(intent: Intent) -> int:
-    """Return how many states a connection takes."""
-    family = "nat64" if isinstance(intent.configuration, Nat64Config) else "nat44"
-    return STATES_PER_CONNECTION[family]
 
 
 def kill_states(intent: Intent) -> str:
@@ -260,17 +246,11 @@ class OpenBsdPf(Driver):
         )
 
     def example(self, intent: Intent) -> Facts:
-        interfaces = {
-            getattr(self.options, side): Interface(getattr(intent.links, side).dut_mac.lower())
-            for side in ("left", "right")
-        }
-        version = self.options.version or self.versions[-1]
-        return Facts(f"OpenBSD {version}", version, interfaces=interfaces)
+        facts = self.assume_facts(intent, "OpenBSD")
+        return replace(facts, system=f"OpenBSD {facts.version}")
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        if not facts.root:
-            problem = "commands do not run as root"
-            raise DutError(problem, "set ssh.become to 'doas -n'", code="not-root")
+        require_root(facts)
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
         for side in ("left", "right"):
@@ -309,7 +289,6 @@ class OpenBsdPf(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Declare DF, which ``pf_translate_af`` sets where RFC 7915, section 5.1, has it clear."""
         if not isinstance(intent.configuration, Nat64Config):
             return ExpectProfile()
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
@@ -322,11 +301,7 @@ class OpenBsdPf(Driver):
         if not isinstance(intent.configuration, NatConfig):
             return None
 
-        def count(text: str) -> Mapping[str, float]:
-            states = count_translated(text)
-            return {} if states is None else {"sessions": states}
-
-        return Reading("pfctl -vsr", count)
+        return Reading("pfctl -vsr", count_translated)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
@@ -347,9 +322,7 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -sm", parse_limits) if has_states else None
 
     def _rules(self, intent: Intent) -> list[Step]:
-        file = f"{self.options.state_dir}/pf.conf"
-        text = ruleset(intent, self.options)
-        disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
+        file, text = f"{self.options.state_dir}/pf.conf", ruleset(intent, self.options)
         return [
             config_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
@@ -365,7 +338,7 @@ class OpenBsdPf(Driver):
                 "PF is on",
                 read="pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'",
                 want=equals("Status: Enabled"),
-                undo=disable,
+                undo="case {old} in *Disabled*) pfctl -q -d;; esac; true",
             ),
         ]
 
@@ -379,7 +352,7 @@ class OpenBsdPf(Driver):
             )
 
         def checker(output: str) -> str | None:
-            left = count_translated(output)
+            left = count_translated(output).get("sessions")
             if left is None:
                 return "it has no rule that translates"
             return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
@@ -401,7 +374,8 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """
     pool = nat.pool_of(intent)
     wanted = nat.sessions_wanted(options.sessions, intent)
-    limit = max(100_000, int(wanted * LIMIT_MARGIN) * states_per_connection(intent))
+    states = int(wanted * LIMIT_MARGIN) * STATES_PER_CONNECTION[type(intent.configuration)]
+    limit = max(100_000, states)
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",

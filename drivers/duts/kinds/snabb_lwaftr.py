@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent
@@ -42,6 +42,14 @@ LOSSES = {
     "ingress-packet-drops": Lost.INGRESS, "drop-all-.*": Lost.ALL, "drop-.*": Lost.RULE,
 }  # fmt: skip
 """Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
+
+
+state = add_matches(
+    r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
+)
+"""Parses the counters of packets in ``/softwire-state``."""
+sockets = add_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
+"""Parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
 
 
 class SnabbOptions(LinuxOptions):
@@ -246,19 +254,6 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
             f"br-address {wire.br}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
         )
     return "\n".join([*lines, "  }", "}"]) + "\n"
-
-
-def state(text: str) -> Mapping[str, float]:
-    """Parse the counters of packets in ``/softwire-state``."""
-    names = r"drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops"
-    counters = re.findall(rf"\b({names})\s+(\d+);", text)
-    return {name: float(value) for name, value in counters}
-
-
-def sockets(text: str) -> Mapping[str, float]:
-    """Parse the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
-    drops = re.findall(r"skmem:\([^)]*\bd(\d+)\)", text)
-    return {"dropped": float(sum(map(int, drops)))} if drops else {}
 
 
 def _address(side: LinkIntent, version: int) -> Address:

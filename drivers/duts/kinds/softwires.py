@@ -41,7 +41,8 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
-        yield from _read_softwires(Path(table.file), br)
+        for _, wire in read_softwires(Path(table.file)):
+            yield Softwire(*wire[:5], br if wire.br is None else wire.br)
         return
     generated = GeneratedSoftwires(
         table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
@@ -58,20 +59,9 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
         )
 
 
-def _read_softwires(path: Path, br: IPv6Address) -> Iterator[Softwire]:
-    for _, row in read_softwires(path):
-        yield Softwire(*row[:5], br if row.br is None else row.br)
-
-
 @dataclass(frozen=True)
 class Customer:
-    """A customer's tunnel, address and ports.
-
-    Attributes:
-        local, remote: ends of the tunnel.
-        side: where it is IPv6.
-        edge: address and ports; None: any (B4).
-    """
+    """A customer's tunnel between two ends, IPv6 on a side; ``edge``: address and ports, None: any (B4)."""
 
     local: IPv6Address
     remote: IPv6Address
@@ -80,7 +70,6 @@ class Customer:
 
     @property
     def inside(self) -> str:
-        """The customer's side."""
         return "left" if self.side == "right" else "right"
 
 

@@ -47,7 +47,6 @@ class TaygaNftables(ConntrackDevice, Tayga):
 
     @property
     def pool(self) -> IPv4Network:
-        """The IPv4 addresses of clients between TAYGA and the NAT44."""
         text = self.options.dynamic_pool
         try:
             network = IPv4Network(text)

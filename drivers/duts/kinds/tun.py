@@ -65,11 +65,9 @@ class TunTranslator(LinuxDriver):
         return ()
 
     def flush(self, intent: Intent) -> Sequence[Step]:
-        """Return the actions that empty its state between trials."""
         return ()
 
     def shell(self, template: str) -> str:
-        """Fill program and files into a command."""
         file = f"{self.options.state_dir}/{self.process}"
         files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
@@ -86,7 +84,6 @@ class TunTranslator(LinuxDriver):
         }
 
     def translated_networks(self, intent: Intent) -> list[Any]:
-        """Return the networks that are routed into the translator, of both versions of IP."""
         four, six = addresses.through_translator(intent)
         return [*four, *six]
 
@@ -104,7 +101,6 @@ class TunTranslator(LinuxDriver):
         return filters.steps(intent, facts, self.all_ports(intent), count, translated)
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Return the addresses of its ICMP errors, which the test does not use."""
         taken, o = addresses.in_use(intent), self.options
         return (
             addresses.free("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
@@ -153,7 +149,6 @@ class TunTranslator(LinuxDriver):
         ]
 
     def routed_networks(self, intent: Intent) -> list[Any]:
-        """Return the networks whose routes into the translator are the driver's."""
         return self.translated_networks(intent)
 
     def stop(self) -> str:

@@ -313,7 +313,6 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
 
 
 def _printed_network(net: str) -> str:
-    """Return a network as the first word of its route: iproute2 leaves out the length of a host."""
     network = ip_network(net)
     if not network.prefixlen:
         return "default"
@@ -338,7 +337,6 @@ def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
 def _choose_gateways(
     entries: Mapping[Address, str],
 ) -> tuple[dict[Address, str], dict[str, Address]]:
-    """Return one neighbor per IP version, and routes through it to the others."""
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):

@@ -140,7 +140,6 @@ class Heartbeat:
         return max(self._longest, _boot_time_s() - self._last)
 
     def await_answer(self, limit_s: float) -> bool:
-        """Send a line at once; return whether an answer to a line sent since then arrives."""
         began = _boot_time_s()
         self._wake.set()
         with self._answered:
@@ -148,7 +147,6 @@ class Heartbeat:
         return self._last >= began
 
     def stop(self) -> None:
-        """End the thread; no line is sent after this returns."""
         self._stopping.set()
         self._wake.set()
         self._thread.join()

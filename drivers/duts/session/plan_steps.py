@@ -37,7 +37,6 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether the device is not as planned."""
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 

@@ -80,7 +80,6 @@ class TelemetryWatcher:
         self._thread.start()
 
     def stop(self) -> list[Sample]:
-        """End, and return the samples."""
         self._end()
         self._thread.join(LINE_DEADLINE_S)
         return list(self._samples)

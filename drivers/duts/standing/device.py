@@ -63,7 +63,6 @@ class LabDut(LabDevice):
         return [self.namespace()]
 
     def namespace(self) -> int:
-        """Make the device's namespaces; return the id of a process in them."""
         login = self.driver.options.ssh
         try:
             if login is None:
@@ -147,7 +146,6 @@ class LabDut(LabDevice):
         raise DutError(problem, "wait for the end of the other v6t", code="device-busy")
 
     def prepare(self) -> None:
-        """Do what an operator does first: set the testbed file's MAC addresses, and ARP."""
         links, options = self.intent.links, self.driver.options
         lines = [
             "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"

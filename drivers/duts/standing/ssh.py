@@ -68,7 +68,6 @@ class LabSsh:
         self._pid = 0
 
     def start(self) -> int:
-        """Find or make the namespaces; return the id of a process in them."""
         self.place.mkdir(mode=0o700, exist_ok=True)
         pid = self.running()
         if pid:
@@ -93,7 +92,6 @@ class LabSsh:
             self.stop()
 
     def namespace(self, netns: str) -> int:
-        """Make a further network namespace if need be; return the id of a process in it."""
         kept = self.place / f"netns-{netns}"
         pid = _alive(kept)
         if pid:
@@ -116,7 +114,6 @@ class LabSsh:
         return pid
 
     def transport(self, netns: str = "") -> SshTransport:
-        """Return the transport to the machine, or to a network namespace of it, not open yet."""
         return LabTransport(self._pid, self.options(netns))
 
     def options(self, netns: str = "") -> SshOptions:
@@ -130,7 +127,6 @@ class LabSsh:
         )
 
     def stop(self) -> None:
-        """End everything in the namespaces. May be called twice."""
         pid = self.running()
         if pid:
             with contextlib.suppress(ProcessLookupError):

@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config
@@ -39,22 +39,18 @@ class Dns64Server(LinuxDriver):
     """Of prefixes it makes records with."""
 
     @abstractmethod
-    def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """Return the text of its configuration file."""
+    def configuration(self, wanted: Dns64Config, place: str) -> str: ...
 
     @abstractmethod
-    def command(self, file: str, place: str) -> str:
-        """Return the command that starts it in the foreground."""
+    def command(self, file: str, place: str) -> str: ...
 
     @abstractmethod
-    def flush_cache(self, file: str, place: str) -> Step:
-        """Return the action that empties its cache."""
+    def flush_cache(self, file: str, place: str) -> Step: ...
 
     def stop(self, pid: str) -> str:
         return stop_process(pid, self.process)
 
     def before_start(self, place: str) -> Sequence[Step]:
-        """Return the steps that it needs before its configuration file."""
         del place
         return ()
 
@@ -74,7 +70,7 @@ class Dns64Server(LinuxDriver):
             **super().telemetry(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                _pairs,
+                add_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
                 {"Udp6?RcvbufErrors": Lost.QUEUE, "Udp6?InErrors": Lost.ALL},
             ),
@@ -113,8 +109,3 @@ class Dns64Server(LinuxDriver):
         ]
         notes = ("the cache is emptied before each trial",)
         return self.finish(facts, steps, [self.flush_cache(file, place)], notes=notes)
-
-
-def _pairs(output: str) -> Mapping[str, float]:
-    words = (line.split() for line in output.splitlines())
-    return {w[0]: float(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}

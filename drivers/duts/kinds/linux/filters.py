@@ -105,7 +105,6 @@ def _set(nets: list[Any]) -> str:
 
 
 def _find_networks(side: LinkIntent, version: int) -> list[Any]:
-    """Return the networks of the hosts behind one side, and of its background."""
     background = side.background.addresses if side.background else ()
     own = [interface.network for interface in (*side.addresses, *background)]
     networks: Any = [*own, *side.routes]
@@ -124,7 +123,6 @@ def _normalize(text: str) -> str:
 
 
 def _read(texts: list[str]) -> list[Any]:
-    """Parse addresses, networks and ranges; adjacent ones become one."""
     networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")

@@ -141,12 +141,3 @@ def link(text: str) -> Mapping[str, float]:
             if name in ("packets", "errors", "dropped", "overrun", "missed") and value.isdigit():
                 found[f"{way}.{name}"] = float(value)
     return found
-
-
-def number(name: str) -> Reading:
-    """Read a file that holds one number."""
-
-    def parse(text: str) -> Mapping[str, float]:
-        return {"sessions": float(text.strip())} if text.strip().isdigit() else {}
-
-    return Reading(f"cat {name}", parse, "connections that the device counts")

@@ -14,12 +14,11 @@ from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, line_with, parsed, passes, shorten
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
@@ -73,7 +72,6 @@ class ConntrackOptions(LinuxOptions):
 
     @property
     def log(self) -> str:
-        """Where connections are written down; empty: nowhere."""
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     def udp_s(self, intent: Intent) -> int:
@@ -178,7 +176,6 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
 
 
 def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
-    """Enlarge the table and its buckets, unless both have room for these connections."""
     if not wanted:
         return []
     room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
@@ -254,7 +251,8 @@ def logging(options: ConntrackOptions) -> list[Step]:
 
 def reading() -> Reading:
     """Read the number of connections from a counter."""
-    return telemetry.number(COUNT)
+    parse = add_matches(r"\A\s*(\d+)\s*\Z", "sessions")
+    return Reading(f"cat {COUNT}", parse, "connections that the device counts")
 
 
 TCP_TIMERS = ("syn_sent", "syn_recv", "established", "time_wait", "close")
@@ -268,13 +266,8 @@ def table(log: str = "") -> Reading:
     """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
     names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
-    return Reading(f"sysctl {names}{counted}", conntrack_table)
-
-
-def conntrack_table(text: str) -> Mapping[str, float]:
-    """Parse values of ``sysctl``, without ``net.netfilter.``."""
-    values = re.findall(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$", text, re.MULTILINE)
-    return {name: int(value) for name, value in values}
+    parse = add_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
+    return Reading(f"sysctl {names}{counted}", parse)
 
 
 def statistics() -> Reading:
@@ -300,13 +293,10 @@ def occupancy() -> Reading:
     )
 
 
-def conntrack_statistics(text: str) -> Mapping[str, float]:
-    """Sum the counters of ``conntrack -S`` over all cores."""
-    counters: dict[str, float] = {}
-    pattern = r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
-    for name, value in re.findall(pattern, text):
-        counters[name] = counters.get(name, 0.0) + float(value)
-    return counters
+conntrack_statistics = add_matches(
+    r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
+)
+"""Sums the counters of ``conntrack -S`` over all cores."""
 
 
 class ConntrackDevice(LinuxDriver):

@@ -68,11 +68,9 @@ class Dialogue:
 
     @property
     def alive(self) -> bool:
-        """Whether the login stands as far as is known."""
         return self._process is not None and self._process.poll() is None
 
     def open(self) -> None:
-        """Log in, wait for the first prompt, and type the lines of ``open``."""
         self.close()
         self._closed = threading.Event()
         try:
@@ -179,7 +177,6 @@ class Dialogue:
                     self._typed_s = time.monotonic()
 
     def _press_enter(self) -> None:
-        """Type an empty line if the first prompt stands alone; hang up if it does not come again."""
         what = "after an empty line"
         while self._read(what, SETTLE_S):
             pass
@@ -256,7 +253,6 @@ class Dialogue:
                 self._text += "\n"
 
     def _find_answer(self, last: str, what: str, *, opening: bool) -> str | None:
-        """Return what to type at this line: nothing at a prompt; None: the line is unknown."""
         if len(last) > LONGEST:
             return None
         if self._manners.is_pager(last):
@@ -330,7 +326,6 @@ class Dialogue:
         return text
 
     def _abort(self) -> None:
-        """Return to the first prompt after a refusal; hang up if that fails."""
         try:
             for line in self._manners.abort:
                 with contextlib.suppress(Refused):

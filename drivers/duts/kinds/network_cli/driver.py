@@ -202,7 +202,6 @@ class NetworkCli(Driver):
 
 
 def _checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
-    """Return read-backs, each as often as the values that it names."""
     made = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)

@@ -105,11 +105,9 @@ class Manners(StrictModel):
         return stem in last and re.search(self.prompt or PROMPT, last) is not None
 
     def is_pager(self, last: str) -> bool:
-        """Return whether the device waits for a key before the next page."""
         return re.search(self.pager or PAGER, last) is not None
 
     def answer(self, last: str) -> str | None:
-        """Return the answer to a question; None: it is unknown."""
         known = (a for pattern, a in self.answers.items() if re.search(pattern, last))
         return next(known, None)
 
@@ -195,7 +193,6 @@ def _split_drop(name: str) -> tuple[str, str]:
 
 
 def _parse_number(text: str) -> float | None:
-    """Parse digits, with or without separators of thousands."""
     try:
         number = float(re.sub(r"[,_'\s%]", "", text))
     except ValueError:

@@ -135,7 +135,6 @@ def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
 
 
 def _add_settings(places: Places, name: str, value: Any) -> None:
-    """Add everything that a technology says."""
 
     def is_plain(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)

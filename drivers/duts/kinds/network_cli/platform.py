@@ -46,7 +46,6 @@ def manners_of(platform: str) -> dict[str, Any]:
 
 
 def _find_enable(read: dict[str, Any]) -> str:
-    """Return the command that leads from a lesser mode to the usual one, for a password."""
     for mode in read.get("modes") or ():
         for path in mode.get("accessible_modes") or ():
             for step in path.get("instructions") or ():

@@ -239,23 +239,19 @@ class Vpp(Driver):
         return self.function(intent).live_change()
 
     def ports(self, intent: Intent) -> dict[str, str]:
-        """Return VPP's names of the interfaces that IP runs on, by side."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
         return {s: self.port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
     def port(self, side: str) -> str:
-        """Return VPP's name of an interface."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.started else name
 
     @property
     def cli(self) -> Vppctl:
-        """VPP commands as shell lines."""
         return Vppctl(self.options)
 
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Refuse a running VPP that has not loaded a plugin."""
     if isinstance(function, CustomerTunnel) and "unknown input" in tunnels:
         missing = "ipip"
     else:

@@ -46,7 +46,6 @@ class DsLite(VppFunction):
 
     @property
     def aftr(self) -> DsLiteAftrConfig:
-        """The configuration."""
         return self.intent.configuration_as(DsLiteAftrConfig)
 
     def refuse(self, version: str) -> None:
@@ -137,7 +136,6 @@ class DsLite(VppFunction):
         return Check(f"{self.cli('show dslite sessions')} 2>&1", parsed(checker, "no session"))
 
     def occupancy(self) -> Reading:
-        """Read the sessions of all B4s together; each has room for its own."""
         return self.statistics("/dslite/total-sessions", PER_B4 * self.aftr.b4_count)
 
     def timeout_s(self) -> float | None:

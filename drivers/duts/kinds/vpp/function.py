@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -51,7 +52,6 @@ class VppOptions(DutOptions):
 
     @property
     def started(self) -> bool:
-        """Whether the VPP is v6t's own."""
         return self.in_lab if self.start is None else self.start
 
     @property
@@ -115,11 +115,7 @@ class VppFunction:
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
     def refuse(self, version: str) -> None:
-        """Refuse what VPP does not do, or does silently wrong.
-
-        Raises:
-            UsageError: with the nearest thing that works.
-        """
+        """Refuse what VPP does not do, or does silently wrong, and name the nearest thing that works."""
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return addresses, neighbors and routes of a side, and steps between addresses and neighbors."""
@@ -127,11 +123,9 @@ class VppFunction:
         return given, ()
 
     def steps(self, version: str) -> list[Step]:
-        """Return the steps beyond interfaces, addresses and routes."""
         return []
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the actions that empty its state."""
         return ()
 
     def sessions(self) -> Reading | None:
@@ -143,7 +137,6 @@ class VppFunction:
         return None
 
     def errors(self, text: str) -> Mapping[str, float]:
-        """Parse ``show errors``, as far as it means loss."""
         return outputs.errors(text)
 
     def timeout_s(self) -> float | None:
@@ -161,8 +154,9 @@ class VppFunction:
     def statistics(self, counter: str, room: int) -> Reading:
         """Read sessions from VPP's statistics segment, where no table is walked through."""
 
-        def parse(text: str) -> Mapping[str, float]:
-            workers = outputs.simple_counters(text, counter)
+        def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
+            line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(counter)}$"
+            workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": float(room)} if workers else {}
 
         return Reading(

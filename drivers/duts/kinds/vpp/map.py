@@ -40,8 +40,7 @@ class MapRelay(VppFunction):
     """Follows the command that enables it."""
 
     @abstractmethod
-    def domains(self) -> list[Step]:
-        """Return the steps that add the domains."""
+    def domains(self) -> list[Step]: ...
 
     def steps(self, version: str) -> list[Step]:
         return [*self.domains(), *map(self._enable, self.ports.values())]
@@ -60,7 +59,6 @@ class MapRelay(VppFunction):
     def change_domain(
         self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
     ) -> Change:
-        """Return the change of one domain to another, each followed by a rule."""
         add, change = (self.cli(f"map add domain {each.words}") for each in (first, other))
         remove = delete_domain(self.cli, LIVE)
         return Change(
@@ -100,14 +98,12 @@ class MapRules(MapRelay):
         )
 
     def live_change(self) -> Change:
-        """Change a domain of a rule that no test packet belongs to."""
         nets = (str(spare(self.intent, 4)), str(spare(self.intent, 6)), str(self.source))
         first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
         shown = ("ea-bits-len 16", "ea-bits-len 14")
         return self.change_domain("a MAP domain", first, other, shown)
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
-        """Return whether VPP loses the packets of a rule with this prefix."""
         del net, version
         return False
 
@@ -117,14 +113,12 @@ class MapRules(MapRelay):
         return near.supernet(new_prefix=length // 8 * 8) if self._loses(near, version) else near
 
     def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
-        """Return the parameters by which a relay of one rule becomes one that VPP can be."""
         if len(rules) != 1:
             return {}
         near = self._nearest_prefix(rules[0], version)
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        """Refuse rules that VPP rejects without a message, or whose packets it loses."""
         params = self.suggestion(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -168,7 +162,6 @@ class MapT(MapRules):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
-        """Since 24.06, look-ups of domains use whole octets of their prefix (ip6_map_t.c)."""
         return bool(net.prefixlen % 8) and outputs.key(version) >= BITWISE_SINCE
 
     def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
@@ -289,7 +282,6 @@ class Lw4o6(MapRelay):
         return _add_softwires(rows, self.cli, self.options.state_dir)
 
     def live_change(self) -> Change:
-        """Change the address of a lwB4 that no test packet belongs to."""
         row, b4 = next(generate_softwires(self.intent)), spare(self.intent, 6).network_address + 1
         host = IPv4Address(int(spare(self.intent, 4).network_address) + 7)
         first, other = (_shared_address(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
@@ -320,7 +312,6 @@ def _shared_address(tag: str, row: Softwire) -> Domain:
 
 
 def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int = 0) -> list[Step]:
-    """Add one domain per IPv4 address, one rule per softwire; thousands go through a file."""
     files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:

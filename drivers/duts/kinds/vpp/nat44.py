@@ -44,8 +44,7 @@ class Nat44(VppFunction):
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
-    def enable(self, room: int) -> Step:
-        """Return the step that enables the plugin with room for so many sessions per worker."""
+    def enable(self, room: int) -> Step: ...
 
     @abstractmethod
     def sessions(self) -> Reading: ...
@@ -59,7 +58,6 @@ class Nat44(VppFunction):
         ]
 
     def room(self) -> int:
-        """Return the sessions that the table of each worker is to hold."""
         limit = self.intent.configuration_as(NatConfig).session_limit
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
@@ -145,7 +143,6 @@ class EndpointDependent(Nat44):
         return (until_empty(lines, seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        """Read VPP's own count, for which it walks through all of them."""
         return Reading(self.cli("show nat44 summary"), outputs.nat44_sessions)
 
     def occupancy(self) -> Reading:
@@ -184,7 +181,6 @@ class EndpointIndependent(Nat44):
         return (until_empty([f"{add} del", add], seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        """Read one line for each thread, and one for each client."""
         return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
 
     def occupancy(self) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
@@ -58,22 +59,13 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     ]
     for side in ("left", "right"):
         name, mac = getattr(options, side), getattr(intent.links, side).dut_mac
-        steps.append(_create_host_interface(cli, name, mac))
-    return steps
-
-
-def _create_host_interface(cli: Vppctl, name: str, mac: str) -> Step:
-    port, address = f"host-{name}", mac.lower()
-    return Step(
         # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
-        cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
-        f"VPP's end of {name}",
-        read=cli("show hardware-interfaces"),
-        want=passes(
-            lambda out: outputs.hardware_addresses(out).get(port) == address,
-            f"{port} with {address}",
-        ),
-    )
+        create = cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable")
+        has_mac = partial(outputs.has_mac, name=f"host-{name}", mac=mac)
+        want = passes(has_mac, f"host-{name} with {mac.lower()}")
+        show = cli("show hardware-interfaces")
+        steps.append(Step(create, f"VPP's end of {name}", read=show, want=want))
+    return steps
 
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
