@@ -34,14 +34,7 @@ NOT_COUNTED = "frames were lost, and no counter of this device says that it was 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Limit of a device, with the evidence.
-
-    Attributes:
-        limited_by: ``cpu``, ``table``, ``rules``, ``queue``, ``contention``, ``tester``, ``nothing here`` or
-            ``unknown``.
-        says: one sentence.
-        evidence: figures it rests on, one line each.
-    """
+    """Limit of a device in one word (``cpu``, ``nothing here`` ...) and one sentence, with the evidence."""
 
     limited_by: str
     says: str
@@ -201,10 +194,7 @@ class _Judge:
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
 
     def judge_waiting(self) -> _Finding | None:
-        """Judge a device that lost frames while it was ready to run, whatever its queues count.
-
-        A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
-        """
+        """Judge a device that lost frames while it waited for a core: queues overflow meanwhile."""
         if not self.worst or self.waited <= HELD_BACK or self.lacks_room:
             return None
         return "cpu", f"{self._waiting}; {self.worst} grew"

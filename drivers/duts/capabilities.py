@@ -25,16 +25,7 @@ TIMERS = ("udp_timeout_s",)
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """Capabilities of a driver as a technology.
-
-    Attributes:
-        versions: whose commands it has, oldest first.
-        settings: of technologies, which it configures.
-        options: its own, see :func:`own_options`.
-        timers: settings and options that limit the life of idle connections.
-        counters: figures that are read every second under load.
-        operations: on the configured device.
-    """
+    """Capabilities of a driver as a technology; ``settings`` are of the technology, ``options`` its own."""
 
     versions: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()

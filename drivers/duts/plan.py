@@ -39,7 +39,6 @@ class Want:
 
     Attributes:
         says: the wanted state, for the printed plan.
-        checker: returns what is wrong with an output, None if nothing.
         comparer: of an output with several values, only some of which may differ; None: of one value.
     """
 
@@ -57,12 +56,7 @@ class Want:
 
 @dataclass(frozen=True)
 class Check:
-    """A read-back: exit statuses are not evidence.
-
-    Attributes:
-        command: a shell line that changes nothing.
-        want: what it must print.
-    """
+    """A read-back: what a shell line that changes nothing must print. Exit statuses are not evidence."""
 
     command: str
     want: Want
@@ -145,7 +139,6 @@ class Change:
     """An object apart from the test traffic that is added, changed and removed while traffic flows.
 
     Attributes:
-        what: the object, in words (``a route``, ``a MAP domain``).
         add, change, remove: shell lines; ``remove`` is harmless if the object does not exist.
         look: a shell line that prints the object; nothing if it does not exist.
         added, changed: whole words of one line that ``look`` then prints.
@@ -195,9 +188,6 @@ class Plan:
     """Everything a device needs, in order.
 
     Attributes:
-        driver: the driver's name.
-        version: of the implementation the commands are for.
-        steps: the changes.
         flush: actions that empty the device's state between trials; none: it has no state.
         checks: read-backs beyond those of the steps.
         notes: what a reader should know: defaults that matter, deviations.

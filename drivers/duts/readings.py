@@ -72,12 +72,7 @@ def add_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float
 
 @dataclass(frozen=True)
 class ParameterOverride:
-    """A default of a parameter that a device can take, in place of the technology's own.
-
-    Attributes:
-        value: used unless the user gives one.
-        why: what the device does with the technology's default.
-    """
+    """A default that a device can take, in place of the technology's own, and why it cannot take that."""
 
     value: Any
     why: str

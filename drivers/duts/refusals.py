@@ -11,7 +11,6 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
     """Return the error of a program that is not installed.
 
     Args:
-        program: its name, or where it should be.
         source: Debian's package of it, or the address of who publishes it where there is none.
         use: what it is for, where its driver does not say that: ``, with which SNMP is spoken``.
         named: ``dut.options.program`` names it.

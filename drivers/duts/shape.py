@@ -127,10 +127,7 @@ def _pairs(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, 
 
 
 def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
-    """Return the counters of lost frames that grew, by how much, and their reasons.
-
-    Devices leave out counters that are 0: one that is not there first, where the reading has others, was 0.
-    """
+    """Return the counters of lost frames that grew, which may not be shown while 0, and why."""
     found = {}
     for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
         before = samples[0].figures.get(name, {})

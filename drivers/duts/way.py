@@ -67,8 +67,6 @@ class Peer:
     """A host that the device must go on reaching.
 
     Attributes:
-        who: a name of :data:`WHO`.
-        address: its address.
         length: prefix length of the route that leads there; what is longer takes its place.
         devices: interfaces the route leads through.
     """
@@ -85,11 +83,9 @@ class Peer:
 
 @dataclass(frozen=True)
 class Way:
-    """Path of this session: hosts that the device must go on reaching.
+    """Path of this session: hosts that the device must go on reaching, or why it is ``unknown``.
 
     Attributes:
-        peers: who must not be cut off.
-        unknown: why it cannot be told; empty if it can.
         vrf: the virtual routing domain it runs in: routes elsewhere do not touch it.
     """
 
@@ -139,11 +135,7 @@ def client_alone(client: str) -> Way:
 
 
 def check_way(way: Way, intent: Intent, plan: Plan) -> None:
-    """Refuse a plan that would take the operator's own way.
-
-    Raises:
-        DutError: with what collides; nothing was changed.
-    """
+    """Refuse a plan that would take the operator's own way (DutError); nothing was changed."""
     if way.unknown:
         raise DutError(
             f"the path of this SSH session cannot be determined: {way.unknown}",

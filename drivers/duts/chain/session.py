@@ -1,7 +1,4 @@
-"""Sessions with all parts of a chain, and the parts in the lab.
-
-They are committed from left to right, and rolled back from right to left.
-"""
+"""Sessions with the parts of a chain, from left to right (a rollback from right to left), and its lab."""
 
 from __future__ import annotations
 
@@ -128,10 +125,7 @@ class ChainSession(DeviceSession):
 
 
 class ChainState:
-    """The connection tables of a chain; see :class:`v6t.drivers.device.StateDevice`.
-
-    Every part is emptied; the stateful ones are counted.
-    """
+    """The connection tables of a chain: every part is emptied, and the stateful ones are counted."""
 
     def __init__(self, session: ChainSession) -> None:
         self._session = session
@@ -220,10 +214,7 @@ def _counters(device: LabDevice) -> dict[str, Any]:
 
 
 def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions, then raise the first error; it contains the messages of the others.
-
-    Ctrl-C during one action does not prevent the others.
-    """
+    """Run all actions, also after Ctrl-C, then raise the first error with the messages of the others."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []

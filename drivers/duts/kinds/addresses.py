@@ -28,10 +28,7 @@ def prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def table_of(intent: Intent) -> SiitConfig:
-    """Return what a stateless translator translates; also a CE of MAP-T behind its NAPT.
-
-    Such a CE has one address, its MAP IPv6 address (RFC 7599 section 6), and the DMR for all others.
-    """
+    """Return what a stateless translator, or a CE of MAP-T (RFC 7599, section 6), translates."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -171,17 +168,7 @@ def in_use(intent: Intent) -> list[Any]:
 
 
 def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]) -> str:
-    """Return an address or network of a driver's own that the test does not use.
-
-    Args:
-        option: of the driver that gives it.
-        given: value of the option; empty: choose one.
-        candidates: to choose from.
-        taken: networks of the test.
-
-    Raises:
-        UsageError: the given one is in use, or all candidates are.
-    """
+    """Return ``given`` or a candidate for an option, as it overlaps none of the networks taken."""
     unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
         raise UsageError(

@@ -1,10 +1,8 @@
 """Jool's own counters (``stats display``): its names, and what became of the packets they count.
 
-Read in its sources (``jool_stat_id`` of 4.0.9 to 4.2.0-rc3 and where each is counted): some are totals, some
-count packets that it drops, and some packets that it hands back to the kernel, most for want of a rule.
-Among these are all that are none of its business, neighbour discovery and the SSH that reads them: no loss.
-Others were meant for it and lack a connection, a route or a port of their own: they count as dropped.
-(NAT64 drops an unknown protocol, too, in its second step, which none reaches: the first hands it back.)
+Read in the sources of 4.0.9 to 4.2.0-rc3: some are totals, some count packets that it drops, and some packets
+that it hands back to the kernel for want of a rule: no loss. Others were meant for it and lack a connection,
+a route or a port of their own: they count as dropped, as does what only a later Jool has.
 """
 
 from __future__ import annotations
@@ -71,10 +69,7 @@ table = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
 def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
-
-    A counter that only a later Jool has is taken for one of drops, which most are.
-    """
+    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals."""
     counters = statistics(text).items()
     return {_outcome(n, nat64=nat64): value for n, value in counters if not _NO_PACKETS.match(n)}
 

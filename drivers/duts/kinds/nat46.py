@@ -194,11 +194,7 @@ class Nat46(LinuxDriver):
 
 
 def count_unsent(text: str) -> Mapping[str, float]:
-    """Parse the counters of its device, and subtract packets out of it from those into it (nat46-netdev.c).
-
-    What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
-    fragments one hides a loss. A packet may be in it just then.
-    """
+    """Parse the counters of its device, and what came in and did not go out (nat46-netdev.c)."""
     found = dict(telemetry.link(text))
     if {"rx.packets", "tx.packets"} <= found.keys():
         found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])

@@ -77,11 +77,7 @@ parse_limits = add_matches(r"^states\s+hard limit\s+(\d+)", "states")
 
 
 def parse_rules(text: str, tables: str) -> list[str]:
-    """Parse the rules of ``pfctl -sr`` or ``-nvf`` without their numbers, options and macros.
-
-    ``tables`` has the content of tables that were made of lists. What other files hold is loaded into
-    anchors, and printed by ``-nvf`` alone.
-    """
+    """Parse the rules of ``pfctl -sr`` or ``-nvf``; ``tables`` has the content of tables made of lists."""
     held = {
         name: "{ " + " ".join(sorted(words.split())) + " }"
         for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
@@ -139,11 +135,7 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
 
 
 def kill_states(intent: Intent) -> str:
-    """Mark the test's states for deletion.
-
-    ``-F states`` would also delete the states of an operator's session, and these may be all that the
-    rules of ``/etc/pf.conf`` let through.
-    """
+    """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
     nets = list(nat.pool_of(intent).inside)
     for side in (intent.left, intent.right):
         nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
@@ -294,10 +286,7 @@ class OpenBsdPf(Driver):
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """Read the number of states of the translating rule: one for each connection.
-
-        States of other traffic, and inbound states of a NAT44, belong to other rules.
-        """
+        """Read the number of states of the translating rules: one for each connection."""
         if not isinstance(intent.configuration, NatConfig):
             return None
 
@@ -368,10 +357,7 @@ class OpenBsdPf(Driver):
 
 
 def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
-    """Return the text of ``pf.conf``: timeouts longer than any test, and a NAT of all protocols.
-
-    The range of ports is always written: without one PF takes 50001 to 65535 alone.
-    """
+    """Return ``pf.conf``: timeouts longer than any test, and ports that are not PF's own choice."""
     pool = nat.pool_of(intent)
     wanted = nat.sessions_wanted(options.sessions, intent)
     states = int(wanted * LIMIT_MARGIN) * STATES_PER_CONNECTION[type(intent.configuration)]

@@ -201,10 +201,7 @@ def _return_devices(options: SnabbOptions) -> Step:
 
 
 def _keep_huge_pages() -> Step:
-    """Restore the number of huge pages: Snabb adds one whenever it finds none free.
-
-    A lab's are those of the whole machine: others may be at work with them, and they stay.
-    """
+    """Restore the number of huge pages: Snabb adds one whenever it finds none free."""
     return Step(
         "true",
         "huge pages, of which Snabb makes more by itself",

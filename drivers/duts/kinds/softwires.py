@@ -115,10 +115,7 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
 
 
 def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
-    """Refuse a ``lowest_ipv6_mtu`` that an implementation cannot be told.
-
-    The default is let through: a test then sends no IPv4 packet without DF that would be longer.
-    """
+    """Refuse a ``lowest_ipv6_mtu`` other than an implementation's own and the default."""
     if value not in (own, DEFAULT_LOWEST_MTU):
         raise UsageError(
             f"lowest_ipv6_mtu {value} cannot be configured: {why}",

@@ -131,10 +131,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         )
 
     def flush(self, intent: Intent) -> Sequence[Step]:
-        """Forget the clients, then the kernel's connections.
-
-        What still waits in TAYGA's queue would make connections anew behind conntrack's back.
-        """
+        """Forget the clients and what waits in TAYGA's queue, then the kernel's connections."""
         restart = Step(
             f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}",
             "no client of an earlier trial is left",

@@ -33,11 +33,7 @@ class TunOptions(LinuxOptions):
 
 
 class TunTranslator(LinuxDriver):
-    """A stateless translator in user space behind a TUN device.
-
-    In the commands, ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` are the option ``program`` and files
-    in ``state_dir``.
-    """
+    """A stateless translator behind a TUN device; :meth:`shell` fills in its commands."""
 
     has_filters = True
     process: ClassVar[str]

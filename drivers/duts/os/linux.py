@@ -28,10 +28,7 @@ PROTO = 86
 
 
 def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
-    """Load a kernel module that is not loaded yet; ``unload`` removes it unless it is in use.
-
-    In a lab it stays: the kernel is shared, and no lab sees whether another one uses it.
-    """
+    """Load a kernel module, and unload it unless it is in use, or in a lab, whose kernel is shared."""
     return Step(
         load or f"modprobe {name}",
         f"{why}; it stays, other labs share the kernel" if in_lab else why,
@@ -51,12 +48,7 @@ def conf_key(version: int, port: str, name: str) -> str:
 def sysctl(
     values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
 ) -> Step:
-    """Change kernel settings; the present ones are written back.
-
-    Args:
-        also: a shell line that prints further settings, which the change affects.
-        existing: NONE for settings of an interface that the plan creates.
-    """
+    """Change kernel settings; the present ones, and those that ``also`` prints, are written back."""
     undo = "" if existing is Existing.NONE else "sysctl -q -e -p -"
     return Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
@@ -168,10 +160,7 @@ def set_mtu(name: str, mtu: int) -> Step:
 
 
 def set_up(name: str, why: str = "") -> Step:
-    """Set an interface up, and down again if it was down.
-
-    IPv6 addresses that it had before go down with it, unless the kernel is told to keep them.
-    """
+    """Set an interface up, and down again if it was down; its IPv6 addresses stay."""
     keep = conf_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
@@ -229,11 +218,7 @@ def add_address(interface: Interface, port: str) -> Step:
 
 
 def keep_addresses(name: str) -> Step:
-    """Restore an interface's IPv6 addresses and routes if a later step removes them.
-
-    The kernel forgets them where IPv6 is disabled on an interface. Leases and what the kernel derives from
-    addresses come back without help.
-    """
+    """Restore an interface's IPv6 addresses and routes, which the kernel forgets where IPv6 is disabled."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "

@@ -88,11 +88,7 @@ def listed(net: str) -> str:
 
 
 def cpu(text: str) -> Mapping[str, float]:
-    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of user, nice, system, spin, interrupt, idle.
-
-    ``sysctl`` prints the mean of all cores and nothing of each: with several it is named so, and
-    no verdict about a single one is drawn from it.
-    """
+    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of a single core, or ``mean_`` ticks of several."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:

@@ -43,10 +43,7 @@ class DeviceBusy(DutError):
 
 
 def lock_script(directory: str, owner: str) -> str:
-    """Return shell lines that take the lock, print ``locked`` or the reason, and hold it.
-
-    The reason is ``busy PID OWNER``, or ``foreign WHY`` if the directory is not the user's alone.
-    """
+    """Return shell lines that hold the lock and print ``locked``, or ``busy PID OWNER``, ``foreign WHY``."""
     variables = assign(directory=directory, owner=owner, silence_s=SILENCE_S)
     return f"{variables}\n{read_program('lock')}hold_lock"
 
@@ -57,11 +54,7 @@ def lock_condition(directory: str, owner: str) -> str:
 
 
 class Lock:
-    """The lock while it is held, with a thread that sends a beat every few seconds and reads the answer.
-
-    Raises:
-        DutError: another v6t has it, or the directory cannot be made or is not the user's alone.
-    """
+    """The lock while it is held; DutError: another v6t has it, or the directory is not the user's alone."""
 
     def __init__(
         self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S

@@ -46,11 +46,7 @@ def state_commands(plan: Plan) -> dict[str, str]:
 
 
 def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
-    """Return how each step is undone, given the state before the plan.
-
-    Raises:
-        DutError: a state cannot be read, or belongs to somebody else.
-    """
+    """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
         section = states.get(str(number), Section("", 0))
@@ -106,11 +102,7 @@ def step_script(step: Step, number: int, directory: str) -> str:
 
 
 def check_step(step: Step, done: Output, device: str) -> None:
-    """Check the output of :func:`step_script`.
-
-    Raises:
-        DutError: the command failed, or the read-back is wrong.
-    """
+    """Check the output of :func:`step_script`; DutError: the command failed, or the read-back is wrong."""
     output, _, answer = done.out.partition(f"\n{HEADING} check\n")
     text = (output + done.err).strip()
     if done.status or (step.silent and text):

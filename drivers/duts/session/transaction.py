@@ -60,7 +60,6 @@ class Transaction(Connection):
     Args:
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
-        part: name of a part of a chain; empty: the whole device.
         state_transport: the way to the machine with v6t's state; None: the device itself.
     """
 

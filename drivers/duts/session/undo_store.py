@@ -67,11 +67,7 @@ class Undo:
         )
 
     def differs(self, state: str) -> bool:
-        """Return whether the state is not that before the step.
-
-        A line more may belong to somebody else; a line less, or any line where none was, is ours.
-        A kernel setting that no longer exists vanished with its interface.
-        """
+        """Return whether the state is not that before the step, but for lines of others."""
         if not self.old.strip():
             return bool(state.strip())
         lines = set(state.splitlines())

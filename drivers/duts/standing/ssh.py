@@ -203,10 +203,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
 
 
 def connect_in(pid: int, host: str, port: int) -> socket.socket:
-    """Open a TCP connection within another process's network namespace.
-
-    A socket belongs for ever to the namespace it was made in; only a thread enters it.
-    """
+    """Open a TCP connection within another process's network namespace, which only a thread enters."""
     results: list[socket.socket | OSError] = []
 
     def work() -> None:

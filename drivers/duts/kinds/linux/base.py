@@ -138,10 +138,7 @@ class LinuxDriver(Driver):
         return services.run_bgp_speaker(facts, self.options.state_dir, version, str(net), hops)
 
     def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
-        """Move a route to a network without hosts between a tester's host on the right and one on the left.
-
-        None: the sides have no version of IP in common.
-        """
+        """Move a route between a host on the right and one on the left; None: no common IP version."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:
             return None

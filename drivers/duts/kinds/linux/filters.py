@@ -29,11 +29,7 @@ def steps(
 ) -> list[Step]:
     """Filter what comes in on either side by ``count`` rules; nothing else from there is forwarded.
 
-    What the device forwards for anybody else is none of the filters' business: the chain accepts.
-
     Args:
-        intent: whose addresses may pass: those of the background, too.
-        facts: of the device.
         ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
         count: conditions of each direction; the one in the middle lets the test traffic pass.
         translated: of a device that translates, by side, the networks that packets from there are
@@ -77,10 +73,7 @@ def steps(
 def _chain(
     intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
 ) -> Iterator[str]:
-    """Yield rules that drop addresses without test packets, and those that accept the test.
-
-    A background of the other version of IP has a ``forward`` of its own beside the first.
-    """
+    """Yield rules that drop addresses without test packets, and those that accept the test."""
     net = spare(intent, first)
     before = (count - 1) // 2
     for number in range(1, count + 1):

@@ -46,13 +46,7 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
 def run_bgp_speaker(
     facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route.
-
-    Args:
-        version: of IP.
-        net: a network without hosts.
-        ways: two next hops with their interfaces, by the names of what announces them.
-    """
+    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route between two ways."""
     if not {DAEMON, ASKED} <= facts.programs:
         raise lacking(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"

@@ -336,12 +336,7 @@ class NetfilterNat(ConntrackDevice):
 
     @abstractmethod
     def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
-        """Translate what leaves through an interface.
-
-        Args:
-            pools: clients, public addresses and ports; several where clients have blocks of ports.
-            port: the interface.
-        """
+        """Translate what leaves through an interface; where clients have blocks of ports, each has a pool."""
 
     def survey(self) -> Mapping[str, str]:
         more = {} if self.forward is None else {"forward": self.forward[0]}

@@ -101,11 +101,7 @@ class Dialogue:
         )
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """Type lines, each with a deadline of its own, and return to the first prompt.
-
-        Returns:
-            All answers; with status 1 and the reason if a line was refused or leads elsewhere.
-        """
+        """Type lines and return to the first prompt; status 1: one was refused, or leads elsewhere."""
         del text, deadline_s
         if not self.alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")

@@ -96,12 +96,7 @@ class Manners(StrictModel):
         return answers
 
     def is_prompt(self, last: str, stem: str) -> bool:
-        """Return whether a line is a prompt.
-
-        Args:
-            last: the line without an end.
-            stem: what every prompt of the device holds; empty before the first one.
-        """
+        """Return whether a line is a prompt, each of which holds a stem of the device's name."""
         return stem in last and re.search(self.prompt or PROMPT, last) is not None
 
     def is_pager(self, last: str) -> bool:
@@ -156,12 +151,8 @@ def reading_of(pattern: str) -> str:
 def figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
     """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.shape`.
 
-    Packets and drops are added up; of anything else the last match counts.
-
-    Args:
-        patterns: with named groups, each on all of the text.
-        text: of the device.
-        default: figure of the first group of the first match; empty: groups have names.
+    Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
+    of the first group of the first match; else groups have names.
     """
     found: dict[str, float] = {}
     for match in chain.from_iterable(re.finditer(p, text, re.MULTILINE) for p in patterns):

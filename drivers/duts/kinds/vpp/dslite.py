@@ -75,10 +75,7 @@ class DsLite(VppFunction):
             )
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return the left side without the AFTR's address, which no interface may have, on its network.
-
-        VPP delivers to itself what is for an interface's own address, before it looks for tunnels.
-        """
+        """Return the left side without the AFTR's address, which VPP would take for its own."""
         given, more = super().side(side)
         if side != "left":
             return given, more

@@ -91,10 +91,7 @@ class Nat44(VppFunction):
         return [set_timeout]
 
     def live_change(self) -> Change:
-        """Change a public address that no connection has: another tenant's, with a VRF of its own.
-
-        Without that VPP gives it to connections that are made after it was added.
-        """
+        """Change a public address that no connection gets: that of another tenant, with a VRF of its own."""
         first, add = spare(self.intent, 4).network_address + 77, f"{self.noun} add address"
         other, show = first + 1, self.cli(f"show {self.noun} addresses")
 

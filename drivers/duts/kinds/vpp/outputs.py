@@ -79,12 +79,10 @@ _RATES = "vector rates " + ", ".join(
 
 
 def runtime(text: str) -> Mapping[str, float]:
-    """Parse ``show runtime``: calls, vectors and clocks of each busy node by thread, and its rates.
+    """Parse ``show runtime``: ``thread0.node.ip4-input.calls`` (``vectors``, ``clocks``), and rates.
 
-    Names: ``thread0.node.ip4-input.calls``, ``.vectors``, ``.clocks`` (counters),
-    ``node.ip4-input.vectors_per_call`` (since VPP began, of the thread where they are most),
-    ``thread0.vector_rate_in`` [packets/s] ... Clocks are printed for each vector, with three digits; of a
-    node that polls they hold its empty rounds, too, and are left out.
+    ``node.ip4-input.vectors_per_call`` is since VPP began, of the thread where they are most. Clocks of a
+    node that polls hold its empty rounds, too: they are left out.
     """
     found: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
@@ -123,10 +121,7 @@ def has_mac(text: str, name: str, mac: str) -> bool:
 
 
 def has_path(text: str, net: str, way: str) -> bool:
-    """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
-
-    Without such an entry VPP prints the one that covers the network, and those of other tables.
-    """
+    """Return whether ``show ip fib`` of a network lists its own entry in the default table with this path."""
     within = False
     for words in (line.split() for line in text.splitlines()):
         if len(words) > 1 and words[1].startswith("fib:"):
@@ -137,10 +132,7 @@ def has_path(text: str, net: str, way: str) -> bool:
 
 
 def pool_addresses(text: str) -> list[str]:
-    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has.
-
-    Those of twice-nat and those of single VRFs are left out.
-    """
+    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has."""
     found: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -197,10 +189,7 @@ ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 
 def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
-    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
-
-    VPP shows a counter from its first packet on.
-    """
+    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows."""
     found: dict[str, float] = {}
     if "Reason" in text:
         found["reasons"] = float(len(text.strip().splitlines()) - 1)
