@@ -129,8 +129,7 @@ def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
 
 def client_alone(client: str) -> Way:
     """Return the way of a device of which only the client is known."""
-    words = client.split()
-    address = _address(words[0].partition("%")[0]) if words else None
+    address = _address(client.partition(" ")[0].partition("%")[0])
     return Way() if address is None else Way((Peer("client", address, 0),))
 
 

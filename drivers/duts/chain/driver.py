@@ -199,19 +199,17 @@ class Chain(WithoutCommands):
 
 def further_hops(parts: tuple[Part, ...]) -> int:
     """Return the hops inside the chain beyond one for each device."""
-    devices = len({part.device for part in parts})
     taken = sum(1 + part.profile.further_hops for part in parts)
-    return taken - devices
+    return taken - len({part.device for part in parts})
 
 
 def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
     """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
     hops = further_hops(parts)
     for part in parts:
-        profile = part.profile
         side = getattr(part.intent.configuration, "ipv6_side", "left")
-        leaves = "reverse" if side == "right" else "forward"
-        hops -= profile.exit_keeps_ttl if leaves == direction else profile.tunnel_keeps_ttl
+        leaves = direction == ("reverse" if side == "right" else "forward")
+        hops -= part.profile.exit_keeps_ttl if leaves else part.profile.tunnel_keeps_ttl
     return hops
 
 
@@ -230,8 +228,7 @@ def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) 
 def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
     """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
-    translators = (p for p in from_its_end if p.to_ipv4 == direction)
-    return next((p.profile for p in translators), ExpectProfile())
+    return next((p.profile for p in from_its_end if p.to_ipv4 == direction), ExpectProfile())
 
 
 def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
@@ -246,7 +243,8 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
     beside = [p for p in _find_remote_parts(before) if p.driver.options.ssh.machine == ssh.machine]
     for part in beside:
         same = part.driver.options.ssh.netns == ssh.netns
-        if same and all(_is_kernel(d) for d in (part.driver, driver)):
+        # whether the user's own lines are the kernel's is unknown
+        if same and all(d.kernel and DeviceConfig not in d.accepts for d in (part.driver, driver)):
             raise UsageError(
                 f"the parts {part.name} and {name} would both be the kernel of one machine, "
                 f"{ssh.text}: what leaves the one never enters the other",
@@ -274,8 +272,3 @@ def check_places(parts: Sequence[Part]) -> None:
 
 def _find_remote_parts(parts: Iterable[Part]) -> list[Part]:
     return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
-
-
-def _is_kernel(driver: Driver) -> bool:
-    """Whether the part is the machine's own network stack; of the user's shell lines that is unknown."""
-    return driver.kernel and DeviceConfig not in driver.accepts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -191,26 +192,16 @@ class LabChain(LabDevice):
         return {each.part.name: each.device.report() for each in self._parts}
 
     def describe(self) -> dict[str, Any]:
-        parts = {
-            each.part.name: {
-                "belongs_to": each.part.device,
-                "stateful": each.part.stateful,
-                **each.device.describe(),
-                "counters": _counters(each.device),
-            }
-            for each in self._parts
-        }
+        parts: dict[str, Any] = {}
+        for part, device in self._parts:
+            about = {"belongs_to": part.device, "stateful": part.stateful, **device.describe()}
+            parts[part.name] = {**about, "counters": {}}
+            with contextlib.suppress(V6tError):
+                parts[part.name]["counters"] = device.report()
         return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
         run_all([each.device.close for each in reversed(self._parts)])
-
-
-def _counters(device: LabDevice) -> dict[str, Any]:
-    try:
-        return device.report()
-    except V6tError:
-        return {}
 
 
 def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:

@@ -11,13 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import DutError, InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, Reading
 from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
 

@@ -12,7 +12,6 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters, telemetry
@@ -22,6 +21,7 @@ from v6t.drivers.duts.kinds.softwires import Customer, customer_of
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, has_words, line_with, passes
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import lacking, unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, jool_statistics, softwires
@@ -31,6 +30,7 @@ from v6t.drivers.duts.plan import (
     passes,
     shorten,
 )
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import lacking, unsupported
 from v6t.drivers.duts.steps import config_file, owned
 from v6t.intent.families import (

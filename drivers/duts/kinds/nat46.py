@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, softwires
@@ -18,7 +17,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, Reading
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig

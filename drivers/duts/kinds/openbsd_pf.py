@@ -11,14 +11,14 @@ from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
-from v6t.drivers.duts.driver import Driver, Reading, check_interfaces, require_root
+from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, parsed, shorten
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Reading, check_interfaces, require_root
+from v6t.drivers.duts.driver import check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
@@ -15,6 +14,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, read_link, sysctl
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import config_file, daemon, owned, stop_process
 
 TUN = "v6t-nat64"

@@ -7,12 +7,12 @@ from ipaddress import IPv6Network
 from typing import Any
 
 from pydantic import Field
-from v6t.drivers.duts.driver import ParameterOverride
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import background_command
 from v6t.intent.families import ClatConfig, SiitConfig

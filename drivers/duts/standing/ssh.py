@@ -52,17 +52,17 @@ class LabSsh:
 
     def __init__(self, name: str) -> None:
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
-            raise EnvironmentLacking(
+            problem, hint = (
                 "an sshd of the lab's own needs root",
                 "leave ssh out: the lab needs none",
-                code="not-root",
             )
+            raise EnvironmentLacking(problem, hint, code="not-root")
         if not Path(SSHD).exists():
-            raise EnvironmentLacking(
+            problem, hint = (
                 "sshd for the lab's device is not installed",
                 "apt-get install openssh-server",
-                code="missing-program",
             )
+            raise EnvironmentLacking(problem, hint, code="missing-program")
         self.name = name
         self.place = BASE / f"v6t-lab-{name}"
         self._pid = 0
@@ -101,14 +101,11 @@ class LabSsh:
             f"[ -e /run/netns/{netns} ] || ip netns add {netns} && ip -n {netns} link set lo up"
         )
         if done.status:
-            raise EnvironmentLacking(
-                f"the lab's network namespace cannot be made: {done.words}", code="lab-failed"
-            )
+            problem = f"the lab's network namespace cannot be made: {done.words}"
+            raise EnvironmentLacking(problem, code="lab-failed")
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
-        null = subprocess.DEVNULL
-        waiting = subprocess.Popen(
-            words, stdin=null, stdout=null, stderr=null, start_new_session=True
-        )
+        null = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        waiting = subprocess.Popen(words, start_new_session=True, **null)
         pid = _child(waiting.pid, "sleep")
         kept.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
@@ -164,9 +161,8 @@ class LabSsh:
             transport.run(f"umask 077; cat >{inside}/{name}", text)
         done = transport.run(f"{SSHD} -f {inside}/sshd_config -E {inside}/log")
         if done.status:
-            raise EnvironmentLacking(
-                f"the lab's sshd does not start: {done.words}", code="lab-failed"
-            )
+            problem = f"the lab's sshd does not start: {done.words}"
+            raise EnvironmentLacking(problem, code="lab-failed")
         for _ in range(100):
             connection = self._connect_now()
             if connection is not None:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts import way
-from v6t.drivers.duts.driver import Driver, Reading, check_interfaces, require_root
+from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts, programs_section
 from v6t.drivers.duts.kinds.addresses import spare, two_ways
 from v6t.drivers.duts.kinds.linux import filters, services, telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import lacking
 
 SIDES = ("left", "right")

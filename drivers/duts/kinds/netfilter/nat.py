@@ -12,13 +12,12 @@ from typing import ClassVar
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, line_with, parsed, passes, shorten
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
 from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import DeviceTechnology, Driver, Reading
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.command import CRITERIA, ProfileText
@@ -29,6 +29,7 @@ from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import manners_of
 from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
