@@ -32,11 +32,9 @@ def over_ssh(ssh: SshOptions) -> Transport:
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
-        raise UsageError(
-            f"{ssh.lab} is a device of the lab: this tester does not reach it",
-            "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here",
-            code="unsupported-by-tester",
-        )
+        problem = f"{ssh.lab} is a device of the lab: this tester does not reach it"
+        hint = "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     return SshTransport(ssh)
 
 

@@ -281,11 +281,9 @@ class Driver(ABC):
     def check_intent(self, intent: Intent) -> None:
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
-            raise UsageError(
-                f"the {self.name} driver does not support separate VLANs for the background",
-                "leave links.*.background out, or choose another driver",
-                code="no-background",
-            )
+            problem = f"the {self.name} driver does not support separate VLANs for the background"
+            hint = "leave links.*.background out, or choose another driver"
+            raise UsageError(problem, hint, code="no-background")
 
     def configured_alike(self, one: Intent, other: Intent) -> bool:
         """Return whether two intents have the same commands."""
@@ -344,11 +342,8 @@ class WithoutCommands(Driver):
 def require_root(facts: Facts) -> None:
     """Check that commands on the device run as root."""
     if not facts.root:
-        raise DutError(
-            "commands on the device do not run as root",
-            "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
-            code="not-root",
-        )
+        hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
+        raise DutError("commands on the device do not run as root", hint, code="not-root")
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
@@ -360,29 +355,22 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
         wanted = getattr(intent.links, own).dut_mac.lower()
         side = intent.links.port_of(own)  # as the testbed file calls it
         if name in untouchable:
-            raise DutError(
-                f"the {side} interface {name} is not touched: {untouchable[name]}",
-                f"name another one with dut.options.{side}",
-                code="interface-protected",
-            )
+            problem = f"the {side} interface {name} is not touched: {untouchable[name]}"
+            hint = f"name another one with dut.options.{side}"
+            raise DutError(problem, hint, code="interface-protected")
         interface = facts.interfaces.get(name)
         if interface is None:
             known = ", ".join(sorted(facts.interfaces))
             near = [n for n, i in facts.interfaces.items() if i.mac == wanted]
-            raise DutError(
-                f"the device has no interface {name} (dut.options.{side}); it has {known}",
-                f"{near[0]} has the MAC address {wanted}" if near else "",
-                code="unknown-interface",
-            )
+            problem = f"the device has no interface {name} (dut.options.{side}); it has {known}"
+            hint = f"{near[0]} has the MAC address {wanted}" if near else ""
+            raise DutError(problem, hint, code="unknown-interface")
         if interface.mac != wanted:
-            raise DutError(
-                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}",
-                f"set links.{side}.dut_mac in the testbed file, or name another interface",
-                code="wrong-interface",
+            problem = (
+                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}"
             )
+            hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
+            raise DutError(problem, hint, code="wrong-interface")
         if interface.up and not interface.carrier:
-            raise DutError(
-                f"the {side} interface {name} has no carrier",
-                "is the cable plugged in?",
-                code="no-carrier",
-            )
+            problem = f"the {side} interface {name} has no carrier"
+            raise DutError(problem, "is the cable plugged in?", code="no-carrier")

@@ -136,11 +136,9 @@ def client_alone(client: str) -> Way:
 def check_way(way: Way, intent: Intent, plan: Plan) -> None:
     """Refuse a plan that would take the operator's own way (DutError); nothing was changed."""
     if way.unknown:
-        raise DutError(
-            f"the path of this SSH session cannot be determined: {way.unknown}",
-            "nothing was changed: v6t does not change a device whose management path is unknown",
-            code="operator-path-unknown",
-        )
+        problem = f"the path of this SSH session cannot be determined: {way.unknown}"
+        hint = "nothing was changed: v6t does not change a device whose management path is unknown"
+        raise DutError(problem, hint, code="operator-path-unknown")
     for peer in way.peers:
         for what, net in () if way.vrf else (*_of_sides(intent), *_of_steps(plan)):
             if peer.address in net and net.prefixlen >= peer.length:
@@ -151,11 +149,9 @@ def check_way(way: Way, intent: Intent, plan: Plan) -> None:
 
 
 def _refuse(what: str, peer: Peer) -> None:
-    raise DutError(
-        f"the test's {what} would take the way to {peer.text}",
-        "nothing was changed: use other addresses for the test, or another way to the device",
-        code="operator-path-in-use",
-    )
+    problem = f"the test's {what} would take the way to {peer.text}"
+    hint = "nothing was changed: use other addresses for the test, or another way to the device"
+    raise DutError(problem, hint, code="operator-path-in-use")
 
 
 def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:

@@ -90,11 +90,8 @@ class Chain(WithoutCommands):
                 for part in intent.alternatives
                 if part.name not in names
             )
-            raise UsageError(
-                f"unknown part '{unknown}' of the chain",
-                f"parts: {', '.join(names)}{instead}",
-                code="unknown-name",
-            )
+            problem = f"unknown part '{unknown}' of the chain"
+            raise UsageError(problem, f"parts: {', '.join(names)}{instead}", code="unknown-name")
         parts: list[Part] = []
         for part in chosen:
             driver = self._driver(part, parts, swapped=intent.links.swapped)
@@ -128,17 +125,12 @@ class Chain(WithoutCommands):
         chosen = self.options.parts.get(part.name, PartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
-            raise UsageError(
-                "a chain cannot be part of a chain",
-                "name the driver of one device",
-                code="chain-conflict",
-            )
+            problem = "a chain cannot be part of a chain"
+            raise UsageError(problem, "name the driver of one device", code="chain-conflict")
         if not driver_type(name).configures and not part.has_reference:
-            raise UsageError(
-                f"no reference translation exists for the part '{part.name}'",
-                "it keeps connections: leave out its driver, or name another",
-                code="missing-reference",
-            )
+            problem = f"no reference translation exists for the part '{part.name}'"
+            hint = "it keeps connections: leave out its driver, or name another"
+            raise UsageError(problem, hint, code="missing-reference")
         if not driver_type(name).configures and chosen.options:
             raise UsageError(
                 f"the reference translation of '{part.name}' has no options", code="invalid-intent"
@@ -263,11 +255,11 @@ def check_places(parts: Sequence[Part]) -> None:
         ssh = part.driver.options.ssh
         other = known.setdefault((ssh.lab, ssh.netns), part.name)
         if other != part.name:
-            raise UsageError(
-                f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}",
-                f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab",
-                code="chain-conflict",
+            problem = (
+                f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}"
             )
+            hint = f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab"
+            raise UsageError(problem, hint, code="chain-conflict")
 
 
 def _find_remote_parts(parts: Iterable[Part]) -> list[Part]:

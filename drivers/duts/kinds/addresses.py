@@ -52,11 +52,8 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
     """Return the IPv4 and the IPv6 address of the only host of an address table."""
     table = eams(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
-        raise unsupported(
-            f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}",
-            "map a single host",
-            params=dict(instead),
-        )
+        problem = f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}"
+        raise unsupported(problem, "map a single host", params=dict(instead))
     four, six = table[0]
     return four[0], six[0]
 
@@ -171,18 +168,13 @@ def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any
     """Return ``given`` or a candidate for an option, as it overlaps none of the networks taken."""
     unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
-        raise UsageError(
-            f"dut.options.{option}: the test uses all of {', '.join(candidates)}",
-            "give another one",
-            code="not-enough-addresses",
-        )
+        problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
+        raise UsageError(problem, "give another one", code="not-enough-addresses")
     if given and (met := _find_overlap(given, taken)):
-        raise UsageError(
-            f"dut.options.{option}: {given} overlaps {met}, which the test uses",
-            "choose one that is not used",
-            dut_params={option: unused} if unused else {},
-            code="address-conflict",
-        )
+        problem = f"dut.options.{option}: {given} overlaps {met}, which the test uses"
+        hint = "choose one that is not used"
+        instead = {option: unused} if unused else {}
+        raise UsageError(problem, hint, dut_params=instead, code="address-conflict")
     return given or unused
 
 
@@ -202,11 +194,11 @@ def spare(intent: Intent, version: int, skip: int = 0) -> Network:
     ]
     if len(free) > skip:
         return free[skip]
-    raise UsageError(
-        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
-        "leave one of them out of the technology's parameters",
-        code="address-conflict",
+    problem = (
+        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic"
     )
+    hint = "leave one of them out of the technology's parameters"
+    raise UsageError(problem, hint, code="address-conflict")
 
 
 def two_ways(

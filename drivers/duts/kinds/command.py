@@ -194,10 +194,8 @@ class Command(LinuxDriver):
         if self.options.base:
             return super().facts(sections)
         if not sections.get("version"):
-            raise DutError(
-                f"the device does not answer '{self.options.version_command}'",
-                code="unexpected-answer",
-            )
+            problem = f"the device does not answer '{self.options.version_command}'"
+            raise DutError(problem, code="unexpected-answer")
         return Facts(
             system=sections["version"],
             version=sections["version"],

@@ -77,18 +77,14 @@ class Ip6Tunnel(LinuxDriver):
         super().refuse(intent, facts)
         customer = customer_of(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
-            raise DutError(
-                f"the device's kernel {facts.version} has no {MODULE}",
-                "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's",
-                code="missing-kernel-module",
-            )
+            problem = f"the device's kernel {facts.version} has no {MODULE}"
+            hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
+            raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks and filters.PROGRAM not in facts.programs:
             raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
         if self.options.checks and customer.edge is None:
-            raise unsupported(
-                "a B4 of DS-Lite has no address and no port set to check",
-                "leave dut.options.checks out",
-            )
+            problem = "a B4 of DS-Lite has no address and no port set to check"
+            raise unsupported(problem, "leave dut.options.checks out")
 
     def profile(self, intent: Intent) -> ExpectProfile:
         uniform = self.options.dscp == "uniform"

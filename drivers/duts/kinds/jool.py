@@ -278,11 +278,9 @@ class Jool(LinuxDriver):
         versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
         plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
-            raise DutError(
-                f"Jool's module and program differ: {' and '.join(sorted(plain))}",
-                "install both from one version, and reload the module",
-                code="version-mismatch",
-            )
+            problem = f"Jool's module and program differ: {' and '.join(sorted(plain))}"
+            hint = "install both from one version, and reload the module"
+            raise DutError(problem, hint, code="version-mismatch")
         version = plain.pop() if plain else ""
         return CANDIDATES.get(version, version)
 
@@ -297,11 +295,9 @@ class Jool(LinuxDriver):
         # a device without a version has no Jool at all
         if program == MAPT and facts.version and version_key(facts.version) < MAPT_SINCE:
             other = "VPP" if isinstance(intent.configuration, MapTRelayConfig) else "nat46"
-            raise UsageError(
-                f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have",
-                f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}",
-                code="unsupported-by-version",
-            )
+            problem = f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have"
+            hint = f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}"
+            raise UsageError(problem, hint, code="unsupported-by-version")
         if program == NAT64:
             self._refuse_timeout(intent)
         if program not in facts.programs:
@@ -309,11 +305,9 @@ class Jool(LinuxDriver):
         for name, text in facts.sections.items():
             others = [line for line in text.splitlines() if line.strip() and not is_ours(line)]
             if name.startswith("instances_") and others:
-                raise DutError(
-                    f"another translator is at work on the device: {shorten(text)}",
-                    f"{name.partition('_')[2]} instance remove, if it is not needed",
-                    code="device-busy",
-                )
+                problem = f"another translator is at work on the device: {shorten(text)}"
+                hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
+                raise DutError(problem, hint, code="device-busy")
 
     def _refuse_timeout(self, intent: Intent) -> None:  # as global.c does in all versions
         told_s = intent.configuration_as(Nat64Config).udp_timeout_s

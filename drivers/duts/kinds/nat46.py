@@ -61,11 +61,9 @@ class Mapped:
         """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
-            raise unsupported(
-                f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
-                f"use an IPv6 prefix of /{128 - suffix} for {four}",
-                params=instead,
-            )
+            problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
+            hint = f"use an IPv6 prefix of /{128 - suffix} for {four}"
+            raise unsupported(problem, hint, params=instead)
         return cls(four, six, ea_len=suffix)
 
     def words(self, side: str) -> str:
@@ -144,11 +142,9 @@ class Nat46(LinuxDriver):
         )
         local, remote = _find_mappings(intent)
         if not local or not remote:
-            raise unsupported(
-                "nat46 needs mappings of hosts on both sides",
-                "give eam or prefix",
-                params={addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"},
-            )
+            problem = "nat46 needs mappings of hosts on both sides"
+            instead = {addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"}
+            raise unsupported(problem, "give eam or prefix", params=instead)
         named, why = self.options.module, "nat46's kernel module"
         # unlike modprobe insmod fails where the module is loaded
         load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
@@ -237,11 +233,9 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         if rule.psid is not None:
             return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
         if edge.ipv4.num_addresses > 1:
-            raise unsupported(
-                f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}",
-                "let the EA bits hold a whole address",
-                params={"ea_len": 32 - rule.ipv4_prefix.prefixlen},
-            )
+            problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
+            instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
+            raise unsupported(problem, "let the EA bits hold a whole address", params=instead)
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
         return [own], [Mapped.embedded(dmr)]

@@ -250,11 +250,11 @@ class OpenBsdPf(Driver):
             openbsd.refuse_other_lengths(getattr(intent, side), port, of("links", ""))
         loaded = parse_rules(of("rules", ""), of("tables", ""))
         if loaded != parse_rules(of("file", ""), of("file", "")):
-            raise DutError(
-                "the loaded PF rules differ from those of /etc/pf.conf and could not be restored",
-                "save them there, or load the file with pfctl -f /etc/pf.conf",
-                code="device-not-restored",
+            problem = (
+                "the loaded PF rules differ from those of /etc/pf.conf and could not be restored"
             )
+            hint = "save them there, or load the file with pfctl -f /etc/pf.conf"
+            raise DutError(problem, hint, code="device-not-restored")
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise unsupported(
                 "this driver does not configure VLANs on OpenBSD", "use untagged links"

@@ -117,9 +117,6 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
 def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
     """Refuse a ``lowest_ipv6_mtu`` other than an implementation's own and the default."""
     if value not in (own, DEFAULT_LOWEST_MTU):
-        raise UsageError(
-            f"lowest_ipv6_mtu {value} cannot be configured: {why}",
-            f"set lowest_ipv6_mtu to {own}, or take another driver",
-            params={"lowest_ipv6_mtu": own},
-            code="setting-untellable",
-        )
+        problem = f"lowest_ipv6_mtu {value} cannot be configured: {why}"
+        hint = f"set lowest_ipv6_mtu to {own}, or take another driver"
+        raise UsageError(problem, hint, params={"lowest_ipv6_mtu": own}, code="setting-untellable")

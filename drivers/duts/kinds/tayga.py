@@ -183,11 +183,9 @@ def has_workers(version: str) -> bool:
 def _mappings(intent: Intent) -> Iterator[tuple[object, object]]:
     for four, six in addresses.eams(intent):
         if four.prefixlen + 96 != six.prefixlen:
-            raise unsupported(
-                f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
-                f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
-                params=addresses.with_equal_suffixes(intent),
-            )
+            problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
+            hint = f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}"
+            raise unsupported(problem, hint, params=addresses.with_equal_suffixes(intent))
         # a single host without prefix length, as in TAYGA's manual
         yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
 
@@ -203,21 +201,16 @@ def refuse_reserved(intent: Intent, version: str) -> None:
     numbers = version_numbers(version)
     prefix = addresses.prefix_of(intent)
     if prefix is not None and _is_refused6(prefix, numbers):
-        raise UsageError(
-            f"TAYGA {version} does not take the prefix {prefix}",
-            f"use a prefix of your own, for example {OWN_PREFIX}",
-            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
-            code="unsupported-by-version",
-        )
+        problem = f"TAYGA {version} does not take the prefix {prefix}"
+        hint = f"use a prefix of your own, for example {OWN_PREFIX}"
+        instead = {addresses.prefix_parameter(intent.configuration): OWN_PREFIX}
+        raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
     # mappings where this version supports none
     within = addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION
     for ipv4, ipv6 in addresses.eams(intent):
         if _is_refused6(ipv6, numbers) or (numbers < LINK_LOCAL and ipv6.overlaps(within)):
-            raise UsageError(
-                f"TAYGA {version} does not map {ipv4} to {ipv6}",
-                "choose another IPv6 prefix",
-                code="unsupported-by-version",
-            )
+            problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
+            raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
     if prefix is None or prefix.network_address != addresses.WELL_KNOWN.network_address:
         return
     private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
@@ -246,11 +239,8 @@ def refuse_pool(pool: IPv4Network, version: str) -> None:
         reserved.append(_AUTOCONFIGURED)
     for net in reserved:
         if pool.overlaps(net):
-            raise UsageError(
-                f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}",
-                "choose other IPv4 addresses",
-                code="unsupported-by-version",
-            )
+            problem = f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}"
+            raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 
 
 def _unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:

@@ -51,19 +51,15 @@ class TaygaNftables(ConntrackDevice, Tayga):
         try:
             network = IPv4Network(text)
         except ValueError as exc:
-            raise UsageError(
-                f"dut.options.dynamic_pool: {exc}",
-                "give an IPv4 network",
-                dut_params={"dynamic_pool": "192.168.255.0/24"},
-                code="option-invalid",
-            ) from exc
+            problem = f"dut.options.dynamic_pool: {exc}"
+            hint = "give an IPv4 network"
+            instead = {"dynamic_pool": "192.168.255.0/24"}
+            raise UsageError(problem, hint, dut_params=instead, code="option-invalid") from exc
         if network.num_addresses < 4:
-            raise UsageError(
-                f"dut.options.dynamic_pool: {network} is too small for a client",
-                "give a /30 or shorter",
-                dut_params={"dynamic_pool": network.supernet(new_prefix=30)},
-                code="not-enough-addresses",
-            )
+            problem = f"dut.options.dynamic_pool: {network} is too small for a client"
+            hint = "give a /30 or shorter"
+            instead = {"dynamic_pool": network.supernet(new_prefix=30)}
+            raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
         return network
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -76,12 +72,12 @@ class TaygaNftables(ConntrackDevice, Tayga):
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
-            raise UsageError(
-                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
-                f"set dynamic_pool to a /{length} or shorter",
-                dut_params={"dynamic_pool": f"10.0.0.0/{length}"},
-                code="not-enough-addresses",
+            problem = (
+                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address"
             )
+            hint = f"set dynamic_pool to a /{length} or shorter"
+            instead = {"dynamic_pool": f"10.0.0.0/{length}"}
+            raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
 
     def ipv6_side(self, intent: Intent) -> str:
         return "left"
@@ -99,12 +95,9 @@ class TaygaNftables(ConntrackDevice, Tayga):
     def configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.prefix_of(intent)
         if prefix is None:
-            raise UsageError(
-                "NAT64 needs a prefix",
-                "set the plugin's parameter prefix",
-                params={"prefix": "2001:db8:64::/96"},
-                code="invalid-intent",
-            )
+            hint = "set the plugin's parameter prefix"
+            instead = {"prefix": "2001:db8:64::/96"}
+            raise UsageError("NAT64 needs a prefix", hint, params=instead, code="invalid-intent")
         return self.config_text(
             intent,
             f"prefix {prefix}",

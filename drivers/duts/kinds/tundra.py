@@ -83,11 +83,11 @@ class Tundra(TunTranslator):
         super().refuse(intent, facts)
         table = addresses.eams(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
-            raise unsupported(
-                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}",
-                "give both ends addresses in one prefix",
-                params={"eam": [], "prefix": NSP},
+            problem = (
+                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}"
             )
+            instead = {"eam": [], "prefix": NSP}
+            raise unsupported(problem, "give both ends addresses in one prefix", params=instead)
         self._prefix(intent)
         self._single_host(intent)
         softwires.refuse_lowest_mtu(

@@ -171,11 +171,9 @@ def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
     """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
     for own in lengths(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
-            raise DutError(
-                f"{port} has {own} already, and the test wants another prefix length",
-                f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
-                code="address-conflict",
-            )
+            problem = f"{port} has {own} already, and the test wants another prefix length"
+            hint = f"take it away with ifconfig {port} {own.ip} delete, or use other addresses"
+            raise DutError(problem, hint, code="address-conflict")
 
 
 def add_neighbor(address: Address, mac: str, port: str) -> Step:

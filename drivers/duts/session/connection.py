@@ -102,11 +102,9 @@ def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> D
         hint = "write both ways to it alike, or set state_dir of one part to another directory"
     else:
         frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
-        return DeviceBusy(
-            f"{transport.name} is in use by {holder or 'another v6t'}",
-            f"wait for {'seconds' if holder == TIMER else frees}",
-            code="device-busy",
-        )
+        problem = f"{transport.name} is in use by {holder or 'another v6t'}"
+        hint = f"wait for {'seconds' if holder == TIMER else frees}"
+        return DeviceBusy(problem, hint, code="device-busy")
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
@@ -247,10 +245,8 @@ class Connection:
         sections = parse_sections(done.out)
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
-                raise ConnectionLost(
-                    f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}",
-                    code="connection-lost",
-                )
+                problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
+                raise ConnectionLost(problem, code="connection-lost")
             is_text = done.clean or "\\x" not in sections[name].text
             if not is_text and (any_octets is None or not name.startswith(any_octets)):
                 raise DutError(

@@ -51,11 +51,9 @@ def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tupl
     for number, step in enumerate(plan.steps, 1):
         section = states.get(str(number), Section("", 0))
         if section.status:
-            raise DutError(
-                f"{device}: cannot read the state to restore (status {section.status})",
-                f"nothing was changed; the command was: {step.before}",
-                code="command-failed",
-            )
+            problem = f"{device}: cannot read the state to restore (status {section.status})"
+            hint = f"nothing was changed; the command was: {step.before}"
+            raise DutError(problem, hint, code="command-failed")
         if step.existing is Existing.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
@@ -107,17 +105,13 @@ def check_step(step: Step, done: Output, device: str) -> None:
     text = (output + done.err).strip()
     if done.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {done.status}"
-        raise DutError(
-            f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}",
-            code="command-failed",
-        )
+        problem = f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}"
+        raise DutError(problem, code="command-failed")
     problem = step.check.checker(answer) if step.check else None
     if step.check and problem is not None:
-        raise DutError(
-            f"{device}: {step.why}: {step.check.command}: {problem}",
-            done.err.strip().splitlines()[-1] if done.err.strip() else "",
-            code="check-failed",
-        )
+        problem = f"{device}: {step.why}: {step.check.command}: {problem}"
+        hint = done.err.strip().splitlines()[-1] if done.err.strip() else ""
+        raise DutError(problem, hint, code="check-failed")
 
 
 def comparison_commands(plan: Plan) -> dict[str, str]:

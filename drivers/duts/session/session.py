@@ -48,10 +48,8 @@ class Session(Transaction, DeviceSession):
                     continue
                 done = self.run_tracked(step.set, step.text, step.deadline_s)
                 if done.status or (step.silent and (done.out + done.err).strip()):
-                    raise DutError(
-                        f"{self.name}: {step.why}: '{step.set}' failed: {done.words}",
-                        code="command-failed",
-                    )
+                    problem = f"{self.name}: {step.why}: '{step.set}' failed: {done.words}"
+                    raise DutError(problem, code="command-failed")
                 if step.check is not None:
                     self._await(step.check)
 
@@ -81,11 +79,8 @@ class Session(Transaction, DeviceSession):
         """The plan's management query, else the read-back with the shortest answer."""
         query = self.require_plan().asked or self.shortest_check
         if query is None:
-            raise UsageError(
-                f"{self.name}: the answer of every read-back is longer than a frame",
-                "leave the modifier out",
-                code="unsupported-operation",
-            )
+            problem = f"{self.name}: the answer of every read-back is longer than a frame"
+            raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
         return query
 
     def query(self) -> str:
@@ -198,10 +193,8 @@ class Session(Transaction, DeviceSession):
             if problem is None:
                 return
             time.sleep(FLUSH_PAUSE_S)
-        raise DutError(
-            f"{self.name}: the state was not emptied: {check.command}: {problem}",
-            code="check-failed",
-        )
+        problem = f"{self.name}: the state was not emptied: {check.command}: {problem}"
+        raise DutError(problem, code="check-failed")
 
     def _reboot(self, step: Step) -> None:
         boot = self.read_boot()
@@ -225,11 +218,10 @@ class Session(Transaction, DeviceSession):
             if time.monotonic() > end:
                 self.close()
                 problem = "no login is possible" if cause else "it did not reboot"
-                raise DutError(
-                    f"{self.name}: {problem} within {step.deadline_s:g} s of the reboot command",
-                    "look at its console",
-                    code="not-rebooted",
-                ) from cause
+                problem = (
+                    f"{self.name}: {problem} within {step.deadline_s:g} s of the reboot command"
+                )
+                raise DutError(problem, "look at its console", code="not-rebooted") from cause
             time.sleep(REBOOT_PAUSE_S)
         self.commit()
 

@@ -270,11 +270,8 @@ class Transaction(Connection):
 
     def _unknown_state(self, exc: DutError, limit_s: int) -> DutError:
         timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
-        return DutError(
-            f"{exc.message}; changes of v6t may still be on the device{timer}",
-            self.undo_hint,
-            code=exc.code,
-        )
+        problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
+        return DutError(problem, self.undo_hint, code=exc.code)
 
     def _rollback_once(self, *, forget: bool, by_script: bool) -> list[str]:
         try:
@@ -340,11 +337,9 @@ class Transaction(Connection):
         done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
         if done.status and not forget:
             output = shorten("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
-            raise StillChanged(
-                f"{self.name}: {SCRIPT} could not undo all changes: {output}",
-                "`--forget` with it drops what is left of the record",
-                code="device-not-restored",
-            )
+            problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
+            hint = "`--forget` with it drops what is left of the record"
+            raise StillChanged(problem, hint, code="device-not-restored")
         self._remove_record()
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 

@@ -318,11 +318,9 @@ class UndoStore:
         program = timer_script(self._directory, token, limit_s, deadline=deadline)
         done = self._call("start_timer", token, text=program)
         if done.status:
-            raise DutError(
-                f"{self._transport.name}: cannot start the rollback timer: {done.words}",
-                "nothing was changed; dut.options.undo_after_s: 0 works without a timer",
-                code="rollback-timer-failed",
-            )
+            problem = f"{self._transport.name}: cannot start the rollback timer: {done.words}"
+            hint = "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
+            raise DutError(problem, hint, code="rollback-timer-failed")
 
     def stop_timer(self) -> None:
         """Stop the timer: the configuration stays when the session ends."""

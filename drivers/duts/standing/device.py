@@ -27,25 +27,20 @@ class LabDut(LabDevice):
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
-            raise UsageError(
-                "a device reached over SSH cannot be between the cables of the lab",
-                "use --tester trex with this testbed, or ssh.lab instead of ssh.host",
-                code="unsupported-by-device",
-            )
+            problem = "a device reached over SSH cannot be between the cables of the lab"
+            hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
+            raise UsageError(problem, hint, code="unsupported-by-device")
         if options.machine:
             changes = ", ".join(options.machine)
-            raise UsageError(
-                f"the lab's device has no cores of its own: {changes} would change this machine",
-                f"leave dut.options.{options.machine[0]} out, or use a device elsewhere",
-                code="unsupported-by-tester",
+            problem = (
+                f"the lab's device has no cores of its own: {changes} would change this machine"
             )
+            hint = f"leave dut.options.{options.machine[0]} out, or use a device elsewhere"
+            raise UsageError(problem, hint, code="unsupported-by-tester")
         sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
         if (options.left, options.right) != sides:
-            raise UsageError(
-                "the interfaces of the lab's device are called left and right",
-                "leave dut.options.left and right out",
-                code="option-invalid",
-            )
+            problem = "the interfaces of the lab's device are called left and right"
+            raise UsageError(problem, "leave dut.options.left and right out", code="option-invalid")
         self.driver = driver
         self.intent = intent
         self._keep = keep
@@ -166,8 +161,5 @@ class LabDut(LabDevice):
 
 
 def _no_namespaces(exc: OSError) -> EnvironmentLacking:
-    return EnvironmentLacking(
-        f"the lab's device could not be made: {exc}",
-        "it needs process and mount namespaces; root has them",
-        code="lab-failed",
-    )
+    hint = "it needs process and mount namespaces; root has them"
+    return EnvironmentLacking(f"the lab's device could not be made: {exc}", hint, code="lab-failed")

@@ -58,11 +58,9 @@ class Dns64Server(LinuxDriver):
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
-            raise unsupported(
-                f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
-                "set the plugin's parameter prefix",
-                params={"prefix": "2001:db8:64::/96"},
-            )
+            problem = f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}"
+            instead = {"prefix": "2001:db8:64::/96"}
+            raise unsupported(problem, "set the plugin's parameter prefix", params=instead)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {

@@ -80,11 +80,9 @@ class LinuxDriver(Driver):
         """Parse the output of ``version_command``."""
         match = re.search(self.version_pattern, text)
         if match is None and self.program_source:
-            raise DutError(
-                f"'{self.version_command}' does not print the version of {self.name}",
-                "set dut.options.program to where it is",
-                code="unexpected-answer",
-            )
+            problem = f"'{self.version_command}' does not print the version of {self.name}"
+            hint = "set dut.options.program to where it is"
+            raise DutError(problem, hint, code="unexpected-answer")
         return "-".join(filter(None, match.groups())) if match else "unknown"
 
     def example(self, intent: Intent) -> Facts:

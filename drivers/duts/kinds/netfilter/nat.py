@@ -105,24 +105,16 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
-            raise unsupported(
-                f"this device cannot configure {name}",
-                f"leave {name} at 0, or take another driver",
-                params={name: 0},
-            )
+            hint = f"leave {name} at 0, or take another driver"
+            raise unsupported(f"this device cannot configure {name}", hint, params={name: 0})
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:
-        raise UsageError(
-            f"the intent of {intent.technology} has no public IPv{version} address",
-            code="invalid-intent",
-        )
+        problem = f"the intent of {intent.technology} has no public IPv{version} address"
+        raise UsageError(problem, code="invalid-intent")
     if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
-        raise UsageError(
-            "the public addresses are not consecutive",
-            "list them in order, without gaps",
-            code="invalid-intent",
-        )
+        problem = "the public addresses are not consecutive"
+        raise UsageError(problem, "list them in order, without gaps", code="invalid-intent")
     return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 
 
@@ -137,10 +129,8 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     for number, client in enumerate(clients):
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
-            raise UsageError(
-                f"the pool does not contain {len(clients)} blocks of {size} public ports",
-                code="invalid-intent",
-            )
+            problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
+            raise UsageError(problem, code="invalid-intent")
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools
 
@@ -345,11 +335,9 @@ class NetfilterNat(ConntrackDevice):
         super().refuse(intent, facts)
         listed = facts.sections.get("forward", "")
         if self.forward is not None and line_with(listed, self.forward[1]) is not None:
-            raise DutError(
-                "the device's chain FORWARD drops what no rule of its own accepts",
-                "that is another program's firewall (Docker, ufw): use a device without it",
-                code="firewall-blocks",
-            )
+            problem = "the device's chain FORWARD drops what no rule of its own accepts"
+            hint = "that is another program's firewall (Docker, ufw): use a device without it"
+            raise DutError(problem, hint, code="firewall-blocks")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         pool = pool_of(intent, self.version, self.limits)

@@ -95,10 +95,8 @@ class Dialogue:
             keeper.start()
 
     def hold(self, command: str) -> Held:
-        raise DutError(
-            f"{self.name}: a command line runs nothing in the background: {command}",
-            code="unsupported-operation",
-        )
+        problem = f"{self.name}: a command line runs nothing in the background: {command}"
+        raise DutError(problem, code="unsupported-operation")
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """Type lines and return to the first prompt; status 1: one was refused, or leads elsewhere."""
@@ -209,10 +207,8 @@ class Dialogue:
         # a device that repeats nothing may refuse a line by words that end with it
         refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
-            raise Refused(
-                f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}",
-                code="command-rejected",
-            )
+            problem = f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}"
+            raise Refused(problem, code="command-rejected")
         return self._hide("\n".join(without_echo(lines, typed)))
 
     def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:

@@ -94,11 +94,9 @@ class NetworkCli(Driver):
         answer, command = sections.get("version", ""), self.options.version_command
         match = re.search(self.options.version_pattern, answer, re.MULTILINE)
         if match is None and command:
-            raise DutError(
-                f"'{command}' does not print the version: {shorten(answer)}",
-                "set dut.options.version_pattern to match the version",
-                code="unexpected-answer",
-            )
+            problem = f"'{command}' does not print the version: {shorten(answer)}"
+            hint = "set dut.options.version_pattern to match the version"
+            raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
         peers = [Peer("jump", ip_address(a), 0) for a in self._require_ssh().jump_addresses]
         for line in sections.get("ends", "").splitlines():
@@ -115,25 +113,20 @@ class NetworkCli(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
-                raise UsageError(
-                    f"{self.name} has no built-in configuration, and dut.options.{name} is empty",
-                    f"{PAGE} has a complete testbed file",
-                    code="missing-setting",
+                problem = (
+                    f"{self.name} has no built-in configuration, and dut.options.{name} is empty"
                 )
+                hint = f"{PAGE} has a complete testbed file"
+                raise UsageError(problem, hint, code="missing-setting")
         busy, answer = self.options.busy, facts.sections.get("busy", "")
         if busy and answer == NO_ANSWER:
-            raise DutError(
-                f"'{busy.command}' failed, so v6t cannot check whether the device is in use",
-                "nothing was changed; dut.options.busy.command sets the command",
-                code="device-busy",
-            )
+            problem = f"'{busy.command}' failed, so v6t cannot check whether the device is in use"
+            hint = "nothing was changed; dut.options.busy.command sets the command"
+            raise DutError(problem, hint, code="device-busy")
         match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
         if busy and match:
-            raise DutError(
-                f"the device is in use: '{busy.command}' prints {shorten(match[0])}",
-                "nothing was changed; wait for their end",
-                code="device-busy",
-            )
+            problem = f"the device is in use: '{busy.command}' prints {shorten(match[0])}"
+            raise DutError(problem, "nothing was changed; wait for their end", code="device-busy")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm

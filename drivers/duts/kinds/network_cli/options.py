@@ -89,10 +89,8 @@ class Manners(StrictModel):
             one_line(answer)
             secret = expects_secret(pattern) and len(answer) >= SHORTEST_SECRET
             if secret and not names_environment(answer):
-                raise InvalidValue(
-                    f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}",
-                    code="secret-in-file",
-                )
+                problem = f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}"
+                raise InvalidValue(problem, code="secret-in-file")
         return answers
 
     def is_prompt(self, last: str, stem: str) -> bool:
@@ -141,10 +139,8 @@ def reading_of(pattern: str) -> str:
         known = f"{', '.join(_READINGS)}, drop_REASON or refused_REASON"
         raise InvalidValue(f"{problem}: give (?P<NAME>...) with {known}", code="wrong-form")
     if len(names) > 1:
-        raise InvalidValue(
-            f"{' and '.join(sorted(names))} are two readings: give each its own pattern",
-            code="wrong-form",
-        )
+        problem = f"{' and '.join(sorted(names))} are two readings: give each its own pattern"
+        raise InvalidValue(problem, code="wrong-form")
     return names.pop()
 
 

@@ -72,20 +72,16 @@ class Places:
         names = [name for text in texts for name, _ in _PLACE.findall(text)]
         for name in names:
             if name not in self._values:
-                raise UsageError(
-                    f"unknown placeholder {{{name}}} for this technology",
-                    f"known are {', '.join(self._values)}",
-                    code="invalid-placeholder",
-                )
+                problem = f"unknown placeholder {{{name}}} for this technology"
+                hint = f"known are {', '.join(self._values)}"
+                raise UsageError(problem, hint, code="invalid-placeholder")
         counts = {name: len(self._values[name][1]) for name in names}
         several = {self._values[name][0]: name for name in names if counts[name] > 1}
         if len(several) > 1:
             places = " and ".join(f"{{{name}}}" for name in several.values())
-            raise UsageError(
-                f"{places} cannot be combined in one line: each has several values",
-                "a line is repeated for the values of one kind",
-                code="invalid-placeholder",
-            )
+            problem = f"{places} cannot be combined in one line: each has several values"
+            hint = "a line is repeated for the values of one kind"
+            raise UsageError(problem, hint, code="invalid-placeholder")
         for number in range(0 if 0 in counts.values() else max(counts.values(), default=1)):
             yield tuple(_PLACE.sub(lambda m, n=number: quote(self._value(m, n)), t) for t in texts)
 
@@ -94,11 +90,8 @@ class Places:
         values = self._values[name][1]
         value = values[number if len(values) > 1 else 0]
         if form and form not in _FORMATS:
-            raise UsageError(
-                f"{match[0]}: unknown form '{form}'",
-                f"forms are {', '.join(_FORMATS)}",
-                code="invalid-placeholder",
-            )
+            hint = f"forms are {', '.join(_FORMATS)}"
+            raise UsageError(f"{match[0]}: unknown form '{form}'", hint, code="invalid-placeholder")
         try:
             return _FORMATS[form](value) if form else value
         except ValueError as exc:

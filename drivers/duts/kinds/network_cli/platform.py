@@ -59,8 +59,10 @@ def _find_definitions() -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if Path(folder, "definitions").is_dir():
             return Path(folder, "definitions")
-    raise EnvironmentLacking(
-        "dut.options.platform names a platform of scrapli, whose definitions are not installed",
-        "pip install 'v6t[network-cli]', or say how its command line behaves with dut.options.cli",
-        code="unknown-platform",
+    problem = (
+        "dut.options.platform names a platform of scrapli, whose definitions are not installed"
     )
+    hint = (
+        "pip install 'v6t[network-cli]', or say how its command line behaves with dut.options.cli"
+    )
+    raise EnvironmentLacking(problem, hint, code="unknown-platform")

@@ -47,10 +47,8 @@ class CliSession(Session):
 
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
-            raise unsupported(
-                "the lab does not contain a device with a vendor command line",
-                "give dut.options.ssh.host, and a tester whose cables lead to it",
-            )
+            hint = "give dut.options.ssh.host, and a tester whose cables lead to it"
+            raise unsupported("the lab does not contain a device with a vendor command line", hint)
         self._manners: Manners = driver.manners
         self._cli = Dialogue(transport, self._manners)
         compare = driver.options.compare
@@ -141,11 +139,9 @@ class LabBox(LabDut):
     def look(self) -> list[str]:
         login = self.driver.options.ssh
         if not LabSsh(login.lab).running():
-            raise UsageError(
-                f"no device {login.lab} with a command line stands in the lab",
-                "the lab makes none: give dut.options.ssh.host, and a tester wired to it",
-                code="missing-device",
-            )
+            problem = f"no device {login.lab} with a command line stands in the lab"
+            hint = "the lab makes none: give dut.options.ssh.host, and a tester wired to it"
+            raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
     def namespace(self) -> int:

@@ -77,11 +77,9 @@ class Vpp(Driver):
         if not found:
             if self.options.started:
                 raise lacking(self.options.program, "https://fd.io", named=True)
-            raise DutError(
-                "VPP does not answer: " + shorten(sections.get("version", "")),
-                "is it running, and may this user use its socket? dut.options.socket names it",
-                code="unexpected-answer",
-            )
+            problem = "VPP does not answer: " + shorten(sections.get("version", ""))
+            hint = "is it running, and may this user use its socket? dut.options.socket names it"
+            raise DutError(problem, hint, code="unexpected-answer")
         return linux_facts(sections, found.group(1))
 
     def example(self, intent: Intent) -> Facts:
@@ -99,12 +97,8 @@ class Vpp(Driver):
                 f"VPP {facts.version} is not supported",
                 {"version": outputs.VERSIONS[0]},
             )
-            raise unsupported(
-                problem,
-                "install VPP 22.06 or newer",
-                dut_params=instead,
-                code="unsupported-by-version",
-            )
+            hint = "install VPP 22.06 or newer"
+            raise unsupported(problem, hint, dut_params=instead, code="unsupported-by-version")
         function = self.function(intent)
         function.refuse(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
@@ -119,10 +113,8 @@ class Vpp(Driver):
             if hardware is not None:
                 links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
             elif self.options.started and facts.interfaces and name in facts.untouchable():
-                raise DutError(
-                    f"the {side} interface {name} is not touched: {facts.untouchable()[name]}",
-                    code="interface-protected",
-                )
+                problem = f"the {side} interface {name} is not touched: {facts.untouchable()[name]}"
+                raise DutError(problem, code="interface-protected")
 
     def function(self, intent: Intent) -> VppFunction:
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
@@ -243,9 +235,8 @@ def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
         missing = missing or function.plugin
     if missing:
-        raise DutError(
-            f"VPP has not loaded {missing}_plugin.so",
+        hint = (
             f"its start-up file wants `plugins {{ plugin {missing}_plugin.so {{ enable }} }}`; then start "
-            "it anew",
-            code="plugin-not-loaded",
+            "it anew"
         )
+        raise DutError(f"VPP has not loaded {missing}_plugin.so", hint, code="plugin-not-loaded")

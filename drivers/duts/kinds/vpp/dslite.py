@@ -50,12 +50,11 @@ class DsLite(VppFunction):
 
     def refuse(self, version: str) -> None:
         if not self.options.started:
-            raise unsupported(
+            problem = (
                 "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
-                "put back",
-                START_HINT,
-                dut_params={"start": True},
+                "put back"
             )
+            raise unsupported(problem, START_HINT, dut_params={"start": True})
         own = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:
             if address in own:

@@ -131,14 +131,10 @@ def check_hardware(text: str, name: str, mac: str, side: str) -> None:
     found = outputs.hardware_addresses(text)
     if name not in found:
         known = ", ".join(found) or "none"
-        raise DutError(
-            f"VPP has no interface {name} (dut.options.{side}); it has {known}",
-            "`vppctl show hardware-interfaces` lists them",
-            code="unknown-interface",
-        )
+        problem = f"VPP has no interface {name} (dut.options.{side}); it has {known}"
+        hint = "`vppctl show hardware-interfaces` lists them"
+        raise DutError(problem, hint, code="unknown-interface")
     if found[name] != mac.lower():
-        raise DutError(
-            f"VPP's {name} has the MAC address {found[name]}, not {mac}",
-            f"set links.{side}.dut_mac in the testbed file",
-            code="wrong-interface",
-        )
+        problem = f"VPP's {name} has the MAC address {found[name]}, not {mac}"
+        hint = f"set links.{side}.dut_mac in the testbed file"
+        raise DutError(problem, hint, code="wrong-interface")

@@ -125,20 +125,18 @@ class MapRules(MapRelay):
             near = self._nearest_prefix(rule, version)
             hint = f"the nearest rule that works has rule_ipv6={near}"
             if end > 64:
-                raise unsupported(
+                problem = (
                     f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
-                    "would reject the domain silently",
-                    hint if rule.ea_len < 64 else "",
-                    params=params,
+                    "would reject the domain silently"
                 )
+                raise unsupported(problem, hint if rule.ea_len < 64 else "", params=params)
             if self._loses(net, version) and not self.options.known_losses:
-                raise UsageError(
+                problem = (
                     f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
-                    f"is a multiple of 8; {net} is not",
-                    f"{hint}; or use VPP 24.02",
-                    params=params,
-                    code="unsupported-by-version",
+                    f"is a multiple of 8; {net} is not"
                 )
+                hint = f"{hint}; or use VPP 24.02"
+                raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
 
 class MapT(MapRules):
@@ -188,11 +186,11 @@ class MapT(MapRules):
                 params=params,
             )
         if len(relay.rules) > 1 and outputs.key(version) < BITWISE_SINCE:
-            raise UsageError(
-                f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
-                "use one rule, or VPP 24.06 or newer",
-                code="unsupported-by-version",
+            problem = (
+                f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR"
             )
+            hint = "use one rule, or VPP 24.06 or newer"
+            raise UsageError(problem, hint, code="unsupported-by-version")
         self.refuse_rules(relay.rules, version)
 
 

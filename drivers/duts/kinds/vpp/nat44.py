@@ -212,11 +212,11 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
     """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.pool_of(intent, can=can)
     if (pool.low, pool.high) != PORTS:
-        raise unsupported(
-            f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}",
-            "leave pool_ports as they are",
-            params={"pool_ports": {"min": PORTS[0], "max": PORTS[1]}},
+        problem = (
+            f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}"
         )
+        instead = {"pool_ports": {"min": PORTS[0], "max": PORTS[1]}}
+        raise unsupported(problem, "leave pool_ports as they are", params=instead)
     return pool
 
 

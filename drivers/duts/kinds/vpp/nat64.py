@@ -34,11 +34,10 @@ class Nat64(VppFunction):
     def buckets(self) -> int:
         if limit := self.nat.session_limit:
             if limit % PER_BUCKET:
-                raise unsupported(
-                    f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
-                    "choose a session_limit that ends with 0",
-                    params={"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)},
-                )
+                problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
+                hint = "choose a session_limit that ends with 0"
+                instead = {"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)}
+                raise unsupported(problem, hint, params=instead)
             return limit // PER_BUCKET
         buckets = LEAST_BUCKETS
         while PER_BUCKET * buckets < (self.options.sessions or self.intent.requirements.sessions):

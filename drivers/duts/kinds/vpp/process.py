@@ -104,11 +104,10 @@ def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None
     """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listed.strip() and file not in listed.split():
-        raise DutError(
-            f"{options.program} has no {file}",
-            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory",
-            code="plugin-not-loaded",
+        hint = (
+            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory"
         )
+        raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 
 def startup(options: VppOptions, intent: Intent) -> str:
