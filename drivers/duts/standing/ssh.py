@@ -52,17 +52,13 @@ class LabSsh:
 
     def __init__(self, name: str) -> None:
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
-            problem, hint = (
-                "an sshd of the lab's own needs root",
-                "leave ssh out: the lab needs none",
-            )
-            raise EnvironmentLacking(problem, hint, code="not-root")
+            hint = "leave ssh out: the lab needs none"
+            raise EnvironmentLacking("an sshd of the lab's own needs root", hint, code="not-root")
         if not Path(SSHD).exists():
-            problem, hint = (
-                "sshd for the lab's device is not installed",
-                "apt-get install openssh-server",
+            problem = "sshd for the lab's device is not installed"
+            raise EnvironmentLacking(
+                problem, "apt-get install openssh-server", code="missing-program"
             )
-            raise EnvironmentLacking(problem, hint, code="missing-program")
         self.name = name
         self.place = BASE / f"v6t-lab-{name}"
         self._pid = 0

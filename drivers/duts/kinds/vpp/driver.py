@@ -93,11 +93,9 @@ class Vpp(Driver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         if outputs.key(facts.version) < outputs.OLDEST:
-            problem, instead = (
-                f"VPP {facts.version} is not supported",
-                {"version": outputs.VERSIONS[0]},
-            )
+            problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
+            instead = {"version": outputs.VERSIONS[0]}
             raise unsupported(problem, hint, dut_params=instead, code="unsupported-by-version")
         function = self.function(intent)
         function.refuse(facts.version)
