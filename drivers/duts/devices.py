@@ -58,9 +58,9 @@ def make_session(
         return None
     ssh = require_ssh(driver.options.ssh, f"the {driver.name} device", "dut.options.ssh.host")
     transport = reach(ssh)
-    return transport and make_device_session(
-        driver, transport, intent, record_dir, rollback_command
-    )
+    if transport is None:
+        return None
+    return make_device_session(driver, transport, intent, record_dir, rollback_command)
 
 
 def _make_chain_session(

@@ -23,7 +23,7 @@ from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
-STATES_PER_CONNECTION = {Nat44Config: 2, Nat64Config: 1}
+NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
 UNDO_TRIES = 60
@@ -360,7 +360,8 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return ``pf.conf``: timeouts longer than any test, and ports that are not PF's own choice."""
     pool = nat.pool_of(intent)
     wanted = nat.sessions_wanted(options.sessions, intent)
-    states = int(wanted * LIMIT_MARGIN) * STATES_PER_CONNECTION[type(intent.configuration)]
+    is_nat64 = isinstance(intent.configuration, Nat64Config)
+    states = int(wanted * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
     limit = max(100_000, states)
     t = options.timeout_s
     lines = [

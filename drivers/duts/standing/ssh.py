@@ -100,8 +100,10 @@ class LabSsh:
             problem = f"the lab's network namespace cannot be made: {done.words}"
             raise EnvironmentLacking(problem, code="lab-failed")
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
-        null = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        waiting = subprocess.Popen(words, start_new_session=True, **null)
+        null = subprocess.DEVNULL
+        waiting = subprocess.Popen(
+            words, stdin=null, stdout=null, stderr=null, start_new_session=True
+        )
         pid = _child(waiting.pid, "sleep")
         kept.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
