@@ -139,13 +139,10 @@ class TunTranslator(LinuxDriver):
                 existing=Existing.NONE,
             ),
             add_routes(
-                {str(net): f"dev {TUN}" for net in self.routed_networks(intent)},
+                {str(net): f"dev {TUN}" for net in self.translated_networks(intent)},
                 "into the translator",
             ),
         ]
-
-    def routed_networks(self, intent: Intent) -> list[Any]:
-        return self.translated_networks(intent)
 
     def stop(self) -> str:
         """Return the shell line that stops our translator, and no other."""

@@ -76,8 +76,8 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
 
     def comparer(output: str) -> tuple[str, str]:
         wrong = find_wrong(output)
-        found = (f"{name} {value or 'absent'}" for name, value in wrong.items())
-        return ", ".join(found), ", ".join(f"{name} {wanted[name]}" for name in wrong)
+        found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
+        return found, ", ".join(f"{name} {wanted[name]}" for name in wrong)
 
     few = ", ".join(f"{name} {value}" for name, value in values.items())
     return Want(few if len(values) < 4 else f"these {len(values)} values", checker, comparer)
@@ -85,26 +85,16 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
 
 def enable_forwarding(ports: Iterable[str]) -> Step:
     """Forward both versions of IP; settings of the interfaces are restored, too."""
-    values: dict[str, int] = {
-        "net.ipv4.conf.all.forwarding": 1,
-        "net.ipv6.conf.all.forwarding": 1,
-        "net.ipv4.conf.all.rp_filter": 0,
-        "net.ipv4.conf.all.send_redirects": 0,
-    }
+    own4, own6 = ("rp_filter", "send_redirects"), ("disable_ipv6", "accept_dad", "accept_ra")
+    values = {f"net.ipv{version}.conf.all.forwarding": 1 for version in (4, 6)}
+    values |= {f"net.ipv4.conf.all.{name}": 0 for name in own4}
     for port in ports:
-        values |= {conf_key(4, port, name): 0 for name in ("rp_filter", "send_redirects")}
-        names = ("disable_ipv6", "accept_dad", "accept_ra")
-        values |= {conf_key(6, port, name): 0 for name in names}
+        keys = (conf_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
+        values |= dict.fromkeys(keys, 0)
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     return sysctl(
         values, "forward both versions, whatever the source; no redirects, no address tests", also
     )
-
-
-def keep_default_route(names: Iterable[str]) -> Step:
-    """Let a forwarding host go on learning its own default route."""
-    values = {conf_key(6, name, "accept_ra"): 2 for name in names}
-    return sysctl(values, "a forwarding host must go on learning its own default route")
 
 
 def enlarge_neighbor_table(neighbors: int) -> Step:

@@ -76,8 +76,7 @@ class Transaction(Connection):
         options = driver.options
         limit_s = options.undo_after_s if options.ssh is not None else 0
         super().__init__(transport, options.state_dir, limit_s, part, state_transport)
-        self.driver = driver
-        self.intent = intent
+        self.driver, self.intent = driver, intent
         self.rollback_command = rollback_command or build_rollback_command(record_dir)
         self.facts: Facts | None = None
         self.plan: Plan | None = None

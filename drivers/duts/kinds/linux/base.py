@@ -158,9 +158,10 @@ class LinuxDriver(Driver):
         """Return the steps that every technology needs, before its own."""
         mode = self.options.neighbours
         ports, background = self.ports(intent), self.background_ports(intent)
-        steps = (
-            [linux.keep_default_route(sorted(facts.learnt_default))] if facts.learnt_default else []
-        )
+        steps: list[Step] = []
+        if names := sorted(facts.learnt_default):
+            why = "a forwarding host must go on learning its own default route"
+            steps.append(linux.sysctl({linux.conf_key(6, n, "accept_ra"): 2 for n in names}, why))
         steps += linux_tuning.tune(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)

@@ -14,7 +14,7 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.command import CRITERIA, ProfileText
+from v6t.drivers.duts.kinds.command import CRITERIA
 from v6t.drivers.duts.kinds.network_cli.options import (
     DROPS,
     LOSSES,
@@ -87,7 +87,7 @@ class NetworkCli(Driver):
 
     def survey(self) -> Mapping[str, str]:
         busy = self.options.busy
-        commands = {"version": self.options.version_command, "busy": busy.command if busy else ""}
+        commands = {"version": self.options.version_command, "busy": busy and busy.command}
         return {name: line for name, line in commands.items() if line}
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
@@ -160,8 +160,7 @@ class NetworkCli(Driver):
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        profile: ProfileText = self.options.profile
-        return profile.declare()
+        return self.options.profile.declare()  # type: ignore[no-any-return]
 
     def sessions(self, intent: Intent) -> Reading | None:
         own = self.options.sessions

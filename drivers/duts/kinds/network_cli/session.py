@@ -160,6 +160,11 @@ def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[
         set(path.read_text().split()) if path.exists() else set() for path in (progress, notes)
     )
     problems: dict[str, str] = {}
+
+    def append(line: str) -> None:
+        with notes.open("a") as file:
+            file.write(f"{line}\n")
+
     for entry in reversed(record.undo):
         number = str(entry.number)
         if not entry.command or number not in begun - undone or entry.gone in begun:
@@ -169,9 +174,9 @@ def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[
         if problem:
             problems[number] = problem
         else:
-            _append(notes, number)
+            append(number)
     if not problems:
-        _append(notes, "all")
+        append("all")
     left = "".join(f"left {number}\n" for number in problems)
     return Output(int(bool(problems)), left, "; ".join(problems.values()))
 
@@ -216,11 +221,6 @@ def main(text: str, record: Record) -> int:
     print(done.out, end="")
     print(done.err, end="", file=sys.stderr)
     return done.status
-
-
-def _append(path: Path, line: str) -> None:
-    with path.open("a") as file:
-        file.write(f"{line}\n")
 
 
 if __name__ == "__main__":

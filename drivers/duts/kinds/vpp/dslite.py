@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
 from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
-from v6t.drivers.duts.readings import ParameterOverride, Reading
+from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
@@ -28,6 +28,7 @@ class DsLite(VppFunction):
     """An AFTR."""
 
     plugin = "dslite"
+    counter = "/dslite/total-sessions"
     notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
@@ -131,8 +132,8 @@ class DsLite(VppFunction):
 
         return Check(f"{self.cli('show dslite sessions')} 2>&1", parsed(checker, "no session"))
 
-    def occupancy(self) -> Reading:
-        return self.statistics("/dslite/total-sessions", PER_B4 * self.aftr.b4_count)
+    def room(self) -> int:  # each B4 has its own
+        return PER_B4 * self.aftr.b4_count
 
     def timeout_s(self) -> float | None:
         return None

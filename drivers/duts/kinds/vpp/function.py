@@ -106,6 +106,8 @@ class VppFunction:
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Parameters of its technology whose defaults it cannot take."""
     profile: ClassVar[ExpectProfile] = ExpectProfile()
+    counter: ClassVar[str] = ""
+    """Name of VPP's statistics of its sessions; empty: it has none."""
     by_endpoint: ClassVar[bool] = False
     """Whether a session belongs to an address and port inside, wherever its packets go."""
 
@@ -132,9 +134,26 @@ class VppFunction:
         """Return the reading of VPP's own count; NAT64's and DS-Lite's statistics may be missing."""
         return None
 
+    def room(self) -> int:
+        """Return the sessions that its table takes."""
+        return 0
+
     def occupancy(self) -> Reading | None:
-        """Return how full its table is, read every second: no command that walks through the table."""
-        return None
+        """Return how full its table is: VPP's statistics, which walk through no table."""
+        if not self.counter:
+            return None
+        room = float(self.room())
+
+        def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
+            line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.counter)}$"
+            workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
+            return {"used": max(workers), "limit": room} if workers else {}
+
+        return Reading(
+            f"{self.options.statistics} dump {self.counter} 2>/dev/null; true",
+            parse,
+            "sessions, and how many the table takes, of the worker that has most",
+        )
 
     def errors(self, text: str) -> Mapping[str, float]:
         return outputs.errors(text)
@@ -150,17 +169,3 @@ class VppFunction:
     def live_change(self) -> Change | None:
         """Return what is added, changed and removed under traffic; None: nothing."""
         return None
-
-    def statistics(self, counter: str, room: int) -> Reading:
-        """Read sessions from VPP's statistics segment, where no table is walked through."""
-
-        def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
-            line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(counter)}$"
-            workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
-            return {"used": max(workers), "limit": float(room)} if workers else {}
-
-        return Reading(
-            f"{self.options.statistics} dump {counter} 2>/dev/null; true",
-            parse,
-            "sessions, and how many the table takes, of the worker that has most",
-        )

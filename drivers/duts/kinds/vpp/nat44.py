@@ -115,6 +115,7 @@ class EndpointDependent(Nat44):
 
     plugin = "nat"
     noun = "nat44"
+    counter = "/nat44-ed/total-sessions"
     can = ("udp_timeout_s", "session_limit")
 
     def enable(self, room: int) -> Step:
@@ -142,15 +143,13 @@ class EndpointDependent(Nat44):
     def sessions(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.nat44_sessions)
 
-    def occupancy(self) -> Reading:
-        return self.statistics("/nat44-ed/total-sessions", self.room())
-
 
 class EndpointIndependent(Nat44):
     """The plugin ``nat44_ei``: a session for each address and port inside (RFC 4787 REQ-1)."""
 
     plugin = "nat44_ei"
     noun = "nat44 ei"
+    counter = "/nat44-ei/total-sessions"
     can = ("session_limit",)
     by_endpoint = True
     USERS = 1024
@@ -179,9 +178,6 @@ class EndpointIndependent(Nat44):
 
     def sessions(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
-
-    def occupancy(self) -> Reading:
-        return self.statistics("/nat44-ei/total-sessions", self.room())
 
     def timeout_s(self) -> float | None:
         """Return no limit: an idle session stays until a new one needs its place in the hash."""
