@@ -174,13 +174,8 @@ class Change:
     @property
     def kept(self) -> Step:
         """The step of a plan that removes the object at the rollback, whatever happened."""
-        return Step(
-            "true",
-            f"{self.what} beside the traffic is added, changed and removed under it",
-            read=self.look,
-            undo=self.remove,
-            existing=Existing.REFUSE,
-        )
+        why = f"{self.what} beside the traffic is added, changed and removed under it"
+        return Step("true", why, read=self.look, undo=self.remove, existing=Existing.REFUSE)
 
 
 @dataclass(frozen=True)

@@ -21,25 +21,17 @@ def setting(write: str, value: object, why: str, *, read: str, **more: Any) -> S
 
 def config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
     """Write a file of v6t's own directory."""
-    return owned(
-        f"umask 077; cat >{path} && chmod {mode} {path}",
-        f"rm -f {path}",
-        why,
-        text=text,
-        read=f"ls {path} 2>/dev/null && cat {path}; true",
-        want=replace(equals(f"{path}\n{text.strip()}"), says="what was written"),
-    )
+    create = f"umask 077; cat >{path} && chmod {mode} {path}"
+    read = f"ls {path} 2>/dev/null && cat {path}; true"
+    want = replace(equals(f"{path}\n{text.strip()}"), says="what was written")
+    return owned(create, f"rm -f {path}", why, text=text, read=read, want=want)
 
 
 def directory(path: str, why: str) -> Step:
     """Make a directory for files of a program, which is removed with everything in it."""
-    return owned(
-        f"mkdir -m 700 {path}",
-        f"find {path} -depth -delete",
-        why,
-        read=f"ls -d {path} 2>/dev/null || true",
-        want=equals(path),
-    )
+    create = f"mkdir -m 700 {path}"
+    delete = f"find {path} -depth -delete"
+    return owned(create, delete, why, read=f"ls -d {path} 2>/dev/null || true", want=equals(path))
 
 
 def daemon(

@@ -143,13 +143,11 @@ class Ip6Tunnel(LinuxDriver):
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
         dscp = ("tclass inherit", "dscp inherit") if uniform else ("tclass 0x00",)
-        return owned(
-            f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}",
-            f"ip -6 tunnel del {TUNNEL}",
-            "the tunnel to the relay",
-            read=f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true",
-            want=_is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform),
-        )
+        create = f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}"
+        delete = f"ip -6 tunnel del {TUNNEL}"
+        read = f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true"
+        want = _is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
+        return owned(create, delete, "the tunnel to the relay", read=read, want=want)
 
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:

@@ -177,12 +177,10 @@ def is_ours(row: str) -> bool:
 
 
 def _global(run: str, name: str, value: str) -> Step:
-    return Step(
-        f"{run} global update {name} {value}",
-        f"{name} of the translator",
-        read=f"{run} global display --csv --no-headers | grep '^{name},'",
-        want=equals(_row(f"{name} {value}")),
-    )
+    command = f"{run} global update {name} {value}"
+    why = f"{name} of the translator"
+    read = f"{run} global display --csv --no-headers | grep '^{name},'"
+    return Step(command, why, read=read, want=equals(_row(f"{name} {value}")))
 
 
 def pool4_steps(intent: Intent, version: str) -> list[Step]:
@@ -221,11 +219,8 @@ def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
             return f"it does not say how many sessions are left; the output is {shorten(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
-    return Step(
-        " && ".join(lines),
-        "no session of an earlier trial is left",
-        proof=Check(statistics_command(NAT64), parsed(checker, "no session")),
-    )
+    proof = Check(statistics_command(NAT64), parsed(checker, "no session"))
+    return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -362,9 +357,6 @@ class Jool(LinuxDriver):
     def _flush(self, intent: Intent, version: str) -> Step:
         if self.options.flush == "instance":
             return renew_instance(intent, self.options, version)
-        return Step(
-            "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &",
-            "no state of an earlier trial is left",
-            reboots=True,
-            deadline_s=self.options.reboot_deadline_s,
-        )
+        command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
+        why = "no state of an earlier trial is left"
+        return Step(command, why, reboots=True, deadline_s=self.options.reboot_deadline_s)

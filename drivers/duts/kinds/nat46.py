@@ -113,13 +113,11 @@ class Nat46(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            further_hops=1,
-            df="set",
-            zero_checksum="always",
-            why="kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
-            "a fragment header; a UDP checksum may come out as 0",
+        why = (
+            "kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
+            "a fragment header; a UDP checksum may come out as 0"
         )
+        return ExpectProfile(further_hops=1, df="set", zero_checksum="always", why=why)
 
     def read_version(self, text: str) -> str:
         """Identify the module by the checksum of its file: it has no version."""

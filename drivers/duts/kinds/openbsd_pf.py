@@ -333,12 +333,8 @@ class OpenBsdPf(Driver):
 
     def _flush(self, intent: Intent) -> Step:
         if self.options.flush == "reboot":
-            return Step(
-                "reboot",
-                "an empty state table: flushing only marks states",
-                reboots=True,
-                deadline_s=self.options.reboot_deadline_s,
-            )
+            why = "an empty state table: flushing only marks states"
+            return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         def checker(output: str) -> str | None:
             left = count_translated(output).get("sessions")

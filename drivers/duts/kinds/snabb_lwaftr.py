@@ -202,13 +202,9 @@ def _return_devices(options: SnabbOptions) -> Step:
 
 def _keep_huge_pages() -> Step:
     """Restore the number of huge pages: Snabb adds one whenever it finds none free."""
-    return Step(
-        "true",
-        "huge pages, of which Snabb makes more by itself",
-        read="sysctl -e vm.nr_hugepages kernel.shmmax",
-        undo="sysctl -q -e -p -",
-        undo_text="{old}",
-    )
+    why = "huge pages, of which Snabb makes more by itself"
+    read = "sysctl -e vm.nr_hugepages kernel.shmmax"
+    return Step("true", why, read=read, undo="sysctl -q -e -p -", undo_text="{old}")
 
 
 def _remove_directory() -> Step:

@@ -125,11 +125,9 @@ class TaygaNftables(ConntrackDevice, Tayga):
 
     def flush(self, intent: Intent) -> Sequence[Step]:
         """Forget the clients and what waits in TAYGA's queue, then the kernel's connections."""
-        restart = Step(
-            f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}",
-            "no client of an earlier trial is left",
-            proof=self.run_translator().check,
-        )
+        command = f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}"
+        why = "no client of an earlier trial is left"
+        restart = Step(command, why, proof=self.run_translator().check)
         return (restart, *nat.flush([str(self.pool)]))
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:

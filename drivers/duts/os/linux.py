@@ -225,13 +225,8 @@ def keep_addresses(name: str) -> Step:
         f"ip -6 addr add $net $rest dev {name};;\n"
         "route) ip -6 route replace $net $rest;;\nesac; done"
     )
-    return Step(
-        "true",
-        f"IPv6 addresses of {name}, and routes through it",
-        read=f"{addresses}; {ways}; true",
-        undo=again,
-        is_gone=is_gone(name),
-    )
+    why = f"IPv6 addresses of {name}, and routes through it"
+    return Step("true", why, read=f"{addresses}; {ways}; true", undo=again, is_gone=is_gone(name))
 
 
 def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:

@@ -66,13 +66,11 @@ class Iptables(NetfilterNat):
 def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
     target = pool.target if protocol in nat.PORTED else pool.span
     rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
-    return owned(
-        f"iptables -w -t nat -A POSTROUTING {rule}",
-        f"iptables -w -t nat -D POSTROUTING {rule}",
-        f"translate the {protocol.upper()} connections of {net}",
-        read=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
-        want=has_lines(f"-A POSTROUTING {rule}"),
-    )
+    create = f"iptables -w -t nat -A POSTROUTING {rule}"
+    delete = f"iptables -w -t nat -D POSTROUTING {rule}"
+    why = f"translate the {protocol.upper()} connections of {net}"
+    read = f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true"
+    return owned(create, delete, why, read=read, want=has_lines(f"-A POSTROUTING {rule}"))
 
 
 class Ip6tablesNpt(LinuxDriver):
@@ -104,10 +102,8 @@ class Ip6tablesNpt(LinuxDriver):
 
 def _prefix_rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
     rule = f"{chain} {match} {COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
-    return owned(
-        f"ip6tables -w -t mangle -A {rule}",
-        f"ip6tables -w -t mangle -D {rule}",
-        f"translate {old} to {new}",
-        read=f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true",
-        want=has_lines(f"-A {rule}"),
-    )
+    create = f"ip6tables -w -t mangle -A {rule}"
+    delete = f"ip6tables -w -t mangle -D {rule}"
+    why = f"translate {old} to {new}"
+    read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
+    return owned(create, delete, why, read=read, want=has_lines(f"-A {rule}"))

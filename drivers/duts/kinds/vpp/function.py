@@ -149,11 +149,9 @@ class VppFunction:
             workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": room} if workers else {}
 
-        return Reading(
-            f"{self.options.statistics} dump {self.counter} 2>/dev/null; true",
-            parse,
-            "sessions, and how many the table takes, of the worker that has most",
-        )
+        command = f"{self.options.statistics} dump {self.counter} 2>/dev/null; true"
+        means = "sessions, and how many the table takes, of the worker that has most"
+        return Reading(command, parse, means)
 
     def errors(self, text: str) -> Mapping[str, float]:
         return outputs.errors(text)

@@ -47,14 +47,11 @@ class MapRelay(VppFunction):
 
     def _enable(self, port: str) -> Step:
         features = self.cli(f"show interface features {port}")
-        return owned(
-            self.cli(f"map interface {port}{self.mode}"),
-            self.cli(f"map interface {port} del{self.mode}"),
-            f"MAP on {port}",
-            read=f"{features} | grep -w -e ip4-map -e ip4-map-t || true",
-            want=has_lines(self.feature),
-            silent=True,
-        )
+        create = self.cli(f"map interface {port}{self.mode}")
+        delete = self.cli(f"map interface {port} del{self.mode}")
+        why = f"MAP on {port}"
+        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
+        return owned(create, delete, why, read=read, want=has_lines(self.feature), silent=True)
 
     def change_domain(
         self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
@@ -89,13 +86,11 @@ class MapRules(MapRelay):
         prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = Domain(f"v6t{number}", *prefixes, *lengths)
-        return owned(
-            self.cli(f"map add domain {domain.words}"),
-            delete_domain(self.cli, domain.tag),
-            f"the rule {rule.ipv6_prefix}",
-            read=list_domains(self.cli),
-            want=has_domains([domain], f"domain {domain.tag} with these values"),
-        )
+        create = self.cli(f"map add domain {domain.words}")
+        delete = delete_domain(self.cli, domain.tag)
+        why = f"the rule {rule.ipv6_prefix}"
+        want = has_domains([domain], f"domain {domain.tag} with these values")
+        return owned(create, delete, why, read=list_domains(self.cli), want=want)
 
     def live_change(self) -> Change:
         nets = (str(spare(self.intent, 4)), str(spare(self.intent, 6)), str(self.source))

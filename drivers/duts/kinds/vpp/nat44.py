@@ -158,13 +158,11 @@ class EndpointIndependent(Nat44):
     def enable(self, room: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.USERS, sum(net.num_addresses for net in nets))
-        return self.cli.step(
-            f"nat44 ei plugin enable sessions {room} users {users}",
-            f"endpoint-independent NAT44 with room for {room} sessions per worker",
-            read=in_use(self.cli, "nat44 ei"),
-            undo="nat44 ei plugin disable",
-            existing=Existing.REFUSE,
-        )
+        command = f"nat44 ei plugin enable sessions {room} users {users}"
+        why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
+        read = in_use(self.cli, "nat44 ei")
+        undo = "nat44 ei plugin disable"
+        return self.cli.step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Remove the public addresses and add them again, and with them all ports.
@@ -236,23 +234,18 @@ def add_pool(
         missing = next((address for address in every if address not in listed), None)
         return missing and f"{missing} is not a public address; the output is {shorten(output)}"
 
-    return cli.step(
-        f"{noun} {add} {words}",
-        f"public addresses of {noun}",
-        read=cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}"),
-        want=parsed(checker, f"'{words}'"),
-        undo="" if stays else f"{noun} {add} {words} del",
-    )
+    command = f"{noun} {add} {words}"
+    why = f"public addresses of {noun}"
+    read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
+    undo = "" if stays else f"{noun} {add} {words} del"
+    return cli.step(command, why, read=read, want=parsed(checker, f"'{words}'"), undo=undo)
 
 
 def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
     """Set the inside and the outside interface of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
-    return cli.step(
-        command,
-        "the clients' side and the public side",
-        read=cli(f"show {noun} interfaces"),
-        want=has_lines(f"{left} in", f"{right} out"),
-        undo=f"{command} del",
-    )
+    why = "the clients' side and the public side"
+    read = cli(f"show {noun} interfaces")
+    want = has_lines(f"{left} in", f"{right} out")
+    return cli.step(command, why, read=read, want=want, undo=f"{command} del")

@@ -82,11 +82,8 @@ def restart(plan: Sequence[Step], check: Check) -> Step:
     for step in others:
         fails = f'o=$({step.set} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
         lines.append(fails if step.silent else step.set)
-    return Step(
-        " &&\n".join(f"{{ {line}; }}" for line in lines),
-        "no session of an earlier trial is left: VPP is started anew",
-        proof=check,
-    )
+    command = " &&\n".join(f"{{ {line}; }}" for line in lines)
+    return Step(command, "no session of an earlier trial is left: VPP is started anew", proof=check)
 
 
 def list_plugins(options: VppOptions) -> str:
