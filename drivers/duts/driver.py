@@ -139,11 +139,8 @@ class Driver(ABC):
         """Return facts of a device with the version of the options, or the last one, and both interfaces."""
         links, own = intent.links, self.options
         macs = {own.left: links.left.dut_mac, own.right: links.right.dut_mac}
-        return Facts(
-            system=system,
-            version=own.version or self.versions[-1],
-            interfaces={name: Interface(mac.lower()) for name, mac in macs.items()},
-        )
+        interfaces = {name: Interface(mac.lower()) for name, mac in macs.items()}
+        return Facts(system=system, version=own.version or self.versions[-1], interfaces=interfaces)
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Return the reading of its number of sessions, ``sessions``; None: it has no state."""

@@ -100,11 +100,9 @@ class Chain(WithoutCommands):
             except UsageError as exc:  # another driver is the part's remedy, not the whole device's
                 raise UsageError(exc.message, exc.hint, code=exc.code) from exc
             sessions = intent.requirements.sessions if part.stateful else 0
-            own = replace(
-                part.intent,
-                links=replace(part.intent.links, swapped=intent.links.swapped),
-                requirements=DeviceRequirements(sessions=sessions),
-            )
+            links = replace(part.intent.links, swapped=intent.links.swapped)
+            requirements = DeviceRequirements(sessions=sessions)
+            own = replace(part.intent, links=links, requirements=requirements)
             parts.append(Part(part.name, part.device, part.stateful, own, driver, part.to_ipv4))
         return tuple(parts)
 
