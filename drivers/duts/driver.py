@@ -255,9 +255,8 @@ class Driver(ABC):
 
     def _require(self, capability: T | None, problem: str, hint: str) -> T:
         if not capability:
-            raise UsageError(
-                f"the {self.name} driver {problem}", hint, code="unsupported-operation"
-            )
+            problem = f"the {self.name} driver {problem}"
+            raise UsageError(problem, hint, code="unsupported-operation")
         return capability
 
     @classmethod

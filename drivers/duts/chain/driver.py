@@ -130,9 +130,8 @@ class Chain(WithoutCommands):
             hint = "it keeps connections: leave out its driver, or name another"
             raise UsageError(problem, hint, code="missing-reference")
         if not driver_type(name).configures and chosen.options:
-            raise UsageError(
-                f"the reference translation of '{part.name}' has no options", code="invalid-intent"
-            )
+            problem = f"the reference translation of '{part.name}' has no options"
+            raise UsageError(problem, code="invalid-intent")
         own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}
         driver = make_driver(name, options, swapped=swapped)

@@ -88,9 +88,8 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
     """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
     prefix = prefix_of(intent)
     if prefix is None or prefix.prefixlen != 96:
-        raise unsupported(
-            f"{does} a prefix of /96, not {prefix or 'mappings alone'}", hint, params=dict(params)
-        )
+        problem = f"{does} a prefix of /96, not {prefix or 'mappings alone'}"
+        raise unsupported(problem, hint, params=dict(params))
     return prefix
 
 

@@ -50,14 +50,12 @@ class CheckText(StrictModel):
     @model_validator(mode="after")
     def _check_criteria(self) -> CheckText:
         if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
-            raise InvalidValue(
-                "give one of contains, equals, matches and absent", code="missing-setting"
-            )
+            problem = "give one of contains, equals, matches and absent"
+            raise InvalidValue(problem, code="missing-setting")
         for name in ("contains", "matches", "absent"):
             if getattr(self, name) is not None and not getattr(self, name).strip():
-                raise InvalidValue(
-                    f"{name} must not be empty: every output has that", code="wrong-length"
-                )
+                problem = f"{name} must not be empty: every output has that"
+                raise InvalidValue(problem, code="wrong-length")
         if self.matches is not None:
             check_pattern(self.matches)
         return self

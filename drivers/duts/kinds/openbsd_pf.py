@@ -256,9 +256,8 @@ class OpenBsdPf(Driver):
             hint = "save them there, or load the file with pfctl -f /etc/pf.conf"
             raise DutError(problem, hint, code="device-not-restored")
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise unsupported(
-                "this driver does not configure VLANs on OpenBSD", "use untagged links"
-            )
+            problem = "this driver does not configure VLANs on OpenBSD"
+            raise unsupported(problem, "use untagged links")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         steps = [openbsd.enable_forwarding()]

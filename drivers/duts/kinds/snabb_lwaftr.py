@@ -104,9 +104,8 @@ class SnabbLwAftr(LinuxDriver):
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise unsupported(
-                "this driver does not configure VLANs for Snabb", "use untagged links"
-            )
+            problem = "this driver does not configure VLANs for Snabb"
+            raise unsupported(problem, "use untagged links")
 
     def profile(self, intent: Intent) -> ExpectProfile:
         return ExpectProfile(
@@ -211,14 +210,13 @@ def _remove_directory() -> Step:
     """Remove it once no process with a directory in it is left: Snabb's own watcher tidies up, too."""
     used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
-    return Step(
-        "true",
-        "Snabb's directory of shared memory, which it leaves behind",
-        undo=f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
-        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]',
-        read=f"ls -d {SHARED} 2>/dev/null || true",
-        existing=Existing.KEEP,
+    why = "Snabb's directory of shared memory, which it leaves behind"
+    undo = (
+        f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
+        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]'
     )
+    read = f"ls -d {SHARED} 2>/dev/null || true"
+    return Step("true", why, undo=undo, read=read, existing=Existing.KEEP)
 
 
 def configuration(intent: Intent, options: SnabbOptions) -> str:

@@ -75,9 +75,8 @@ class Tundra(TunTranslator):
         return SUITED.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            further_hops=2, why="kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
-        )
+        why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
+        return ExpectProfile(further_hops=2, why=why)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)

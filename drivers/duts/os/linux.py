@@ -92,9 +92,8 @@ def enable_forwarding(ports: Iterable[str]) -> Step:
         keys = (conf_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
-    return sysctl(
-        values, "forward both versions, whatever the source; no redirects, no address tests", also
-    )
+    why = "forward both versions, whatever the source; no redirects, no address tests"
+    return sysctl(values, why, also)
 
 
 def enlarge_neighbor_table(neighbors: int) -> Step:

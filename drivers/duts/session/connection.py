@@ -53,61 +53,6 @@ def lock_condition(directory: str, owner: str) -> str:
     return f'case "$(readlink {shlex.quote(directory)}/lock)" in *" "{shlex.quote(owner)}) ;; *) false;; esac'
 
 
-class Lock:
-    """The lock while it is held; DutError: another v6t has it, or the directory is not the user's alone."""
-
-    def __init__(
-        self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
-    ) -> None:
-        self._process: Held = transport.hold(lock_script(directory, owner))
-        try:
-            answer = self._process.line(LOCK_DEADLINE_S)
-            if answer != "locked":
-                raise _refusal(transport, directory, answer, owner)
-        except ConnectionLost as exc:
-            self._process.release()
-            raise DutError(
-                f"{transport.name}: {directory} cannot be made or locked {transport.where}",
-                "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
-                if transport.where == ON_DEVICE
-                else "name a directory of your own with dut.options.state_dir",
-                code="missing-permission",
-            ) from exc
-        except DutError:
-            self._process.release()
-            raise
-        self._heartbeat = Heartbeat(self._process, beat_period_s)
-        self.await_answer = self._heartbeat.await_answer
-
-    @property
-    def silence_s(self) -> float:
-        """Longest time without a beat at the device [s]; infinite if the lock is lost."""
-        return self._heartbeat.silence_s
-
-    def release(self) -> None:
-        """Free the lock. May be called twice."""
-        self._heartbeat.stop()
-        self._process.release()
-
-
-def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
-    kind, _, text = answer.partition(" ")
-    pid, _, holder = text.partition(" ")
-    run, _, part = holder.partition(PART)
-    if kind == "foreign":
-        problem = f"{directory} is not for v6t alone: {text}"
-        hint = "v6t would run its content as root; name another one with dut.options.state_dir"
-    elif part and run == owner.partition(PART)[0]:
-        problem = f"the part {part} of the same run is on this machine already, by another name"
-        hint = "write both ways to it alike, or set state_dir of one part to another directory"
-    else:
-        frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
-        problem = f"{transport.name} is in use by {holder or 'another v6t'}"
-        hint = f"wait for {'seconds' if holder == TIMER else frees}"
-        return DeviceBusy(problem, hint, code="device-busy")
-    return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
-
-
 class Heartbeat:
     """A thread that sends a line to the lock's process every few seconds and reads the answer."""
 
@@ -125,7 +70,7 @@ class Heartbeat:
 
     @property
     def silence_s(self) -> float:
-        """Longest time so far without an answered line [s]; time in suspension counts."""
+        """Longest time so far without an answered line [s], suspension included; infinite: it has ended."""
         if self._process.ended:
             return float("inf")
         return max(self._longest, _boot_time_s() - self._last)
@@ -160,6 +105,53 @@ class Heartbeat:
                         self._last = sent
             with self._answered:
                 self._answered.notify_all()
+
+
+class Lock(Heartbeat):
+    """The lock while it is held; DutError: another v6t has it, or the directory is not the user's alone."""
+
+    def __init__(
+        self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
+    ) -> None:
+        process = transport.hold(lock_script(directory, owner))
+        try:
+            answer = process.line(LOCK_DEADLINE_S)
+            if answer != "locked":
+                raise _refusal(transport, directory, answer, owner)
+        except ConnectionLost as exc:
+            process.release()
+            problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
+            hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
+            if transport.where != ON_DEVICE:
+                hint = "name a directory of your own with dut.options.state_dir"
+            raise DutError(problem, hint, code="missing-permission") from exc
+        except DutError:
+            process.release()
+            raise
+        super().__init__(process, beat_period_s)
+
+    def release(self) -> None:
+        """Free the lock. May be called twice."""
+        self.stop()
+        self._process.release()
+
+
+def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
+    kind, _, text = answer.partition(" ")
+    pid, _, holder = text.partition(" ")
+    run, _, part = holder.partition(PART)
+    if kind == "foreign":
+        problem = f"{directory} is not for v6t alone: {text}"
+        hint = "v6t would run its content as root; name another one with dut.options.state_dir"
+    elif part and run == owner.partition(PART)[0]:
+        problem = f"the part {part} of the same run is on this machine already, by another name"
+        hint = "write both ways to it alike, or set state_dir of one part to another directory"
+    else:
+        frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
+        problem = f"{transport.name} is in use by {holder or 'another v6t'}"
+        hint = f"wait for {'seconds' if holder == TIMER else frees}"
+        return DeviceBusy(problem, hint, code="device-busy")
+    return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
 def _boot_time_s() -> float:  # suspension counts

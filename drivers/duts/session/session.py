@@ -178,9 +178,8 @@ class Session(Transaction, DeviceSession):
     def _change(self, change: Change, action: Action) -> str:
         done = self.run_tracked(change.command(action), "", change.deadline_s)
         if done.status:
-            raise DutError(
-                f"{self.name}: {action} {change.what} failed: {done.words}", code="command-failed"
-            )
+            problem = f"{self.name}: {action} {change.what} failed: {done.words}"
+            raise DutError(problem, code="command-failed")
         problem = change.wrong(action, self.transport.run(change.look, "", change.deadline_s).out)
         if problem is not None:
             raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")

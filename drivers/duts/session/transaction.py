@@ -347,9 +347,8 @@ class Transaction(Connection):
             self.rollback()
         except V6tError as exc:
             text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
-            raise DutError(
-                f"{text}; and the device is not rolled back: {exc.message}", exc.hint, code=exc.code
-            ) from cause
+            problem = f"{text}; and the device is not rolled back: {exc.message}"
+            raise DutError(problem, exc.hint, code=exc.code) from cause
         if isinstance(cause, V6tError):
             cause.add_hint("the device is as it was before")
 

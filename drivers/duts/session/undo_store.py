@@ -116,9 +116,8 @@ class Record:
             entries = tuple(Undo(**u) for u in data.pop("undo"))
             return Record(**data, undo=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise DutError(
-                f"cannot read the undo record on the device: {exc}", code="unexpected-answer"
-            ) from exc
+            problem = f"cannot read the undo record on the device: {exc}"
+            raise DutError(problem, code="unexpected-answer") from exc
 
     @property
     def undo_command(self) -> str:
@@ -330,11 +329,10 @@ class UndoStore:
         out = self._call("read_timer").out
         facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
         remaining = facts.get("remaining")
-        return TimerStatus(
-            lock_holder=facts.get("lock", "").partition(" ")[2],
-            remaining_s=None if remaining is None else int(remaining or 0),
-            fired=facts.get("fired", ""),
-        )
+        lock_holder = facts.get("lock", "").partition(" ")[2]
+        remaining_s = None if remaining is None else int(remaining or 0)
+        fired = facts.get("fired", "")
+        return TimerStatus(lock_holder=lock_holder, remaining_s=remaining_s, fired=fired)
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
         return self._transport.run(

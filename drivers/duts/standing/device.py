@@ -155,9 +155,8 @@ class LabDut(LabDevice):
             ]
         done = NamespaceTransport(self._pid).run(" && ".join(lines))
         if done.status:
-            raise EnvironmentLacking(
-                f"the lab's device interfaces cannot be set: {done.words}", code="lab-failed"
-            )
+            problem = f"the lab's device interfaces cannot be set: {done.words}"
+            raise EnvironmentLacking(problem, code="lab-failed")
 
 
 def _no_namespaces(exc: OSError) -> EnvironmentLacking:

@@ -56,9 +56,8 @@ class LabSsh:
             raise EnvironmentLacking("an sshd of the lab's own needs root", hint, code="not-root")
         if not Path(SSHD).exists():
             problem = "sshd for the lab's device is not installed"
-            raise EnvironmentLacking(
-                problem, "apt-get install openssh-server", code="missing-program"
-            )
+            hint = "apt-get install openssh-server"
+            raise EnvironmentLacking(problem, hint, code="missing-program")
         self.name = name
         self.place = BASE / f"v6t-lab-{name}"
         self._pid = 0

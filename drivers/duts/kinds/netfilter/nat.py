@@ -64,9 +64,8 @@ class ConntrackOptions(LinuxOptions):
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            raise InvalidValue(
-                "rfc_timers stands in place of timeout_s: give one of them", code="conflict"
-            )
+            problem = "rfc_timers stands in place of timeout_s: give one of them"
+            raise InvalidValue(problem, code="conflict")
         return self
 
     @property

@@ -295,11 +295,9 @@ class NetworkCliOptions(DutOptions):
     @classmethod
     def _check_login(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
-            raise InvalidValue(
-                "become is for a shell; cli.enable is typed after the login", code="conflict"
-            )
+            problem = "become is for a shell; cli.enable is typed after the login"
+            raise InvalidValue(problem, code="conflict")
         if ssh is not None and ssh.netns:
-            raise InvalidValue(
-                "netns is for a shell; name it in the lines that are typed", code="conflict"
-            )
+            problem = "netns is for a shell; name it in the lines that are typed"
+            raise InvalidValue(problem, code="conflict")
         return ssh

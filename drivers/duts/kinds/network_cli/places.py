@@ -52,9 +52,8 @@ class Places:
             try:
                 self._values[name] = group, [one_line(str(value)) for value in values]
             except ValueError as exc:
-                raise UsageError(
-                    f"the value of {{{name}}} is not typed: {exc}", code="invalid-placeholder"
-                ) from exc
+                problem = f"the value of {{{name}}} is not typed: {exc}"
+                raise UsageError(problem, code="invalid-placeholder") from exc
 
     def lines(self, texts: Iterable[str]) -> list[str]:
         return [row[0] for text in texts for row in self.rows([text])]
@@ -95,9 +94,8 @@ class Places:
         try:
             return _FORMATS[form](value) if form else value
         except ValueError as exc:
-            raise UsageError(
-                f"{match[0]}: {value} does not have this form: {exc}", code="invalid-placeholder"
-            ) from exc
+            problem = f"{match[0]}: {value} does not have this form: {exc}"
+            raise UsageError(problem, code="invalid-placeholder") from exc
 
 
 def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:

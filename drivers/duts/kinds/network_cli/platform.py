@@ -22,16 +22,14 @@ def manners_of(platform: str) -> dict[str, Any]:
         path = folder / f"{platform}.yaml"
         if "/" in platform or not path.is_file():
             known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml")))
-            raise UsageError(
-                f"unknown scrapli platform '{platform}'", f"it has {known}", code="unknown-platform"
-            )
+            problem = f"unknown scrapli platform '{platform}'"
+            raise UsageError(problem, f"it has {known}", code="unknown-platform")
     try:
         read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, YAMLError) as exc:
         text = " ".join(str(exc).split())[:200]
-        raise UsageError(
-            f"the platform {platform} cannot be read: {text}", code="file-unreadable"
-        ) from exc
+        problem = f"the platform {platform} cannot be read: {text}"
+        raise UsageError(problem, code="file-unreadable") from exc
     if not isinstance(read, dict) or not isinstance(read.get("prompt_pattern"), str):
         raise UsageError(f"the platform {platform} lacks a prompt_pattern", code="unknown-platform")
     # Python has possessive quantifiers from 3.11 on
