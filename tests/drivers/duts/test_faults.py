@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
@@ -12,7 +10,7 @@ from v6t.drivers.duts.session.session import Session
 from v6t.tests.expect import expect_error
 
 from . import sshserver
-from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED, table
+from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED
 from .intents import ROUTER4
 
 lab = [
@@ -247,14 +245,6 @@ def test_odd_octets_in_what_is_only_noted_stop_nobody(server, device, monkeypatc
     session.verify()
     assert session.describe()["facts"]["nic"] == "firmware \\xff"
     session.rollback()
-
-
-def test_the_page_of_the_documentation_is_this_matrix():
-    docs = Path(__file__).parents[3] / "docs"
-    if not docs.exists():
-        pytest.skip("installed without documentation")
-    page = docs / "duts" / "faults.md"
-    assert page.read_text() == table(), "python -m v6t.tests.drivers.duts.pages"
 
 
 def attempt(work):
