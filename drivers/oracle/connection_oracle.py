@@ -107,11 +107,10 @@ class ConnectionOracle:
         """The plugin's."""
         return self._plugin.header_policy
 
-    def bind(self, at: TableAt) -> StateTable:
+    def bind(self, at: TableAt) -> None:
         """Use these connections from now on."""
         self._table = StateTable(at.path, at.count, at.version)
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
-        return self._table
 
     def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
         """Find the connections ``(n,)`` of frames; None: they belong to none."""
