@@ -35,8 +35,6 @@ from v6t.trials.trial import Capability, Trial, list_directions
 
 LEARNED_FPS = 100_000.0
 """Connections a second the receiver looks through after phase 1, on a slow machine."""
-_SIDES: dict[Direction, tuple[str, str]] = {"forward": (LEFT, RIGHT), "reverse": (RIGHT, LEFT)}
-"""Sending and receiving side of each direction."""
 
 
 class EmbeddedTester:
@@ -57,6 +55,9 @@ class EmbeddedTester:
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
         self._links = links
+        sides = links.port_of("left"), links.port_of("right")
+        self._ports: dict[Direction, tuple[str, str]] = {"forward": sides, "reverse": sides[::-1]}
+        """Sending and receiving interface of each direction."""
         self._bed = Bed(links, device)
         self._loopback = device is None
         self._workers: dict[str, Worker] = {}
@@ -103,7 +104,7 @@ class EmbeddedTester:
             result = self._dns.measure(trial)
             self._bed.check()
             return result
-        directions = [d for d in _SIDES if d in list_directions(trial.mode)]
+        directions = [d for d in self._ports if d in list_directions(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial", code="not-loaded")
         self._pause(trial)
@@ -214,10 +215,10 @@ class EmbeddedTester:
         return {"namespace": pid, "frame_octets": frame_octets(self._links)}
 
     def _sender(self, direction: Direction) -> Worker:
-        return self._workers[f"{_SIDES[direction][0]} sender"]
+        return self._workers[f"{self._ports[direction][0]} sender"]
 
     def _receiver(self, direction: Direction) -> Worker:
-        return self._workers[f"{_SIDES[direction][1]} receiver"]
+        return self._workers[f"{self._ports[direction][1]} receiver"]
 
     def _open_tcp(self) -> TcpExchange:
         if self._tcp is None:

@@ -43,20 +43,13 @@ _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
 _BLOCK = 1 << 18
 
 
-def slot_size(frame_octets: int) -> int:
-    """Power of two that holds a frame (without FCS) and the kernel's header before it."""
-    size = 256
-    while size < _RX_OFFSET + frame_octets + 4:
-        size *= 2
-    return size
-
-
 class _Ring:
-    """What both rings share: socket, mapping, views of the slot headers."""
+    """A socket with a mapping, and views of the slot headers."""
 
     def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
         self.interface = interface
-        self.slot = slot_size(frame_octets)
+        # a power of two that holds a frame and the kernel's header before it
+        self.slot = max(256, 1 << (_RX_OFFSET + frame_octets + 3).bit_length())
         self.slots = slots or min(MAX_RING_FRAMES, RING_OCTETS // self.slot)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)

@@ -1,4 +1,4 @@
-"""Who knows the frame a stateful device must emit: its plugin, told which connection it is."""
+"""The reference translation of a stateful device: its plugin, with the connection of each frame."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ConnectionOracle:
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The plugin's."""
+        """Header policy of the plugin."""
         return self._plugin.header_policy
 
     def bind(self, at: TableAt) -> None:
