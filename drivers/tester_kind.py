@@ -1,4 +1,4 @@
-"""What a run asks of a kind of tester before there is one: options, place, rights, capabilities, warnings."""
+"""Kinds of testers: options, place, rights, capabilities and warnings, known before a tester is made."""
 
 from __future__ import annotations
 
@@ -48,19 +48,18 @@ class TesterKind(ABC):
     sending_error_s: ClassVar[float] = 0.0
     """How closely it knows the time a stream took to send, usually [s]."""
     setup_s: ClassVar[float] = 0.0
-    """What it takes until the first frame of a run, usually [s]: of plans only."""
+    """Usual time until the first frame of a run [s]; this and the next four are for plans only."""
     load_s: ClassVar[float] = 0.0
-    """What it takes until the first frame of each further size, usually [s]: of plans only."""
+    """Usual time until the first frame of each further size [s]."""
     overhead_s: ClassVar[float] = 0.0
-    """What a trial takes beyond its pause, its stream and its wait, usually [s]: of plans only."""
+    """Usual time of a trial beyond its pause, its stream and its wait [s]."""
     usual_retries: ClassVar[float] = 0.0
-    """Share of a search's trials that the tester itself spoils and that are made again, usually: of
-    plans only."""
+    """Usual share of a search's trials that the tester itself spoils and that are repeated."""
     usual_cps: ClassVar[float] = math.inf
-    """Connections that it makes in a second, usually: of plans only."""
+    """Usual connections per second."""
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
-    ..."): printed with every delay (LAT-03). Empty: it times none, or does not say."""
+    ..."): printed with every delay. Empty: unknown, or it times no frames."""
     delay_error: ClassVar[str] = ""
     """Measured error of its delays, with the conditions of that measurement; printed with every delay.
     Empty if the tester sends no frames."""
