@@ -181,7 +181,8 @@ def _as_wide(tuples: U8, width: int) -> U8:
 
 
 def _mark(rows: U8) -> NDArray[np.uint64]:
-    words = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4))).view("<u4")
+    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
+    words = np.ascontiguousarray(padded).view("<u4")
     mark = np.zeros(len(rows), dtype=np.uint64)
     for column in words.T:
         mark ^= column.astype(np.uint64)
