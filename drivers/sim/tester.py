@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from v6t.base.errors import TesterError
 from v6t.drivers.delays import make_distribution, round_to_buckets
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.sim.device import BLOCK, Device, SimOptions
-from v6t.drivers.sim.spread import spread
+from v6t.drivers.sim.device import BLOCK, Device, SimOptions, compute_spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -110,7 +109,7 @@ class SimTester:
         self._streams = dict(streams)
         o = self.options
         if o.cores > 1 and not self._loopback:
-            self._spread = {way: spread(s, o.cores, o.hashes) for way, s in streams.items()}
+            self._spread = {w: compute_spread(s, o.cores, o.hashes) for w, s in streams.items()}
 
     def measure(self, trial: Trial) -> TrialResult:
         """Simulate a trial; virtual time advances by its length.
