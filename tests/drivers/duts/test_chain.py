@@ -15,7 +15,7 @@ from v6t.core.runs.device import state_of
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, PartSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
-from v6t.drivers.duts.session.lock import Lock
+from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import HereTransport, NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
