@@ -11,7 +11,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.telemetry import add_device_load, compute_load
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.embedded.timing import Arrivals, Wanted
+from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.sending import make_timeline
@@ -70,18 +70,19 @@ def test_a_hiccup_loses_frames_one_after_the_other():
 
 def test_arrivals_are_counted_where_they_fall():
     asked = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, 0.4, 0.1)
-    arrivals = Arrivals(Wanted(asked, (1,)))
+    timed = TimedTrial(asked, (1,))
+    arrivals = Arrivals(timed)
     began = 10**18
     arrivals.add(began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000)  # before its time
     arrivals.add(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # across a border
     arrivals.add(np.array([began + 10**12]), 0, 9, began)  # a clock that was set
-    told = arrivals.course({0: np.array([0, 19, 20, 300, 999])})
+    told = arrivals.make_timeline(timed.list_due_s({0: np.array([0, 19, 20, 300, 999])}))
     assert told.slot_s == 0.02
     assert told.received[:2] == (7, 6) and sum(told.received) == 14
     assert told.received[-1] == 1 and len(told.received) == 71
     assert {n: lost for n, lost in enumerate(told.lost) if lost} == {0: 2, 1: 1, 15: 1, 49: 1}
     starting = replace(asked, flow_starts=FlowStarts(2, 0.1))
-    assert Arrivals(Wanted(starting, (1,))).course({0: np.array([1])}) is None
+    assert Arrivals(TimedTrial(starting, (1,))).make_timeline(np.array([0.001])) is None
 
 
 def reading(at, out, back):
