@@ -12,7 +12,7 @@ from v6t.core.config.compatibility import (
     technologies_for,
 )
 from v6t.core.config.explain import as_yaml, settings_of
-from v6t.core.runs.dut import plan_text
+from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import driver_type, make_driver
@@ -143,7 +143,7 @@ def _plan(name: str) -> list[str]:
     if isinstance(driver, LinuxDriver) and name != "linux-router":
         before = {s.set for s in driver.base(case.intent, facts)}
         plan = replace(plan, steps=tuple(s for s in plan.steps if s.set not in before))
-    return list(_shortened(plan_text(driver, plan).splitlines()))
+    return list(_shortened(format_plan(driver, plan).splitlines()))
 
 
 def _shortened(lines: list[str]) -> Iterator[str]:

@@ -81,8 +81,8 @@ def server():
 @pytest.fixture
 def device(server, tmp_path, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.session.undo_record.UNDO_DEADLINE_S", 1.0)
-    monkeypatch.setattr("v6t.drivers.duts.session.undo_record.STEP_PATIENCE_S", 0)
+    monkeypatch.setattr("v6t.drivers.duts.session.undo_store.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)
     sessions = []
 
@@ -173,9 +173,9 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     session = device(**at_connect(server, fault, tmp_path))
     if fault not in BREAKS_SSHD:
         monkeypatch.setattr(
-            "v6t.drivers.duts.session.lock.lock_script", lambda *_: "sh /run/fault connect"
+            "v6t.drivers.duts.session.connection.lock_script", lambda *_: "sh /run/fault connect"
         )
-        monkeypatch.setattr("v6t.drivers.duts.session.lock.LOCK_DEADLINE_S", 1.0)
+        monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_DEADLINE_S", 1.0)
         arm(server, fault, "connect")
     outcome, told = attempt(session.open)
     assert outcome == "failed"
