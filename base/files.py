@@ -143,6 +143,13 @@ def write_atomically(path: Path, text: str, *, private: bool = True, durable: bo
             os.close(directory)
 
 
+def locate_cache() -> Path:
+    """Return the directory for measured facts about testers; it may not exist yet."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("v6t")
+
+
 def acquire_lock(directory: Path) -> FileLock:
     """Lock a directory for this process; the lock of a killed process is free.
 

@@ -11,14 +11,12 @@ import sys
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.base.files import LOCK, acquire_lock, hold_lock, write_atomically
-from v6t.core.runs import tester_capacity
+from v6t.base.files import LOCK, acquire_lock, hold_lock, locate_cache, write_atomically
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from v6t.base.files import acquire_lock
-from v6t.core.runs import tester_capacity
 lock = acquire_lock(Path(sys.argv[1]))
 print("locked", flush=True)
 time.sleep(60)
@@ -109,4 +107,4 @@ def test_lock_file_is_private(tmp_path):
 
 def test_cache_directory_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert tester_capacity._path() == tmp_path / "v6t" / "tester-capacity.json"
+    assert locate_cache() == tmp_path / "v6t"
