@@ -20,11 +20,7 @@ WELL_KNOWN = IPv6Network("64:ff9b::/96")
 
 
 def check_prefix(prefix: IPv6Network) -> IPv6Network:
-    """Return a prefix behind which an IPv4 address can be embedded.
-
-    Raises:
-        UsageError: RFC 6052 does not define its length, or bits 64 to 71 are set.
-    """
+    """Return a prefix behind which an IPv4 address can be embedded (RFC 6052), or raise UsageError."""
     if prefix.prefixlen not in PREFIX_LENGTHS:
         problem = f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}"
         hint = "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS))
@@ -61,11 +57,7 @@ def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
 
 
 def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
-    """Read the IPv4 address in ``ipv6``; bits after it are ignored.
-
-    Raises:
-        UsageError: the address is not behind the prefix.
-    """
+    """Read the IPv4 address in ``ipv6``; bits after it are ignored."""
     mapping = Rfc6052(prefix)
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
@@ -91,7 +83,6 @@ class Mapping:
 
     @cached_property
     def layout(self) -> BitLayout:
-        """How an IPv6 address holds an IPv4 address."""
         return eam_layout(self.ipv4, self.ipv6)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
@@ -140,23 +131,19 @@ class Mappings:
             raise UsageError(problem, hint, code="nothing-to-translate")
 
     def find_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
-        """Find the mapping of an IPv4 address."""
         hits = (e for e in self.eams if ipv4 in e.ipv4)
         return max(hits, key=lambda e: e.ipv4.prefixlen, default=self.prefix)
 
     def find_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
-        """Find the mapping of an IPv6 address."""
         hits = (e for e in self.eams if ipv6 in e.ipv6)
         prefix = self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
         return max(hits, key=lambda e: e.ipv6.prefixlen, default=prefix)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        """Compute the IPv6 address of an IPv4 address, or return None if it is not mapped."""
         mapping = self.find_ipv4(ipv4)
         return None if mapping is None else mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        """Compute the IPv4 address of an IPv6 address, or return None if it is not mapped."""
         mapping = self.find_ipv6(ipv6)
         return None if mapping is None else mapping.to_ipv4(ipv6)
 
@@ -186,12 +173,10 @@ def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Ma
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order.
+    """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order, or raise UsageError.
 
     Blanks, a comma or ``=`` separate both; ``#`` begins a comment.
 
-    Raises:
-        UsageError: the file cannot be read, or a line is not a pair.
     """
     try:
         text = read_text(path)

@@ -1,8 +1,7 @@
 """Addresses that no device forwards: the one table for parameters, tables and reference translations.
 
-RFC 1812, section 5.3.7, says that a router SHOULD NOT forward packets from or to class E (240.0.0.0/4).
-nftables, older TAYGA and many routers comply; Linux, TAYGA since 0.9.4 and several clouds forward them.
-Both kinds of device are correct, so v6t refuses these addresses in every parameter and sends no such frames.
+Class E is among them: a router SHOULD NOT forward it (RFC 1812, section 5.3.7), but some do.
+
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an audit must know of a technology: views, one for each role that its device plays.
 
-Clauses and the packet-level device (:mod:`v6t.audit.packet_device`) use these data instead of the technology.
 Addresses of the device, routes and MTUs are in ``dut_intent()`` and ``links``.
+
 """
 
 from __future__ import annotations
@@ -113,7 +113,6 @@ class Translator:
 
     @property
     def four_side(self) -> SideName:
-        """The IPv4 link."""
         return "right" if self.six_side == "left" else "left"
 
 
@@ -225,7 +224,6 @@ class TunnelEnd:
 
     @property
     def far_side(self) -> SideName:
-        """The link without the tunnel."""
         return "right" if self.side == "left" else "left"
 
 

@@ -1,7 +1,7 @@
-"""The binding table of a lwAFTR (RFC 7596 section 6.1) in columns, up to millions of rows.
+"""The binding table of a lwAFTR (RFC 7596, section 6.1) in columns, up to millions of rows.
 
-A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4. Addresses that
-are shared by several rows have one PSID length and offset.
+A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4.
+
 """
 
 from __future__ import annotations
@@ -66,19 +66,16 @@ class BindingTable:
         return np.where(hit, index, -1).astype(np.int64)
 
     def find_b4(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
-        """Return the lwB4 that has an address and port, or None."""
         row = int(self.find(np.array([int(ipv4)]), np.array([port]))[0])
         return None if row < 0 else self.softwire(row).b4
 
     def softwire(self, row: int) -> Softwire:
-        """Return a row."""
         columns = self.psid, self.psid_len, self.psid_offset
         psid, length, offset = (int(column[row]) for column in columns)
         ends = IPv6Address(self.b4[row].tobytes()), IPv6Address(self.br[row].tobytes())
         return Softwire(IPv4Address(int(self.ipv4[row])), psid, length, offset, *ends)
 
     def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
-        """Return the rows of an address."""
         return [self.softwire(int(row)) for row in np.flatnonzero(self.ipv4 == int(ipv4))]
 
 
@@ -98,13 +95,10 @@ def generate_table(
 
 
 def read_table(path: Path, br: IPv6Address) -> BindingTable:
-    """Read a binding table from a file with one softwire per line.
+    """Read a binding table from a file with one softwire per line, or raise UsageError.
 
-    Columns, separated by blanks or commas: IPv4 address, PSID, PSID length, PSID offset, lwB4
-    address and, if it is not ``br``, lwAFTR address. ``#`` begins a comment.
+    Columns: IPv4 address, PSID, its length and offset, lwB4 and, if it is not ``br``, lwAFTR address.
 
-    Raises:
-        UsageError: the file cannot be read, or a row is impossible.
     """
     try:
         stamp = path.stat().st_mtime_ns

@@ -1,7 +1,4 @@
-"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share.
-
-The left link carries the operator's IPv6. All frames are those of customers and of one IPv4 server.
-"""
+"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share."""
 
 from __future__ import annotations
 
@@ -40,7 +37,8 @@ CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "al
 class RelayParams(Mixture):
     """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
 
-    Technologies add ``customers``, IPv6 prefixes behind the left link, and ``left_addresses`` of the relay.
+    Technologies add ``customers``, IPv6 prefixes on the left, and ``left_addresses`` of the relay.
+
     """
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
@@ -62,7 +60,6 @@ class RelayParams(Mixture):
 
     @property
     def relay_address(self) -> IPv6Address:
-        """The address to which customers send for the server."""
         raise NotImplementedError
 
 
@@ -128,7 +125,6 @@ class CustomerTechnology(StatelessTechnology):
 
     @property
     def kind(self) -> Any:
-        """Name of the technology in audit views."""
         return self.params.measured
 
     @abstractmethod
@@ -143,7 +139,7 @@ class CustomerTechnology(StatelessTechnology):
 
     @abstractmethod
     def configuration(self) -> DeviceConfig:
-        """Return rules, table, address and ports of the device."""
+        pass
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, links, flows = self.params, self.links, self.simulate_customers(direction, seed)
@@ -162,7 +158,7 @@ class CustomerTechnology(StatelessTechnology):
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
     ) -> TrafficClass:
-        """Return the class of a flow: IPv6 headers on the left link, with IPv4 inside if it is tunnelled."""
+        """Return the class of a flow: IPv6 headers on the left, with IPv4 inside if it is tunnelled."""
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
         source, destination = ends if direction == self.customer_direction else ends[::-1]

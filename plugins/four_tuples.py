@@ -63,7 +63,6 @@ class TupleField:
 
     @property
     def listed_count(self) -> int:
-        """Number of values above the common bits."""
         return self.count >> self.common_bits
 
     @property
@@ -90,7 +89,6 @@ class FourTuples:
 
     @property
     def draw_order(self) -> tuple[str, ...]:
-        """Names of the variables."""
         return tuple(variable.name for variable in self.variables)
 
     def vary(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
@@ -107,20 +105,15 @@ class FourTuples:
 def find_last_address(
     name: str, first: IPv4Address | IPv6Address, count: int
 ) -> IPv4Address | IPv6Address:
-    """Return the last of consecutive addresses; ``name`` is that of the range in messages.
-
-    Raises:
-        UsageError: more than the last 32 bits differ, or the addresses end before.
-    """
+    """Return the last of consecutive addresses, which lie within the last 32 bits, or raise UsageError."""
     room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
     if count > room:
         where = "IPv4" if first.version == 4 else f"a /{128 - LOW_BITS}"
-        raise UsageError(
-            f"{name}: {count} addresses from {first} on do not lie within {where}; {room} are left",
-            "choose a lower first address, or fewer addresses",
-            path=(name,),
-            code="out-of-range",
+        problem = (
+            f"{name}: {count} addresses from {first} on do not lie within {where}; {room} are left"
         )
+        hint = "choose a lower first address, or fewer addresses"
+        raise UsageError(problem, hint, path=(name,), code="out-of-range")
     return first + (count - 1)
 
 
@@ -139,11 +132,7 @@ def count_combinations(fields: Sequence[TupleField]) -> int:
 
 
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
-    """Return all combinations in pseudorandom order.
-
-    Raises:
-        UsageError: a list would be too long for TRex.
-    """
+    """Return all combinations in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
     even, common = (sum(getattr(f, name) for f in fields) for name in ("even_bits", "common_bits"))
     if common:
@@ -159,20 +148,13 @@ def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
 
 
 def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
-    """Return all combinations in order, the first field's values changing slowest.
-
-    Raises:
-        UsageError: a counter of TRex cannot carry from field to field.
-    """
+    """Return all combinations in order, the first field's slowest; raise UsageError if TRex cannot."""
     varying, tuples = [f for f in fields if f.count > 1], FourTuples()
     for f in varying[1:]:
         if f.count & (f.count - 1) or f.first % f.count:
-            raise UsageError(
-                f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
-                f"but the slowest: {f.name} has {f.count} from {f.address or f.first} on",
-                "enumerate in pseudorandom order (3), or choose such a range",
-                code="beyond-trex",
-            )
+            problem = f"counting needs 2^k {f.name} from a multiple of 2^k on, not {f.count} from "
+            hint = "enumerate in pseudorandom order (3), or choose such a range"
+            raise UsageError(f"{problem}{f.address or f.first}", hint, code="beyond-trex")
     if varying:
         top, below = varying[0], sum(f.bits for f in varying[1:])
         base = top.first % (1 << top.bits) << below
@@ -239,13 +221,11 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
     length = math.prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
-        raise UsageError(
-            f"{names} cannot be enumerated together: a list of {length} entries is longer than "
-            f"the {MAX_LIST} of TRex",
-            "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
-            "common divisor",
-            code="beyond-trex",
+        problem = (
+            f"{names} cannot be enumerated together: a list of TRex ends at {MAX_LIST} entries"
         )
+        hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
+        raise UsageError(problem, hint, code="beyond-trex")
     even = sum(f.even_bits for f in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1

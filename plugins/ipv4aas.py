@@ -131,7 +131,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def ce_stateful(self) -> bool:
-        """Whether the CE keeps the connections."""
         return self.variant in CE_STATEFUL
 
     @property
@@ -144,7 +143,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def port_set(self) -> PortSet:
-        """The CE's ports."""
         if self.variant != "lw4o6":
             return self.rule.port_set(self.psid)
         bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
@@ -157,7 +155,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        """The checked prefixes of PLAT and CLAT."""
         networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
         check_prefix(networks[0])
         for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
@@ -242,7 +239,6 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
 
 
 def _pool_params(p: Ipv4aasParams) -> dict[str, Any]:
-    """Return the public addresses and ports as parameters of a NAT."""
     pool = p.public
     return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
@@ -430,7 +426,6 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The policy for headers translated twice, unless packets cross the middle link within IPv6."""
         return HeaderPolicy(retranslated=not self.tunnels)
 
     @property
@@ -459,7 +454,6 @@ class Ipv4aas(stateful.StatefulTechnology):
         return sizes.ipv4 + left, sizes.ipv4 + right
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""
         p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
             sides = p.middle[0], replace(link, vlan=None)
@@ -481,6 +475,5 @@ class Ipv4aas(stateful.StatefulTechnology):
         return super().rewrite(packets, endpoint, source=source)
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe both devices, part by part."""
         alternatives = list_alternatives(self.params, self.parts, self.links)
         return chain.chain_intent(self.name, self.parts, self.links, alternatives)

@@ -1,8 +1,4 @@
-"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by binding table.
-
-A generated table is arithmetic: the number of a row is one flow variable, whose bits go to the IPv6 prefix,
-the IPv4 address and the PSID. Rows from a file are lists of equal length.
-"""
+"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by binding table."""
 
 from __future__ import annotations
 
@@ -88,12 +84,10 @@ class LwAftrParams(TunnelRelayParams):
 
     @cached_property
     def generated(self) -> GeneratedSoftwires:
-        """The softwires of the generated table."""
         pool, b4s = hosts4(self.ipv4_pool, "ipv4_pool"), network6(self.b4_prefix, "b4_prefix")
         return GeneratedSoftwires(pool, b4s, self.psid_len, (self.softwires - 1).bit_length())
 
     def table(self) -> BindingTable:
-        """Return all rows; from the file, or generated."""
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
         return generate_table(self.generated, self.softwires, self.psid_offset, self.br_address)
@@ -192,7 +186,6 @@ class LightweightAftr(TunnelDevice, Relay):
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Change what a lwAFTR must check of forward frames."""
         if direction == "reverse":
             return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
@@ -273,7 +266,6 @@ class LightweightAftr(TunnelDevice, Relay):
         return relay, make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return every PSID offset, with a PSID that leaves room for it."""
         p, variants = self.params, {}
         if p.binding_table is not None or not p.psid_len:
             return {}

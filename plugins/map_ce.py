@@ -1,8 +1,7 @@
-"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4): one device, many hosts and ports.
+"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4), measured without their NAPT.
 
-The device is measured without its NAPT: the hosts behind it use the public address and ports themselves. NAPT
-in front of it is a stateful technology. The left link carries the operator's IPv6, the right link the
-customer's IPv4.
+The hosts behind the device use the public address and ports. The operator's IPv6 is on the left link.
+
 """
 
 from __future__ import annotations
@@ -54,13 +53,7 @@ class CustomerDrop(DropReason):
 
 
 class CustomerAddresses(NamedTuple):
-    """A customer's addresses and ports.
-
-    Attributes:
-        ipv6: tunnel address of the device, or the IPv6 address of the customer's first host.
-        ipv4: the customer's address or prefix.
-        ports: the customer's ports.
-    """
+    """A customer's tunnel address or first host, address or prefix, and ports."""
 
     ipv6: IPv6Address
     ipv4: IPv4Network
@@ -104,16 +97,13 @@ class CustomerParams(Mixture):
 
     @cached_property
     def customer(self) -> CustomerAddresses:
-        """The customer's addresses and ports."""
         raise NotImplementedError
 
     def count_psid_bits(self) -> int:
-        """Return the PSID length."""
         raise NotImplementedError
 
     @property
     def config_values(self) -> dict[str, Any]:
-        """Values for the device's configuration."""
         _, ipv4, ports = self.customer
         shares = {name: getattr(ports, name) for name in ("psid", "psid_len", "psid_offset")}
         return {"ipv4": ipv4, **shares}
@@ -162,7 +152,6 @@ class MapCeParams(CustomerParams, RuleParams):
 
     @cached_property
     def end_user_prefix(self) -> IPv6Network:
-        """The prefix delegated to the CE."""
         return self.rule.end_user_prefix(self.ce_ipv4, self.ce_psid)
 
     @cached_property
@@ -235,7 +224,6 @@ class CustomerEdge(CustomerTechnology):
 
     @property
     def relay_network(self) -> IPv6Address | IPv6Network:
-        """Network or address behind the left link."""
         return self.params.relay_address
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
@@ -277,7 +265,6 @@ class CustomerEdge(CustomerTechnology):
         return DeviceIntent(self.name, self.configuration(), links, near, far)
 
     def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
-        """Return the audit view of the device; ``fields`` are those of a kind of device."""
         ipv6, ipv4, ports = self.params.customer
         server = self.params.server_ipv4
         return audit_views.CustomerEdge(self.kind, ipv4, ports, server, ipv6, **fields)

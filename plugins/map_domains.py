@@ -1,8 +1,4 @@
-"""MAP domains: their parameters, the CEs simulated in them, and what MAP-E and MAP-T relays share.
-
-The EA bits of a CE are one flow variable. They appear in up to five places of a frame: the end-user prefix,
-the IPv4 suffix and the PSID of the interface identifier, the IPv4 address, and the PSID bits of the port.
-"""
+"""MAP domains: their parameters, the CEs simulated in them, and what MAP-E and MAP-T relays share."""
 
 from __future__ import annotations
 
@@ -49,7 +45,6 @@ class RuleParams(PluginParams):
 
     @cached_property
     def rule(self) -> MapRule:
-        """The checked rule."""
         return self.make_rule(getattr(self, self.psid_name))
 
     def make_rule(self, psid: int | None) -> MapRule:
@@ -166,12 +161,10 @@ class MapParams(RelayParams, Domain):
 
     @property
     def all_domains(self) -> tuple[Domain, ...]:
-        """The first domain and the further ones."""
         return (self, *self.domains)
 
     @property
     def rules(self) -> tuple[MapRule, ...]:
-        """The rules of all domains."""
         return tuple(domain.rule for domain in self.all_domains)
 
     @property
@@ -189,7 +182,6 @@ class MapRelay(Relay):
 
     @cached_property
     def rules(self) -> RuleTable:
-        """The rules of all domains."""
         return RuleTable(self.params.rules)
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
@@ -230,7 +222,6 @@ class MapRelay(Relay):
         return changed
 
     def make_rule_configs(self) -> tuple[MapRuleConfig, ...]:
-        """Return the rules of all domains for a device intent."""
         return tuple(map(make_rule_config, self.params.rules))
 
     def make_relay_view(self, **translation: Any) -> SharedAddressRelay:

@@ -121,12 +121,10 @@ class MapRule:
 
     @cached_property
     def ce_layouts(self) -> CeLayouts:
-        """IPv4 address and PSID of a CE from its EA bits, and the way back."""
         return address_layouts.ce_layouts(self)
 
     @cached_property
     def address_layout(self) -> BitLayout:
-        """IPv4 address and PSID in a MAP-E address."""
         return address_layouts.map_address_layout(self)
 
     @cached_property
@@ -135,16 +133,15 @@ class MapRule:
         return address_layouts.map_address_layout(self, whole_host=True)
 
     def port_set(self, psid: int) -> PortSet:
-        """Return the ports of a PSID; raise :class:`~v6t.base.errors.UsageError` if it is too large."""
+        """Return the ports of a PSID."""
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def find_psid(self, port: int) -> int | None:
-        """Find the PSID that has a port, or None for a port that no CE of the rule has."""
         psid, owned = self.find_psids(port)
         return psid if owned else None
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
-        """Find the PSID of a port or of an array of ports, and whether a CE of the rule has the port."""
+        """Find the PSIDs of ports or of one port, and whether a CE of the rule has them."""
         psids, owned = self.ports.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
@@ -168,9 +165,10 @@ class MapRule:
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0; ``psid`` is 0 without sharing.
+        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
 
         With ``whole_host`` it holds the complete address of a CE's host (MAP-T, erratum 5225 of RFC 7599).
+
         """
         self._check_ipv4(ipv4)
         layout = self.host_address_layout if whole_host else self.address_layout
@@ -210,13 +208,11 @@ def rule_from_text(
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over.
+    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over, as ascending ranges.
 
-    A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse. A CE
-    whose addresses lie in a rule within its own would lose its frames in one direction.
+    A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse: a CE within a
+    narrower rule would lose its frames in one direction.
 
-    Returns:
-        Ascending, disjoint, non-empty ranges.
     """
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
@@ -256,10 +252,7 @@ class MapDestinations(NamedTuple):
 
 
 class RuleTable:
-    """The rules of a border relay or CE, looked up by the longest prefix.
-
-    Rules have different IPv6 prefixes; those of one IPv4 prefix have different PSIDs.
-    """
+    """The rules of a border relay or CE, looked up by the longest prefix."""
 
     def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
         """Sort the rules; see :meth:`MapRule.map_address` for ``whole_host``."""

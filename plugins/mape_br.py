@@ -76,7 +76,6 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
         ]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Choose the MAP address of the IPv4 destination and port."""
         ce = self.rules.find_destinations(header["dst"], udp["dport"])
         checks = [(MapEDrop.NO_DESTINATION, ~ce.known), (MapEDrop.NO_PORT, ~ce.owned)]
         return checks, lambda rows: (address_octets(self.params.br_address), ce.ipv6[rows])

@@ -44,7 +44,6 @@ class DmrParams(PluginParams):
 
     @cached_property
     def dmr_prefix(self) -> IPv6Network:
-        """The checked prefix."""
         return check_prefix(network6(self.dmr, "dmr"))
 
     @property
@@ -62,7 +61,7 @@ class DmrParams(PluginParams):
         return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
     def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix and the DMR prefix overlap."""
+        """Raise UsageError if a rule's prefix and the DMR prefix overlap."""
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             raise UsageError(
                 f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
@@ -100,7 +99,6 @@ class DmrTranslator(CustomerTechnology):
 
     @cached_property
     def rules(self) -> RuleTable:
-        """The rules of all CEs."""
         return RuleTable(self.params.rules, whole_host=True)
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
@@ -117,7 +115,6 @@ class DmrTranslator(CustomerTechnology):
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
     def forward(self, packets: U8) -> Answer:
-        """Translate packets to IPv4 whose other address is behind the DMR."""
         customer, server, port_field = self._name_fields("forward")
         header = view(packets, IPV6)
         host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
@@ -141,7 +138,6 @@ class DmrTranslator(CustomerTechnology):
         return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
-        """Translate packets to IPv6, with the MAP address of the customer's address and port."""
         plain = translation.is_plain_ipv4(packets)
         if not plain.any():
             return DROP_ALL
@@ -229,7 +225,6 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     params: MapTParams
 
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        """Check the consistency that RFC 7597, section 8.1 requires."""
         return [
             (MapTDrop.NO_RULE, ~ce.known),
             (MapTDrop.BAD_IID, ~ce.consistent),

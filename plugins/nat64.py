@@ -18,7 +18,7 @@ from v6t.plugins.audit_views import GLOBAL_HOST, WELL_KNOWN_PREFIX, Translator, 
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
-from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
 from v6t.plugins.translation import Rfc6052Array
 from v6t.profiles.model import FramePair
@@ -50,22 +50,19 @@ class Nat64Params(Pool4Params):
     )
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
     initiator_offset: int = Field(
-        14,
-        ge=8,
-        le=14,
-        description="octet of the address at which the 16 bits begin that count the Initiator's "
-        "addresses",
+        14, ge=8, le=14, description="octet of the 16 bits that count the Initiator's addresses"
     )
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
+    tester_right_ipv6: IPv6Address = address(
+        "2001:2:0:f001::2", "background address on the right link"
+    )
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
-        """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
     @property
@@ -94,26 +91,24 @@ class Nat64Params(Pool4Params):
     def _check_prefix(self) -> Nat64Params:
         for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
             if getattr(self, name) in self.server_prefix:
-                raise UsageError(
-                    f"{name} lies within the prefix {self.server_prefix}, so it would be translated",
-                    "choose an address outside",
-                    code="address-conflict",
+                problem = (
+                    f"{name} lies within the prefix {self.server_prefix}, so it would be translated"
                 )
+                raise UsageError(problem, "choose an address outside", code="address-conflict")
+        problem = ""
         if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
-            raise UsageError(
-                f"{self.initiator_count} addresses from initiator_ipv6 {self.initiator_ipv6} on do "
-                f"not fit the 16 bits at octet {self.initiator_offset}",
-                "choose a first address with a smaller number there",
-                code="not-enough-addresses",
+            problem = (
+                f"{self.initiator_count} addresses from {self.initiator_ipv6} on do not fit 16 bits"
+            )
+            hint = (
+                f"choose one with a smaller number in the 16 bits at octet {self.initiator_offset}"
             )
         varying = (int(self.responder_ipv4) ^ int(self.last_responder)).bit_length()
         if varying > self.server_layout.copies[-1].length:
-            raise UsageError(
-                f"{self.responder_count} addresses of the Responder do not lie together behind a "
-                f"/{self.server_prefix.prefixlen} (RFC 6052 section 2.2)",
-                "use a /96, or fewer addresses",
-                code="not-enough-addresses",
-            )
+            where, hint = f"a /{self.server_prefix.prefixlen}", "use a /96, or fewer addresses"
+            problem = f"{self.responder_count} addresses of the Responder do not lie together behind {where}"
+        if problem:
+            raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
 
@@ -133,7 +128,6 @@ class Nat64(Napt):
     params: Nat64Params
 
     def address_fields(self) -> list[TupleField]:
-        """Return destinations within the prefix, which may not be a /96, and sources."""
         p = self.params
         suffix, source = p.server_layout.copies[-1], super().address_fields()[1]
         if p.initiator_offset != 14:
@@ -147,19 +141,15 @@ class Nat64(Napt):
             check_unfragmented(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
-        return translate_version(
-            packets, Rfc6052Array(self.params.server_prefix), endpoint, source=source
-        )
+        addresses = Rfc6052Array(self.params.server_prefix)
+        return translate_version(packets, addresses, endpoint, source=source)
 
     def configuration(self) -> Nat64Config:
         p = self.params
+        pool: Any = {"pool4": p.pool, "ports": p.public.span, **p.limits}
+        inside = tuple(p.clients)
         return Nat64Config(
-            prefix=p.server_prefix,
-            clients=p.initiator_count,
-            inside6=tuple(p.clients),
-            pool4=p.pool,
-            ports=p.public.span,
-            **p.limits,
+            prefix=p.server_prefix, clients=p.initiator_count, inside6=inside, **pool
         )
 
     def audit_views(self) -> tuple[AuditView, ...]:

@@ -1,8 +1,4 @@
-"""Ports: policies of RFC 4814 and of Mapperf, and port sets of RFC 7597, section 5.1.
-
-A port is ``A`` (``a`` bits), the PSID (``k`` bits) and ``j`` (``m`` bits). ``A`` and ``j`` together
-are the port's index within the port set.
-"""
+"""Ports: policies of RFC 4814 and of Mapperf, and port sets of RFC 7597, section 5.1."""
 
 from __future__ import annotations
 
@@ -90,12 +86,10 @@ class DestinationPorts(PortRange):
     max: int = Field(49151, ge=1, le=65535)
 
 
-def udp_header(
-    source: PortRange, source_name: str, destination: PortRange, destination_name: str
-) -> Layer:
-    """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
-    ports = source.build_field(source_name), destination.build_field(destination_name)
-    return Layer("UDP", dict(zip(("sport", "dport"), ports, strict=True)))
+def udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> Layer:
+    """Return a UDP header with all ports of two ranges; ``prefix`` begins the variables' names."""
+    ports = {"sport": source, "dport": destination}
+    return Layer("UDP", {name: ports[name].build_field(prefix + name) for name in ports})
 
 
 @dataclass(frozen=True)
@@ -130,7 +124,6 @@ class PortSharing:
 
     @cached_property
     def layout(self) -> BitLayout:
-        """Place of index and PSID in a port."""
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
@@ -163,7 +156,6 @@ class PortSet(PortSharing):
 
     @property
     def count(self) -> int:
-        """Number of ports in the set."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def select(self, ports: Any) -> Any:
@@ -183,16 +175,10 @@ def customer_policy(purpose: str) -> Any:
 def customer_port(
     ports: PortSet, policy: Policy, *, source: bool, psid: Expression | None = None
 ) -> Expression:
-    """Return the field of a customer's port, which stays within its port set.
+    """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.
 
-    Indices with ``A = 0`` are left out. Without an offset index 0 is left out, so that the customer
-    with PSID 0 never uses port 0.
+    Indices with ``A = 0`` are left out. Without an offset, index 0 is: PSID 0 never uses port 0.
 
-    Args:
-        ports: of the customer in the template.
-        policy: how ports follow each other.
-        source: whether the field is a source port, which has another default without port sharing.
-        psid: PSID from other variables; None: it does not vary.
     """
     base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:

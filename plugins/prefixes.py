@@ -19,12 +19,7 @@ Address = TypeVar("Address", IPv4Address, IPv6Address)
 
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:
-    """Read an IPv6 prefix.
-
-    Args:
-        text: as the user wrote it.
-        what: its name in messages.
-        setting: its parameter, if that is not ``what``.
+    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs.
 
     Raises:
         UsageError: it is not a prefix, or it contains addresses that no device forwards.

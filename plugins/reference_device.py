@@ -1,11 +1,7 @@
 """The reference device: frames in, packets by direction and IP version to a technology's handler, frames out.
 
-It drops frames that are not addressed to it, packets of a version without a handler, and packets that no
-device forwards:
+It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RFC 8200, section 3; RFC 4291.
 
-* IPv4: RFC 1812, section 5.2.2 (lengths, version, header checksum) and section 5.3.7 (addresses that may not
-  be forwarded; RFC 7915, section 4.1 requires the same of a translator),
-* IPv6: RFC 8200, section 3 (payload length) and RFC 4291, sections 2.5.2, 2.5.3, 2.5.6 and 2.7 (addresses).
 """
 
 from __future__ import annotations
@@ -29,12 +25,7 @@ ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 
 
 class LinkHeaders(NamedTuple):
-    """Ethernet headers of one link without the EtherType.
-
-    Attributes:
-        ingress: what the device receives: its own address, the tester's, the VLAN tag.
-        egress: what it sends.
-    """
+    """Ethernet headers of one link without the EtherType, as the device receives and sends them."""
 
     ingress: bytes
     egress: bytes
@@ -87,8 +78,8 @@ class Answer:
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Apply the drop reasons, route native packets and build the others.
 
-        Returns:
-            Drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
+        Returns drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
+
         """
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED
@@ -133,7 +124,7 @@ class ReferenceDevice:
         }
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return what the device emits; see :class:`v6t.packets.reference.ReferenceTranslation`."""
+        """Return what the device emits."""
         count, octets = frames.shape
         reason = np.full(count, NOT_OURS, dtype=np.uint8)
         parts: list[tuple[NDArray[np.intp], bytes, U8]] = []

@@ -55,7 +55,7 @@ class HostBits(ValueRange):
     offset: int = Field(12, description="octet of the address at which the 16 bits begin")
 
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
-        """Return an address field whose host bits vary, or are the base's; ``name`` is the variable's."""
+        """Return an address field whose host bits vary, or are the base's."""
         if self.policy == "fixed":
             return str(base)
         return self.make_variable(name).at(8 * self.offset, str(base))
@@ -188,7 +188,6 @@ class Router(StatelessTechnology):
         return self.params.version, self.params.version
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe one foreground class, background and exhausted frames."""
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
@@ -209,7 +208,6 @@ class Router(StatelessTechnology):
         return {version: partial(_route, match, version) for version, match in matches.items()}
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe addresses, static neighbors, and a route to every network of either side."""
         p = self.params
         left, right = (describe_link(p, self.links, s, p.list_networks(s)) for s in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)

@@ -66,12 +66,10 @@ class TranslatorParams(LinkParams):
 
     @cached_property
     def mappings(self) -> Mappings:
-        """The checked address table."""
         raise NotImplementedError
 
     @property
     def rfc6052_prefix(self) -> IPv6Network | None:
-        """The checked prefix for addresses without an explicit mapping."""
         return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
 
     @property
@@ -100,7 +98,6 @@ class TranslatorParams(LinkParams):
         return self
 
     def describe_hosts(self, seed: int) -> tuple[Host, Host]:
-        """Describe the hosts beyond the IPv6 and beyond the IPv4 link."""
         return (
             describe_host("ipv6_host", self.ipv6_hosts, self.mappings, seed),
             describe_host("ipv4_host", self.ipv4_hosts, self.mappings, seed),
@@ -130,7 +127,6 @@ class StatelessTranslator(StatelessTechnology):
         return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe one foreground class, background, and frames with unmapped addresses."""
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
@@ -189,12 +185,10 @@ class StatelessTranslator(StatelessTechnology):
         return Answer([*checks, *size_checks], build, version=10 - version, native=native)
 
     def _route(self, packets: U8) -> Answer:
-        """Route background from the IPv4 link."""
         native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe the address table, both links, static neighbors and routes to all test hosts."""
         p, links = self.params, self._order(self.links.left, self.links.right)
         sides = self._order("left", "right")
         (device6, tester6), (native, via) = (
@@ -334,11 +328,7 @@ class Siit(StatelessTranslator):
 
 
 class ClatParams(TranslatorParams):
-    """Parameters of ``clat``; the defaults are those of Lencse and Bazsó (2024).
-
-    Their PLAT has the well-known prefix, which must not stand for the addresses of RFC 2544 that
-    they use (RFC 6052, section 3.1): here it has the prefix of ``nat64``.
-    """
+    """Parameters of ``clat``, as in Lencse and Bazsó (2024) but for the PLAT's prefix (RFC 6052)."""
 
     prefix_parameter: ClassVar[str] = "plat_prefix"
 
@@ -387,7 +377,7 @@ class Clat(StatelessTranslator):
     params: ClatParams
 
     def audit_params(self) -> dict[str, Any]:
-        """Return a prefix behind which benchmark addresses are allowed, as the well-known one has none."""
+        """Return a prefix behind which benchmark addresses are allowed."""
         return {"plat_prefix": views.variant_prefix(96)}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:

@@ -11,13 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-    summarize_address_range,
-)
+from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network, summarize_address_range
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -59,7 +53,8 @@ def _read_number(value: Any) -> Any:
 
 Address = IPv4Address | IPv6Address
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
-"""Modes of siitperf: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
+"""Modes of siitperf."""
+MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
 
 
@@ -72,15 +67,12 @@ class Ports(PluginParams):
     @model_validator(mode="after")
     def _check_order(self) -> Ports:
         if self.min > self.max:
-            raise InvalidValue(
-                f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="empty-range",
-            )
+            problem = f"the smallest port {self.min} is larger than the largest {self.max}"
+            raise InvalidValue(problem, code="empty-range")
         return self
 
     @property
     def count(self) -> int:
-        """Number of ports."""
         return self.max - self.min + 1
 
 
@@ -97,7 +89,6 @@ class PublicPool:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Lowest and highest port."""
         return self.ports.min, self.ports.max
 
     def contains(self, rows: U8) -> Mask:
@@ -128,22 +119,14 @@ class ConnectionParams(Mixture):
     """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
 
     initiator_ports: Ports = Field(
-        Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
+        Ports(min=1024, max=41023), description="source ports of the Initiator"
     )
-    responder_ports: Ports = Field(
-        Ports(min=1, max=100), description="destination ports, those of the Responder"
-    )
+    responder_ports: Ports = Field(Ports(min=1, max=100), description="ports of the Responder")
     initiator_count: int = Field(1, ge=1, le=65536, description="addresses of the Initiator")
     responder_count: int = Field(1, ge=1, le=65536, description="addresses of the Responder")
-    enumerate_ports: Enumeration = Field(
-        3, description="ports take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
-    )
-    enumerate_ips: Enumeration = Field(
-        0, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
-    )
-    low_ports: bool = Field(
-        False, description="initiator ports below 1024 are meant: RFC 6146 keeps them below 1024"
-    )
+    enumerate_ports: Enumeration = Field(3, description=f"ports take all values: {MODES}")
+    enumerate_ips: Enumeration = Field(0, description=f"addresses take all values: {MODES}")
+    low_ports: bool = Field(False, description="allow initiator ports below 1024 (RFC 6146)")
 
     @property
     def ranges(self) -> dict[str, str]:
@@ -164,12 +147,8 @@ class ConnectionParams(Mixture):
                 for net in summarize_address_range(first, last):
                     refuse_unforwarded(net, partly=True)
             except ValueError as exc:
-                raise UsageError(
-                    f"{name} with {counter} {count}: {exc}",
-                    "choose a lower first address, or fewer addresses",
-                    path=(name,),
-                    code="out-of-range",
-                ) from exc
+                problem, hint = f"{name} with {counter} {count}: {exc}", "choose another, or fewer"
+                raise UsageError(problem, hint, path=(name,), code="out-of-range") from exc
         return self
 
     @model_validator(mode="after")
@@ -192,12 +171,9 @@ class ConnectionParams(Mixture):
         if problem:
             raise UsageError(problem, hint, code="conflict")
         if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
-            raise UsageError(
-                f"initiator ports from {self.initiator_ports.min} on: a NAT maps ports below "
-                f"{LOWEST_PORT} to ports below {LOWEST_PORT}, of which there are few",
-                f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true",
-                code="out-of-range",
-            )
+            problem = f"initiator ports from {self.initiator_ports.min} on include those below 1024"
+            hint = f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true"
+            raise UsageError(problem, hint, code="out-of-range")
         return self
 
     @property
@@ -212,16 +188,11 @@ class ConnectionParams(Mixture):
 
     @property
     def endpoints(self) -> int:
-        """Pairs of address and port of the Initiator.
-
-        With endpoint-independent mapping, all connections together need as many BIB entries.
-        """
+        """Pairs of address and port of the Initiator, each one BIB entry of an endpoint-independent NAT."""
         return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
     def _find_first(self, counter: str) -> Any:
-        return next(
-            getattr(self, first) for first, count in self.ranges.items() if count == counter
-        )
+        return next(getattr(self, first) for first in self.ranges if self.ranges[first] == counter)
 
     @property
     def initiator(self) -> Any:
@@ -230,17 +201,14 @@ class ConnectionParams(Mixture):
 
     @property
     def initiator_step(self) -> int:
-        """Difference between successive addresses of the Initiator."""
         return 1
 
     @property
     def responder(self) -> Any:
-        """First address of the Responder."""
         return self._find_first("responder_count")
 
     @property
     def last_responder(self) -> Any:
-        """Last address of the Responder."""
         return self.responder + (self.responder_count - 1)
 
     @property
@@ -271,46 +239,31 @@ class ConnectionParams(Mixture):
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
         """Refuse public addresses that are the Responder's, or too few for all connections.
 
-        Args:
-            first, responder, count: names of the parameters that could be changed.
-            whose: the device, or the devices.
+        ``first``, ``responder`` and ``count`` name the parameters that could be changed.
+
         """
         pool, low, high = self.public, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
+            problem = f"the Responder's addresses are public addresses of the {whose}"
             raise UsageError(
-                f"the Responder's addresses are public addresses of the {whose}",
-                f"choose another {first} or {responder}",
-                code="address-conflict",
+                problem, f"choose another {first} or {responder}", code="address-conflict"
             )
         room = pool.count * pool.ports.count
         if self.endpoints > room:
-            servers = self.combinations // self.endpoints
-            raise UsageError(
-                f"{self.combinations} connections do not fit {pool.count} public addresses with "
-                f"{pool.ports.count} ports towards {servers} ports of the Responder: the Initiator "
-                f"has {self.endpoints} source endpoints, and the pool has {room}",
-                f"raise {count}, or shorten initiator_ports or initiator_count",
-                code="not-enough-addresses",
-            )
+            problem = f"the Initiator has {self.endpoints} source endpoints, the pool has {room}"
+            hint = f"raise {count}, or shorten initiator_ports or initiator_count"
+            raise UsageError(problem, hint, code="not-enough-addresses")
 
     def port_fields(self) -> list[TupleField]:
         """Return destination port and source port, the slower one first."""
-        if not self.enumerate_ports:
-            return []
+        fields = (("responder_ports", "dport"), ("initiator_ports", "sport"))
         return [
             TupleField(name, f"{self.transport}.{field}", 15, ports.min, ports.count)
-            for name, field, ports in (
-                ("responder_ports", "dport", self.responder_ports),
-                ("initiator_ports", "sport", self.initiator_ports),
-            )
+            for name, field in (fields if self.enumerate_ports else ())
+            for ports in (getattr(self, name),)
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
-        """Enumerate these fields of destination and source address, and the ports.
-
-        Raises:
-            UsageError: TRex has no such enumeration.
-        """
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
@@ -336,11 +289,9 @@ class PoolParams(ConnectionParams):
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Configured limits of the device."""
         return {}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return the further configurations of a NAT that an audit has clauses for."""
         return {views.TWO_PUBLIC_ADDRESSES: {"pool_count": max(2, self.pool_count)}}
 
 
@@ -350,33 +301,27 @@ class Pool4Params(PoolParams):
     pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     port_block: int = Field(
-        0,
-        ge=0,
-        le=64512,
-        description="public ports of each client, a block of its own; 0: all share all",
+        0, ge=0, le=64512, description="public ports of each client; 0: all share all"
     )
     udp_timeout_s: int = Field(
         0,
         ge=0,
         le=864_000,
-        description="idle UDP mappings end after so many seconds; 0: not before the test does",
+        description="lifetime of idle UDP mappings [s]; 0: longer than the test",
     )
     session_limit: int = Field(
-        0,
-        ge=0,
-        le=1 << 30,
-        description="sessions the device has room for, in all; 0: at least those of the test",
+        0, ge=0, le=1 << 30, description="sessions that the device can hold; 0: at least the test's"
     )
 
     @model_validator(mode="after")
     def _check_port_blocks(self) -> Pool4Params:
         blocks = self.pool_count * (self.pool_ports.count // max(1, self.port_block))
         if self.port_block and blocks < self.initiator_count:
-            raise UsageError(
-                f"{blocks} blocks of {self.port_block} public ports for {self.initiator_count} clients",
-                "shorten port_block, or raise pool_count",
-                code="not-enough-addresses",
+            problem = (
+                f"{blocks} blocks of {self.port_block} ports for {self.initiator_count} clients"
             )
+            hint = "shorten port_block, or raise pool_count"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
     @property
@@ -390,14 +335,13 @@ class Pool4Params(PoolParams):
 
     def check_limits(self) -> None:
         if 0 < self.port_block < self.client_ports:
-            raise UsageError(
-                f"{self.client_ports:,} source ports of a client do not fit its block of "
-                f"{self.port_block:,} public ports",
-                f"shorten initiator_ports to {self.port_block} ports, or set port_block to "
-                f"{self.client_ports} or more",
-                params={"port_block": self.client_ports},
-                code="not-enough-addresses",
+            ports, block = self.client_ports, self.port_block
+            problem = (
+                f"{ports:,} source ports of a client do not fit its block of {block:,} public ports"
             )
+            hint = f"shorten initiator_ports to {block} ports, or set port_block to {ports} or more"
+            params = {"port_block": ports}
+            raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         shared = {"port_block": 0, "session_limit": 0}
@@ -448,12 +392,10 @@ class StatefulTechnology(Technology):
     mapping: ClassVar[str] = ""
     """Address and port mapping that the technology's RFC requires, for the report."""
     usual_timeout_s: ClassVar[float] = 300.0
-    """Lifetime of UDP connections unless configured: RFC 4787, section 4.3 recommends 5 minutes (the
-    same as RFC 6146, section 4)."""
+    """Lifetime of UDP connections unless configured (RFC 4787, section 4.3; RFC 6146, section 4)."""
     params: ConnectionParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe the Initiator's connections or the Responder's template, and background."""
         self.check_traffic(direction, sizes)
         p, forward = self.params, direction == "forward"
         size, order = self.side_sizes(sizes)[not forward], ()
@@ -501,13 +443,10 @@ class StatefulTechnology(Technology):
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets of known connections.
+        """Translate IP packets of known connections.
 
-        Args:
-            direction: of the packets.
-            packets: ``(n, length)`` IP packets as sent.
-            initial: ``(n, length)`` IP packets with which the Initiator opened the connections.
-            learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
+        ``initial`` opened the connections, ``learned`` are rows of the Responder's table.
+
         """
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
@@ -529,9 +468,7 @@ class StatefulTechnology(Technology):
         packets = frames[:, here.l3 :]
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
         head = np.frombuffer(there.egress + reference.ETHERTYPE[leaving], dtype=np.uint8)
-        out = np.empty((len(frames), len(head) + translated.shape[1]), dtype=np.uint8)
-        out[:, : len(head)] = head
-        out[:, len(head) :] = translated
+        out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
         reason = reference.choose_reasons(
             len(frames),
             (NOT_OURS, ~here.accepts(frames)),
@@ -544,7 +481,6 @@ class StatefulTechnology(Technology):
         return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return the answers without a connection: only native IPv6 is forwarded."""
         return self._native_device.expect(direction, frames)
 
     @cached_property
@@ -567,7 +503,6 @@ class Napt(StatefulTechnology):
         """Return the configuration of clients, public addresses and ports."""
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe the configuration, and both links with routes to all test hosts."""
         p = self.params
         left = describe_link(p, self.links, "left", p.clients)
         right = describe_link(p, self.links, "right", p.servers)

@@ -133,12 +133,7 @@ def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
 
 
 def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate IPv4 to IPv6 packets with the TOS as traffic class and flow label 0.
-
-    Args:
-        packets: ``(n, length)``, all :func:`is_plain_ipv4`, TTL above 1.
-        source, destination: ``(n, 16)`` addresses.
-    """
+    """Translate :func:`is_plain` IPv4 packets to IPv6 with flow label 0; addresses are ``(n, 16)``."""
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
@@ -154,12 +149,7 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
 
 
 def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate IPv6 to IPv4 packets with identification 0, which a real translator may choose.
-
-    Args:
-        packets: ``(n, length)``, all :func:`is_plain_ipv6`, hop limit above 1.
-        source, destination: ``(n, 4)`` addresses.
-    """
+    """Translate :func:`is_plain` IPv6 packets to IPv4 with identification 0; addresses are ``(n, 4)``."""
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
     if not count:
