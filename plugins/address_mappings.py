@@ -26,9 +26,8 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
         hint = "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS))
         raise UsageError(problem, hint, code="not-a-prefix")
     if prefix.network_address.packed[8]:
-        raise UsageError(
-            f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
-        )
+        problem = f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)"
+        raise UsageError(problem, code="outside-prefix")
     return prefix
 
 
@@ -74,12 +73,9 @@ class Mapping:
     def __post_init__(self) -> None:
         suffix_len = 32 - self.ipv4.prefixlen
         if 128 - self.ipv6.prefixlen < suffix_len:
-            raise UsageError(
-                f"the {suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
-                "(RFC 7757 section 3)",
-                f"use an IPv6 prefix of at most /{128 - suffix_len}",
-                code="outside-prefix",
-            )
+            problem = f"the {suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6}"
+            hint = f"use an IPv6 prefix of at most /{128 - suffix_len}"
+            raise UsageError(problem, hint, code="outside-prefix")
 
     @cached_property
     def layout(self) -> BitLayout:

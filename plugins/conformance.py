@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
 from itertools import chain, islice, product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from v6t.base.errors import UsageError, V6tError
@@ -22,13 +22,13 @@ from v6t.base.ethernet import FCS_OCTETS
 from v6t.base.strict_model import describe_fields
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
-from v6t.packets.arrays import sort_unique
+from v6t.packets.arrays import U8, sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.headers import read_hops, to_numbers
-from v6t.packets.reference import COMMON_REASONS
+from v6t.packets.reference import COMMON_REASONS, Expected
 from v6t.packets.walker import find_problems, locate_endpoints, walk
-from v6t.plugins.base import Links, PluginParams, Technology
+from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -36,11 +36,6 @@ from v6t.profiles.exports import from_stl_json, to_stl_json
 from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build_template
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.packets.reference import Expected
-    from v6t.plugins.base import Link
 
 FRAMES = 48
 """Frames of each class that are checked."""

@@ -14,7 +14,7 @@ from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
-from v6t.plugins.params import Mixture, address, negative_share, tester
+from v6t.plugins.params import Mixture, address, device, negative_share, tester
 from v6t.plugins.ports import (
     CE_PORT,
     PEER_PORT,
@@ -44,19 +44,13 @@ class RelayParams(Mixture):
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
-    dut_right_ipv4: IPv4Interface = address(
-        "203.0.113.1/24", "the relay's IPv4 address on the right link"
-    )
-    dut_right_ipv6: IPv6Interface = address(
-        "2001:db8:7::1/64", "the relay's IPv6 address on the right link"
-    )
+    dut_right_ipv4: IPv4Interface = device("203.0.113.1/24", "right")
+    dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     fw_sport: Policy = customer_policy("forward source")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
     rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
     rv_dport: Policy = customer_policy("reverse destination")
-    negative_percent: int = negative_share(
-        "share of forward frames the relay must drop: spoofed ones [%]"
-    )
+    negative_percent: int = negative_share("share of forward frames that are spoofed [%]")
 
     @property
     def relay_address(self) -> IPv6Address:
@@ -66,11 +60,11 @@ class RelayParams(Mixture):
 class TunnelRelayParams(RelayParams):
     """Parameters of a relay whose tunnels end at an address of its link or at a loopback address."""
 
-    br_address: IPv6Address = address("2001:db8:6::1", "where the tunnels end")
+    br_address: IPv6Address = address(
+        "2001:db8:6::1", "where the tunnels end, on the link or a loopback"
+    )
     dut_left_ipv6: IPv6Interface | None = Field(
-        None,
-        description="the relay's IPv6 address on the left link; none: br_address/64 if tester_left_ipv6 is "
-        "within, else 2001:db8:6::1/64",
+        None, description="address on the left; none: br_address/64 or 2001:db8:6::1/64"
     )
 
     @property
@@ -168,13 +162,12 @@ class CustomerTechnology(StatelessTechnology):
         elif self.overhead == 20:  # translated, not tunnelled
             headers = headers[:1]
         ports: dict[str, Any] = {}
-        for field in ("sport", "dport"):
-            value = getattr(p, f"fw_{field}" if forward else f"rv_{field}")
+        for end in ("sport", "dport"):
+            value = getattr(p, f"fw_{end}" if forward else f"rv_{end}")
             if isinstance(value, PortRange):
-                ports[field] = value.build_field(PEER_PORT)
+                ports[end] = value.build_field(PEER_PORT)
             else:
-                is_source = field == "sport"
-                ports[field] = customer_port(flow.ports, value, source=is_source, psid=flow.psid)
+                ports[end] = customer_port(flow.ports, value, end == "sport", flow.psid)
         layers = (*ethernet(self.links, direction), *headers, Layer("UDP", ports))
         size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, CE_PORT)
         return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)

@@ -16,16 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.base.errors import UsageError
 from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LOW_BITS = 32
 """Addresses of a range differ within these bits: an enumerated field is not wider."""

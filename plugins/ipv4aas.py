@@ -27,17 +27,7 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import (
-    chain,
-    dslite,
-    frame_sizes,
-    lwaftr,
-    map_ce,
-    map_domains,
-    mape_br,
-    mapt_br,
-    stateful,
-)
+from v6t.plugins import chain, dslite, frame_sizes, lwaftr, map_ce, map_domains, mape_br, mapt_br
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
@@ -45,7 +35,15 @@ from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Endpoints, Ports
+from v6t.plugins.stateful import (
+    ALL_PORTS,
+    LOWEST_PORT,
+    ConnectionParams,
+    Endpoints,
+    Ports,
+    PublicPool,
+    StatefulTechnology,
+)
 from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
@@ -56,8 +54,6 @@ TUNNELLED = ("ds-lite", "lw4o6", "map-e")
 """Variants whose packets cross the middle link within IPv6."""
 MAX_PORT_SHARE = 0.9
 """Share of a port set above which a NAPT was seen to degrade."""
-EMBEDDING_PREFIX_LEN = 96
-"""Length of the prefixes that hold a whole IPv4 address in their last bits."""
 DEFAULT_PSID_LEN = 3
 """PSID length of lw4o6."""
 
@@ -76,33 +72,25 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     initiator_ports: Ports = Field(
         Ports(min=4096, max=8191), description="source ports of the Initiator"
     )
-    responder_ports: Ports = Field(
-        Ports(min=1, max=1000), description="destination ports, those of the Responder"
-    )
+    responder_ports: Ports = Field(Ports(min=1, max=1000), description="ports of the Responder")
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     public_ipv4: IPv4Address | None = Field(
-        None,
-        description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
+        None, description="first public address: of the PE (198.19.0.1), or the CE (192.0.2.35)"
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
     public_ports: Ports = Field(ALL_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
-    clat_ipv6: str = Field(
-        "2001:2:0:2::/96", description="464xlat: prefix that stands for the customer's IPv4"
-    )
+    clat_ipv6: str = Field("2001:2:0:2::/96", description="464xlat: prefix of the customer's IPv4")
     rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
     rule_ipv4: str = Field("192.0.2.0/24", description="map-e, map-t: rule IPv4 prefix")
     ea_len: int = Field(11, description="map-e, map-t: length of the EA bits")
     psid_offset: int = Field(
-        0,
-        ge=0,
-        le=16,
-        description="lw4o6, map-e, map-t: PSID offset; the NAPT takes the first range of ports",
+        0, ge=0, le=16, description="lw4o6, map-e, map-t: PSID offset; the NAPT has the first ports"
     )
     dmr: str = Field("2001:db8:ffff::/64", description="map-t: default mapping rule")
     b4_prefix: str = Field(
-        "2001:db8:b400::/40", description="lw4o6: IPv6 prefix of the lwB4s, a /64 for each"
+        "2001:db8:b400::/40", description="lw4o6: prefix of the lwB4s, a /64 each"
     )
     psid: int = Field(3, ge=0, description="lw4o6, map-e, map-t: PSID of the CE")
     psid_len: int | None = Field(
@@ -111,9 +99,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     ce_middle_ipv6: IPv6Interface = address(
         "2001:db8:6::9/64", "the CE's address on the middle link"
     )
-    pe_middle_ipv6: IPv6Interface = address(
-        "2001:db8:6::1/64", "the PE's address on the middle link; also its tunnel's"
-    )
+    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's, and that of its tunnel")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
@@ -134,12 +120,12 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.variant in CE_STATEFUL
 
     @property
-    def public(self) -> stateful.PublicPool:
+    def public(self) -> PublicPool:
         if not self.ce_stateful:
             first = self.public_ipv4 or IPv4Address("198.19.0.1")
-            return stateful.PublicPool(first, self.public_count, self.public_ports)
+            return PublicPool(first, self.public_count, self.public_ports)
         first, (low, high) = self.public_ipv4 or IPv4Address("192.0.2.35"), self.port_set.ranges[0]
-        return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
+        return PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
     def port_set(self) -> PortSet:
@@ -158,16 +144,12 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
         check_prefix(networks[0])
         for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
-            if net.prefixlen != EMBEDDING_PREFIX_LEN:
-                raise UsageError(
-                    f"{name} {net} must be a /{EMBEDDING_PREFIX_LEN}, whose last bits hold an IPv4 address",
-                    f"use a /{EMBEDDING_PREFIX_LEN}",
-                    code="not-a-prefix",
-                )
+            if net.prefixlen != 96:
+                problem = f"{name} {net} must be a /96, whose last bits hold an IPv4 address"
+                raise UsageError(problem, "use a /96", code="not-a-prefix")
         if networks[0] == networks[1]:
-            raise UsageError(
-                "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
-            )
+            problem = "prefix and clat_ipv6 are the same"
+            raise UsageError(problem, "choose two prefixes", code="address-conflict")
         return networks
 
     @model_validator(mode="after")
@@ -185,35 +167,28 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         if self.variant != "lw4o6":
             rule = self.rule
             if rule.assigns_prefixes:
+                problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
                 raise UsageError(
-                    f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
-                    f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
-                    code="conflict",
+                    problem, f"set ea_len to at least {rule.suffix_len}", code="conflict"
                 )
             if self.public.first not in rule.ipv4_prefix:
-                raise UsageError(
-                    f"public_ipv4 {self.public.first} is outside the rule's IPv4 prefix "
-                    f"{rule.ipv4_prefix}",
-                    "choose one within it",
-                    code="outside-prefix",
+                problem = (
+                    f"public_ipv4 {self.public.first} is outside the rule's {rule.ipv4_prefix}"
                 )
+                raise UsageError(problem, "choose one within it", code="outside-prefix")
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
-            raise UsageError(
-                f"the port set {first} to {last} of PSID {self.psid} holds ports below "
-                f"{LOWEST_PORT}",
-                "choose another psid, or set low_ports to true",
-                code="out-of-range",
-            )
-        if self.endpoints > self.public.ports.count:
-            ranges = len(self.port_set.ranges)
+            problem = f"the ports {first} to {last} of PSID {self.psid} begin below {LOWEST_PORT}"
+            hint = "choose another psid, or set low_ports to true"
+            raise UsageError(problem, hint, code="out-of-range")
+        ports, ranges = self.public.ports.count, len(self.port_set.ranges)
+        if self.endpoints > ports:
             of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
-            raise UsageError(
-                f"{self.endpoints} source ports do not fit the {of} of {self.public.ports.count}",
-                "shorten initiator_ports, lower initiator_count, or give the CE more ports "
-                "(ea_len, psid_len, psid_offset)",
-                code="not-enough-addresses",
+            problem = f"{self.endpoints} source ports do not fit the {of} of {ports}"
+            hint = (
+                "shorten initiator_ports, or give the CE more ports (ea_len, psid_len, psid_offset)"
             )
+            raise UsageError(problem, hint, code="not-enough-addresses")
 
     @property
     def middle(self) -> tuple[Link, Link]:
@@ -315,14 +290,14 @@ def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
-    middle_ce, middle_pe = _describe_middle(p)
+    (middle_ce, middle_pe), outer = _describe_middle(p), Links(far, links.right)
     customers = describe_link(p, links, "left", p.clients)
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
     reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
-    tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
+    tunnels = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends)
     pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pool_params(p))
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
@@ -362,7 +337,7 @@ def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
     return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
 
 
-class Ipv4aas(stateful.StatefulTechnology):
+class Ipv4aas(StatefulTechnology):
     """CE and PE of one of five technologies, measured together."""
 
     name = "ipv4aas"
@@ -409,11 +384,9 @@ class Ipv4aas(stateful.StatefulTechnology):
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
-                raise UsageError(
-                    f"{name} {value} has no effect on the variant {p.variant}",
-                    f"leave {name} out, or set variant",
-                    code="setting-without-effect",
-                )
+                problem = f"{name} {value} has no effect on the variant {p.variant}"
+                hint = f"leave {name} out, or set variant"
+                raise UsageError(problem, hint, code="setting-without-effect")
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -439,9 +412,9 @@ class Ipv4aas(stateful.StatefulTechnology):
             )
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
+            ports = f"{p.public.ports.min} to {p.public.ports.max}"
             warnings.append(
-                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.public.ports.min} to "
-                f"{p.public.ports.max}"
+                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {ports}"
             )
         warnings.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "

@@ -19,6 +19,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views
+from v6t.plugins.audit_views import SharedAddressRelay
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
 from v6t.plugins.customers import (
     ALL,
@@ -30,7 +31,6 @@ from v6t.plugins.customers import (
 )
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
-from v6t.plugins.params import address
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import hosts4, network6
 from v6t.plugins.reference_device import Checks
@@ -64,22 +64,14 @@ class LwAftrParams(TunnelRelayParams):
 
     softwires: int = Field(1000, ge=1, le=1 << 24, description="rows of the generated table")
     ipv4_pool: str = Field("198.18.0.0/15", description="addresses of the generated table")
-    b4_prefix: str = Field(
-        "2001:db8:b400::/40", description="IPv6 prefix of the lwB4s, a /64 for each"
-    )
+    b4_prefix: str = Field("2001:db8:b400::/40", description="IPv6 prefix of the lwB4s, a /64 each")
     psid_len: int = Field(6, ge=0, le=16, description="PSID length of the generated table")
-    psid_offset: int = Field(
-        DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset of the generated table"
-    )
+    psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="its PSID offset")
     binding_table: Path | None = Field(
-        None, description="file with the rows, instead of a generated table"
+        None, description="file with rows instead of a generated table"
     )
     simulated: CustomerCount = Field(
-        ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
-    )
-    br_address: IPv6Address = address(
-        "2001:db8:6::1",
-        "the lwAFTR's tunnel address; like a loopback address if it is not on the link",
+        ALL, ge=0, description="softwires that send and receive; 'all'"
     )
 
     @cached_property
@@ -124,12 +116,9 @@ class LwAftrParams(TunnelRelayParams):
             table = self.table()
             rows, bound = len(table), int(self.server_ipv4) in table.ipv4
             if (self.simulated or rows) > MAX_LIST:
-                raise UsageError(
-                    f"the binding table has {rows} rows; of a table from a file at most "
-                    f"{MAX_LIST} softwires can send and receive at a time",
-                    f"set simulated to at most {MAX_LIST}; the device still holds all rows",
-                    code="not-enough-addresses",
-                )
+                problem = f"of the {rows} rows of a file at most {MAX_LIST} can send and receive"
+                hint = f"set simulated to at most {MAX_LIST}; the device still holds all rows"
+                raise UsageError(problem, hint, code="not-enough-addresses")
         if self.simulated > rows:
             problem = f"{self.simulated} simulated softwires are more than the table's {rows} rows"
             raise UsageError(problem, code="not-enough-addresses")
@@ -145,20 +134,16 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(problem, "shorten the PSID", code="not-enough-addresses")
         table, needed = self.generated, (self.softwires - 1 >> self.psid_len) + 1
         if needed > table.ipv4_pool.num_addresses:
-            raise UsageError(
-                f"{self.softwires} softwires, {1 << self.psid_len} to an address, need {needed} "
-                f"addresses; {table.ipv4_pool} has {table.ipv4_pool.num_addresses}",
-                "widen ipv4_pool, or lengthen psid_len",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.softwires} softwires need {needed} addresses, more than {table.ipv4_pool} has"
+            hint = "widen ipv4_pool, or lengthen psid_len"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         if table.b4_prefix.prefixlen + table.index_bits > 64:
             problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
             hint = f"use a prefix of at most /{64 - table.index_bits}"
             raise UsageError(problem, hint, code="not-enough-addresses")
         if self.br_address in table.b4_prefix:
-            raise UsageError(
-                "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
-            )
+            problem = "br_address lies within b4_prefix"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
 
 
 class LightweightAftr(TunnelDevice, Relay):
@@ -236,13 +221,10 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
-        p, table = (
-            self.params,
-            {name: getattr(self.params, name) for name in GENERATED_TABLE_SETTINGS},
-        )
-        if p.binding_table is not None:
-            return LwAftrConfig(table=TableFile(file=str(p.binding_table)), br_address=p.br_address)
-        return LwAftrConfig(table=GeneratedTable(**table), br_address=p.br_address)
+        p, table = self.params, TableFile(file=str(self.params.binding_table))
+        if p.binding_table is None:
+            table = GeneratedTable(**{n: getattr(p, n) for n in GENERATED_TABLE_SETTINGS})
+        return LwAftrConfig(table=table, br_address=p.br_address)
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
         rows = [self._table.softwire(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
@@ -252,17 +234,12 @@ class LightweightAftr(TunnelDevice, Relay):
         sharing = [row for row in others if row.ipv4 == chosen.ipv4]
         sharing.sort(key=lambda row: row.psid < chosen.psid)
         apart = (row for row in others if row.ipv4 != chosen.ipv4)
-        relay = audit_views.SharedAddressRelay(
-            self.kind,
-            chosen.aftr,
-            frozenset(map(IPv6Address, self.params.br_addresses)),
-            self.params.server_ipv4,
-            _make_customer(chosen),
-            next(map(_make_customer, sharing), None),
-            next(map(_make_customer, apart), None),
-            self._table.find_b4,
-            softwires=self._table.list_softwires,
-        )
+        ends = chosen.aftr, frozenset(map(IPv6Address, self.params.br_addresses))
+        sibling, other = (next(map(_make_customer, each), None) for each in (sharing, apart))
+        customers = _make_customer(chosen), sibling, other
+        find, rows_of = self._table.find_b4, self._table.list_softwires
+        server = self.params.server_ipv4
+        relay = SharedAddressRelay(self.kind, *ends, server, *customers, find, softwires=rows_of)
         return relay, make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
@@ -313,8 +290,7 @@ def _simulate_listed_rows(
         groups.setdefault(sharing, []).append(row)
     if len(groups) > _MAX_GROUPS:
         problem = (
-            f"the simulated softwires have {len(groups)} different port sharings or lwAFTR "
-            f"addresses, at most {_MAX_GROUPS} make a class of traffic each"
+            f"the softwires have {len(groups)} port sharings or lwAFTRs, more than {_MAX_GROUPS}"
         )
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():

@@ -64,26 +64,17 @@ class CustomerParams(Mixture):
     """Parameters of a customer's device."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
-    dut_left_ipv6: IPv6Interface = address(
-        "2001:db8:6::9/64", "the device's address on the IPv6 link"
-    )
+    dut_left_ipv6: IPv6Interface = device("2001:db8:6::9/64", "left")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
-    dut_right_ipv4: IPv4Interface = address(
-        "192.168.19.1/30", "the device's address on the IPv4 link"
-    )
-    tester_right_ipv4: IPv4Address = address(
-        "192.168.19.2",
-        "tester's IPv4 address on the right link; the customer's hosts are behind it",
-    )
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
     fw_dport: Policy = customer_policy("forward destination")
     rv_sport: Policy = customer_policy("reverse source")
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
-    negative_percent: int = negative_share(
-        "share of frames the device must drop: they are none of the customer's [%]"
-    )
+    negative_percent: int = negative_share("share of frames that are not the customer's [%]")
 
     psid_name: ClassVar[str] = "psid"
     """Parameter with the customer's PSID."""
@@ -130,9 +121,7 @@ class MapCeParams(CustomerParams, RuleParams):
         "192.0.2.189", "the CE's IPv4 address, or the first of its prefix"
     )
     ce_psid: int = Field(
-        DEFAULT_PSID,
-        ge=0,
-        description="the CE's PSID; by default the highest one, if that is lower",
+        DEFAULT_PSID, ge=0, description="the CE's PSID; by default at most the highest"
     )
 
     psid_name: ClassVar[str] = "ce_psid"
@@ -199,9 +188,7 @@ class LwB4Params(CustomerParams):
     b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
     br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
     ipv4_address: IPv4Address = address("198.18.0.1", "the lwB4's IPv4 address")
-    psid: int = Field(
-        DEFAULT_PSID, ge=0, description="PSID; by default the highest one, if that is lower"
-    )
+    psid: int = Field(DEFAULT_PSID, ge=0, description="PSID; by default at most the highest one")
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
     psid_offset: int = Field(map_rules.DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
 
@@ -304,11 +291,10 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, server = self.params, (self.params.server_ipv4, 443)
-        tunnel = audit_views.TunnelEnd(
-            "left", p.customer.ipv6, p.relay_address, server, server, self.audited_host
-        )
-        shared = p.customer.ports.psid_len > 0
-        return self.make_edge_view(relay=p.relay_address), replace(tunnel, shared=shared)
+        ends, shared = (p.customer.ipv6, p.relay_address), p.customer.ports.psid_len > 0
+        hosts = server, server, self.audited_host
+        tunnel = audit_views.TunnelEnd("left", *ends, *hosts, shared=shared)
+        return self.make_edge_view(relay=p.relay_address), tunnel
 
 
 class MapECe(TunnelEdge):
@@ -366,13 +352,10 @@ class MapTCe(DmrTranslator, CustomerEdge):
         p, (host, port) = self.params, self.audited_host
         shared = p.customer.ports.psid_len > 0
         edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
-        translator = self.make_translator_view(
-            (p.relay_address, p.server_ipv4, port if shared else 40123),
-            (host, p.customer.ipv6, port),
-            uses_ports=shared,
-            may_reassemble=shared,
-        )
-        return edge, translator
+        server = p.relay_address, p.server_ipv4, port if shared else 40123
+        customer = host, p.customer.ipv6, port
+        ports = {"uses_ports": shared, "may_reassemble": shared}
+        return edge, self.make_translator_view(server, customer, **ports)
 
     def audit_params(self) -> dict[str, Any]:
         """Return the length of the EA bits with which the CE does not share its address."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from bisect import bisect_right
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Network, IPv6Address
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -58,9 +59,7 @@ class Domain(RuleParams):
     """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
-    ces: CustomerCount = Field(
-        1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
-    )
+    ces: CustomerCount = Field(1000, ge=0, description="simulated CEs; 'all': the whole rule")
     exclude_network_broadcast: bool = Field(
         False, description="leave out CEs whose IPv4 suffix is all zeros or all ones"
     )
@@ -78,28 +77,26 @@ class Domain(RuleParams):
         rule = self.rule  # raises UsageError with what to change
         hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
         low, high = self.ea_bounds
-        room = high - low + 1
+        room, problem, hint, code = high - low + 1, "", "", "not-enough-addresses"
+        if self.ces > room > 0 and "ces" not in self.model_fields_set:
+            object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
         if room < 1:
             problem = "the rule contains no CEs except the network and broadcast address"
-            raise UsageError(problem, code="not-enough-addresses")
-        if self.ces > room and "ces" not in self.model_fields_set:
-            object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
-        if self.ces > room:
+        elif self.ces > room:
             problem = f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits"
             hint = f"set ces to at most {room}, or to all"
-            raise UsageError(problem, hint, code="not-enough-addresses")
-        if self.psid and rule.ea_len:
-            raise UsageError(
-                f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
-                "leave psid out, or set ea_len to 0 and psid_len",
-                code="setting-without-effect",
+        elif self.psid and rule.ea_len:
+            problem = (
+                f"psid {self.psid} has no effect: {rule.ea_len} EA bits hold the PSIDs of the CEs"
             )
-        rule.port_set(self.psid)
-        one_port_each = rule.psid_len == 16 and not rule.psid_offset
-        if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
+            hint, code = "leave psid out, or set ea_len to 0 and psid_len", "setting-without-effect"
+        elif rule.port_set(self.psid).ranges[0] == (self.psid, self.psid) and (
+            rule.suffix_len if rule.ea_len else not self.psid
+        ):  # a port each
             problem = "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0"
-            hint = "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out"
-            raise UsageError(problem, hint, code="not-enough-addresses")
+            hint = "shorten the PSID, or leave no IPv4 suffix open"
+        if problem:
+            raise UsageError(problem, hint, code=code)
         return self
 
 
@@ -122,12 +119,11 @@ class MapParams(RelayParams, Domain):
             most, lost = min(room, MAX_LISTED_CES), high - low + 1 - room
             if lost and not 0 < domain.ces <= most:
                 fewer = f"set the domain's ces to at most {most}, or " if room else ""
-                raise UsageError(
-                    f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
-                    f"{lost} of its CEs",
-                    f"{fewer}choose disjoint prefixes",
-                    code="not-enough-addresses",
+                problem = (
+                    f"other rules take over {lost} CEs of {domain.rule_ipv6}, {domain.rule_ipv4}"
                 )
+                hint = f"{fewer}choose disjoint prefixes"
+                raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
     def _check_addresses(self) -> None:
@@ -136,22 +132,16 @@ class MapParams(RelayParams, Domain):
         for domain in self.all_domains:
             rule, prefix = domain.rule, domain.rule.ipv4_prefix
             if rule.ea_len and prefix in taken:
-                raise UsageError(
-                    "two domains have the same rule IPv4 prefix, so the BR cannot distinguish their CEs",
-                    "give each domain an IPv4 prefix of its own; one may lie within another",
-                    code="duplicate",
-                )
-            own = {
-                p for low, high in rule.port_set(domain.psid).ranges for p in range(low, high + 1)
-            }
+                problem = f"two domains have the same rule IPv4 prefix {prefix}"
+                hint = "give each domain its own IPv4 prefix; one may lie within another"
+                raise UsageError(problem, hint, code="duplicate")
+            ranges = rule.port_set(domain.psid).ranges
+            own = {port for low, high in ranges for port in range(low, high + 1)}
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
-                problem = (
-                    f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
-                    "not tell their CEs apart"
-                )
-                raise UsageError(problem, "give each domain a PSID of its own", code="conflict")
+                problem = f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}"
+                raise UsageError(problem, "give each domain its own PSID", code="conflict")
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
@@ -279,19 +269,12 @@ def _draw_ea(
     served: tuple[range, ...], count: int, sample_seed: str, order_seed: str
 ) -> tuple[int, ...]:
     """Draw EA values by the first seed and shuffle them by the second."""
-    places = random.Random(sample_seed).sample(range(sum(map(len, served))), count)  # noqa: S311
-    values = [value_at(served, place) for place in places]
+    starts = list(accumulate(map(len, served), initial=0))
+    places = random.Random(sample_seed).sample(range(starts[-1]), count)  # noqa: S311
+    chosen = ((place, bisect_right(starts, place) - 1) for place in places)
+    values = [served[number][place - starts[number]] for place, number in chosen]
     random.Random(order_seed).shuffle(values)  # noqa: S311
     return tuple(values)
-
-
-def value_at(ranges: Iterable[range], place: int) -> int:
-    """Return the value at a place (from 0) of all ranges together."""
-    for values in ranges:
-        if place < len(values):
-            return values[place]
-        place -= len(values)
-    raise IndexError(place)
 
 
 def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:

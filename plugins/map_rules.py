@@ -57,17 +57,13 @@ class MapRule:
         if not 0 <= o <= MAX_EA_LEN:
             problem = f"ea_len {o} is outside 0..{MAX_EA_LEN}"
         elif n + o > 64:
-            problem = (
-                f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n} plus {o} EA bits"
-            )
+            problem = f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n}, {o} EA bits"
             hint = f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}"
         elif o and k != derived:
             problem = f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix"
             hint, code = f"leave psid_len out or set it to {derived}", "conflict"
         elif not o and k and r != 32:
-            problem = (
-                f"psid_len {given} with no EA bits needs a rule for one IPv4 address, not /{r}"
-            )
+            problem = f"psid_len {given} without EA bits needs one IPv4 address, not /{r}"
             hint, code = "use an IPv4 prefix of /32 or set ea_len", "conflict"
         elif not 0 <= k <= 16:
             problem = f"{o} EA bits leave a PSID of {k} bits, at most 16 fit a port"
@@ -153,9 +149,8 @@ class MapRule:
     def decode_ea(self, ea: int) -> tuple[IPv4Address, int]:
         """Compute the IPv4 address (first of its prefix) and the PSID of the CE with EA bits."""
         if not 0 <= ea < self.ce_count:
-            raise UsageError(
-                f"EA value {ea:#x} does not fit {self.ea_len} bits", code="out-of-range"
-            )
+            problem = f"EA value {ea:#x} does not fit {self.ea_len} bits"
+            raise UsageError(problem, code="out-of-range")
         psid = self.ce_layouts.psid.encode(ea=ea) if self.ea_len else self.psid or 0
         return IPv4Address(self.ce_layouts.ipv4.encode(ea=ea, host=0)), psid
 

@@ -24,7 +24,7 @@ from v6t.plugins.customers import CustomerTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
-from v6t.plugins.params import address
+from v6t.plugins.params import device
 from v6t.plugins.prefixes import network6
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
 from v6t.profiles.model import FramePair, Traffic
@@ -37,8 +37,7 @@ class DmrParams(PluginParams):
         server_ipv4: IPv4Address
 
     dmr: str = Field(
-        "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
+        "2001:db8:ffff::/64", description="default mapping rule: prefix of the IPv4 network"
     )
     lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
 
@@ -63,11 +62,8 @@ class DmrParams(PluginParams):
     def refuse_overlap(self, domain: RuleParams) -> None:
         """Raise UsageError if a rule's prefix and the DMR prefix overlap."""
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
-            raise UsageError(
-                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose disjoint prefixes",
-                code="address-conflict",
-            )
+            problem = f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap"
+            raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
 
 
 class DmrTranslator(CustomerTechnology):
@@ -130,7 +126,7 @@ class DmrTranslator(CustomerTechnology):
             return translation.six_to_four(*columns)
 
         checks = [
-            (NOT_FORWARDED, ~translation.is_plain_ipv6(packets)),
+            (NOT_FORWARDED, ~translation.is_plain(packets, 6)),
             *self.check_sender(ce, port),
             (EXHAUSTED, header["hlim"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
@@ -138,7 +134,7 @@ class DmrTranslator(CustomerTechnology):
         return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
-        plain = translation.is_plain_ipv4(packets)
+        plain = translation.is_plain(packets, 4)
         if not plain.any():
             return DROP_ALL
         customer, server, port_field = self._name_fields("reverse")
@@ -193,9 +189,7 @@ class MapTParams(DmrParams, MapParams):
 
     measured: ClassVar[str] = "MAP-T"
 
-    dut_left_ipv6: IPv6Interface = address(
-        "2001:db8:6::1/64", "the BR's IPv6 address on the left link"
-    )
+    dut_left_ipv6: IPv6Interface = device("2001:db8:6::1/64", "left")
 
     @property
     def left_addresses(self) -> list[str]:
@@ -207,11 +201,10 @@ class MapTParams(DmrParams, MapParams):
             self.refuse_overlap(domain)
         for name in ("tester_left_ipv6", "tester_right_ipv6"):
             if getattr(self, name) in self.dmr_prefix:
-                raise UsageError(
-                    f"{name} lies within the DMR prefix, so background frames would be translated",
-                    "choose an address outside",
-                    code="address-conflict",
+                problem = (
+                    f"{name} lies within the DMR prefix, so background frames would be translated"
                 )
+                raise UsageError(problem, "choose an address outside", code="address-conflict")
         return self
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
+from v6t.packets.arrays import U8
+from v6t.packets.direction import Direction
 from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
@@ -23,10 +25,6 @@ from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
 from v6t.plugins.translation import MappingsArray
 from v6t.profiles.model import FramePair
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.packets.direction import Direction
 
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
 """Addresses of both parts on the link between them."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.arrays import U8
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
+from v6t.plugins import audit_views as views
 from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
-from v6t.plugins.audit_views import GLOBAL_HOST, WELL_KNOWN_PREFIX, Translator, prefix_variants
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
@@ -23,19 +24,10 @@ from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
 from v6t.plugins.translation import Rfc6052Array
 from v6t.profiles.model import FramePair
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.plugins.audit_views import AuditView
-
 TIMERS_S = {
-    "UDP_MIN": 120,
-    "UDP_DEFAULT": 300,
-    "TCP_TRANS": 240,
-    "TCP_EST": 7440,
-    "TCP_INCOMING_SYN": 6,
-    "FRAGMENT_MIN": 2,
-    "ICMP_DEFAULT": 60,
-}
+    "UDP_MIN": 120, "UDP_DEFAULT": 300, "TCP_TRANS": 240, "TCP_EST": 7440, "TCP_INCOMING_SYN": 6,
+    "FRAGMENT_MIN": 2, "ICMP_DEFAULT": 60,
+}  # fmt: skip
 """Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
@@ -152,27 +144,20 @@ class Nat64(Napt):
             prefix=p.server_prefix, clients=p.initiator_count, inside6=inside, **pool
         )
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
-        translator = Translator(
-            six_side="left",
-            six=p.initiator_ipv6,
-            six4=p.pool,
-            port=40123,
-            four=p.responder_ipv4,
-            four6=p.server,
-            server_port=443,
-            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-            stateful=True,
-            uses_ports=True,
-            may_reassemble=True,  # RFC 6146, section 3.4
-        )
+        ends = p.initiator_ipv6, p.pool, 40123, p.responder_ipv4, p.server, 443
+        kind: Any = {"stateful": True, "uses_ports": True, "may_reassemble": True}  # RFC 6146, 3.4
+        translator = views.Translator("left", *ends, LOWEST_IPV6_MTU, **kind)
         nat = self.describe_nat(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
         return nat, translator
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {
-            **prefix_variants("prefix"),
-            WELL_KNOWN_PREFIX: {"prefix": str(WELL_KNOWN), "responder_ipv4": GLOBAL_HOST},
+            **views.prefix_variants("prefix"),
+            views.WELL_KNOWN_PREFIX: {
+                "prefix": str(WELL_KNOWN),
+                "responder_ipv4": views.GLOBAL_HOST,
+            },
             **super().audit_variants(),
         }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
+from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.checksum import sum_words
+from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV6, decrement_hops, view
 from v6t.packets.reference import EXHAUSTED
 from v6t.plugins.audit_views import PrefixTranslator
@@ -21,12 +23,7 @@ from v6t.plugins.prefixes import network6
 from v6t.plugins.reference_device import Answer
 from v6t.plugins.router import HostBits, RouterDrop
 from v6t.plugins.traffic import change_header, combine, foreground, ipv6
-from v6t.profiles.model import Traffic
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, U64, Mask
-    from v6t.packets.direction import Direction
-    from v6t.profiles.model import FramePair
+from v6t.profiles.model import FramePair, Traffic
 
 PREFIX_LEN = 48
 
@@ -41,9 +38,7 @@ class Nptv6Params(LinkParams):
         description="inside hosts (16 bits), in subnet 0 of the prefix; fixed: host 2",
     )
     server: IPv6Address = address("2001:2:0:8000::2", "the host on the outside")
-    negative_percent: int = negative_share(
-        "share of frames the device must drop: their hop limit ends at it [%]"
-    )
+    negative_percent: int = negative_share("share of frames whose hop limit ends at the device [%]")
 
     @cached_property
     def inside(self) -> IPv6Network:

@@ -173,7 +173,7 @@ def customer_policy(purpose: str) -> Any:
 
 
 def customer_port(
-    ports: PortSet, policy: Policy, *, source: bool, psid: Expression | None = None
+    ports: PortSet, policy: Policy, source: bool, psid: Expression | None = None
 ) -> Expression:
     """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.
 

@@ -39,6 +39,10 @@ class TranslatorDrop(DropReason):
     FRAGMENTS = "leaves as fragments"
 
 
+def _declare_hosts(first: str, description: str) -> Any:
+    return Field(HostRange(first=IPv4Address(first)), description=description)
+
+
 class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
 
@@ -46,23 +50,18 @@ class TranslatorParams(LinkParams):
     prefix_parameter: ClassVar[str] = "prefix"
     """The parameter that names the prefix for addresses without an explicit mapping."""
 
-    ipv6_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.18.0.2")),
-        description="hosts beyond the IPv6 link, named by their IPv4 addresses",
+    ipv6_hosts: HostRange = _declare_hosts(
+        "198.18.0.2", "hosts beyond the IPv6 link, by IPv4 addresses"
     )
-    ipv4_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.19.0.2")), description="hosts beyond the IPv4 link"
-    )
+    ipv4_hosts: HostRange = _declare_hosts("198.19.0.2", "hosts beyond the IPv4 link")
     bg_ipv6_side: IPv6Address = address("2001:2::2", "background address beyond the IPv6 link")
-    bg_ipv4_side: IPv6Address = Field(
-        IPv6Address("2001:2:0:8000::2"), description="background address beyond the IPv4 link"
+    bg_ipv4_side: IPv6Address = address(
+        "2001:2:0:8000::2", "background address beyond the IPv4 link"
     )
     dut_ipv4: IPv4Interface = address("192.168.19.1/30", "the device's address on the IPv4 link")
     tester_ipv4: IPv4Address = address("192.168.19.2", "tester's address on the IPv4 link")
     lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
-    negative_percent: int = negative_share(
-        "share of frames the translator must drop: no mapping holds their source [%]"
-    )
+    negative_percent: int = negative_share("share of frames whose source is not mapped [%]")
 
     @cached_property
     def mappings(self) -> Mappings:
@@ -84,12 +83,9 @@ class TranslatorParams(LinkParams):
     @model_validator(mode="after")
     def _check_hosts(self) -> TranslatorParams:
         if self.mappings.to_ipv4(self.bg_ipv4_side) is not None:
-            raise UsageError(
-                f"the background address {self.bg_ipv4_side} lies within a mapping, so it would "
-                "be translated",
-                "choose a bg_ipv4_side outside all mappings",
-                code="address-conflict",
-            )
+            problem = f"the background address {self.bg_ipv4_side} lies within a mapping"
+            hint = "choose a bg_ipv4_side outside all mappings"
+            raise UsageError(problem, hint, code="address-conflict")
         six, four = self.ipv6_hosts, self.ipv4_hosts
         if six.first <= four.last_host and four.first <= six.last_host:
             problem = "ipv6_hosts and ipv4_hosts overlap"
@@ -162,7 +158,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = self._order(self.links.left, self.links.right)
         size_checks: Checks
         if version == 4:
-            native, plain = None, translation.is_plain_ipv4(packets)
+            native, plain = None, translation.is_plain(packets, 4)
             convert = translation.four_to_six
             df, largest = header["flags_frag"] & DONT_FRAGMENT != 0, self.params.lowest_ipv6_mtu
             size_checks = [
@@ -171,7 +167,7 @@ class StatelessTranslator(StatelessTechnology):
             ]
         else:
             native = match_address(header["dst_octets"], self.params.bg_ipv4_side) & ~mapped
-            convert, plain = translation.six_to_four, translation.is_plain_ipv6(packets)
+            convert, plain = translation.six_to_four, translation.is_plain(packets, 6)
             size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
         def build(rows: Mask) -> U8:
@@ -210,19 +206,11 @@ class StatelessTranslator(StatelessTechnology):
     def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
+        side: views.SideName = "left" if self.ip_versions[0] == 6 else "right"
+        ends = six.ipv6, (six.ipv4,), 40123, four.ipv4, four.ipv6, 443
+        table = views.AddressTable(self._eam_pairs, p.rfc6052_prefix)
         return (
-            views.Translator(
-                six_side="left" if self.ip_versions[0] == 6 else "right",
-                six=six.ipv6,
-                six4=(six.ipv4,),
-                port=40123,
-                four=four.ipv4,
-                four6=four.ipv6,
-                server_port=443,
-                lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=views.AddressTable(self._eam_pairs, p.rfc6052_prefix),
-                prefix_side=self.prefix_side,
-            ),
+            views.Translator(side, *ends, p.lowest_ipv6_mtu, table, prefix_side=self.prefix_side),
         )
 
 
@@ -240,11 +228,10 @@ class EamEntry(PluginParams):
             return value
         four, equals, six = (part.strip() for part in value.partition("="))
         if not equals:
-            raise InvalidValue(
-                "an explicit address mapping must be an IPv4 and an IPv6 prefix, for example "
-                "198.18.0.0/24 = 2001:2::/120",
-                code="wrong-form",
+            problem = (
+                "an explicit address mapping must be IPV4 = IPV6, as 198.18.0.0/24 = 2001:2::/120"
             )
+            raise InvalidValue(problem, code="wrong-form")
         return {"ipv4": four, "ipv6": six}
 
     def __str__(self) -> str:
@@ -269,12 +256,8 @@ class SiitParams(TranslatorParams):
     eam: tuple[EamEntry, ...] = Field(
         SIITPERF_MAPPINGS, description="explicit address mappings (RFC 7757)"
     )
-    eam_file: Path | None = Field(
-        None, description="file with further mappings, an IPv4 and an IPv6 prefix per line"
-    )
-    prefix: str | None = Field(
-        None, description="RFC 6052 prefix for addresses without explicit mapping"
-    )
+    eam_file: Path | None = Field(None, description="file with further mappings, one per line")
+    prefix: str | None = Field(None, description="RFC 6052 prefix for all other addresses")
 
     @cached_property
     def mappings(self) -> Mappings:
@@ -334,17 +317,11 @@ class ClatParams(TranslatorParams):
 
     clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
     clat_ipv6: str = Field(
-        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877 section 6)"
+        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877)"
     )
-    plat_prefix: str = Field(
-        "2001:db8:64::/96", description="RFC 6052 prefix of the PLAT, for all other IPv4 addresses"
-    )
-    ipv6_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.19.0.2")), description="servers beyond the PLAT"
-    )
-    ipv4_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.18.0.2")), description="hosts of the customer"
-    )
+    plat_prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the PLAT")
+    ipv6_hosts: HostRange = _declare_hosts("198.19.0.2", "servers beyond the PLAT")
+    ipv4_hosts: HostRange = _declare_hosts("198.18.0.2", "hosts of the customer")
     bg_ipv6_side: IPv6Address = address("2001:2:0:3::2", "background address beyond the IPv6 link")
 
     @cached_property

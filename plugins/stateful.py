@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network, summarize_address_range
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
+from v6t.intent.families import DeviceConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, read_hops, to_numbers, view
@@ -37,14 +39,9 @@ from v6t.plugins.base import DeviceIntent, PluginParams, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
-from v6t.plugins.translation import four_to_six, six_to_four
+from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
-
-if TYPE_CHECKING:
-    from v6t.intent.families import DeviceConfig
-    from v6t.packets.arrays import U8, Mask
-    from v6t.plugins.translation import MappingsArray, Rfc6052Array
 
 
 def _read_number(value: Any) -> Any:
@@ -537,7 +534,7 @@ def _detect_exhaustion(before: U8, after: U8) -> Mask:
     return ended
 
 
-Endpoints = tuple["U8", "U8"]
+Endpoints = tuple[U8, U8]
 """Addresses ``(n, 4)`` or ``(n, 16)``, and ports or identifiers ``(n, 2)``."""
 
 

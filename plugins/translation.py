@@ -16,6 +16,7 @@ from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import (
     DONT_FRAGMENT,
+    IP,
     IPV4,
     IPV6,
     PROTOCOL_UDP,
@@ -102,29 +103,19 @@ class MappingsArray:
         return np.where(known[:, None], out, embedded), known | inside
 
 
-def is_plain_ipv4(packets: U8) -> Mask:
-    """Select rows that are one whole UDP datagram with a checksum in IPv4 without options."""
-    count, length = packets.shape
-    if length < 28:
-        return np.zeros(count, dtype=bool)
-    header, udp = view(packets, IPV4), view(packets, UDP, 20)
-    plain: Mask = (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
+def is_plain(packets: U8, version: int) -> Mask:
+    """Select rows that are one whole UDP datagram with a checksum, without options or extension headers."""
+    length, at = packets.shape[1], IP[version].itemsize
+    if length < at + UDP.itemsize:
+        return np.zeros(len(packets), dtype=bool)
+    header, udp = view(packets, IP[version]), view(packets, UDP, at)
+    plain: Mask = (udp["len"] == length - at) & (udp["chksum"] != 0)
+    if version == 6:
+        plain &= (header["ver_tc"] >> 4 == 6) & (header["plen"] == length - 40)
+        return plain & (header["nh"] == PROTOCOL_UDP)
+    plain &= (header["ver_ihl"] == 0x45) & (header["len"] == length)
     plain &= header["flags_frag"] & (0xFFFF ^ DONT_FRAGMENT) == 0
-    plain &= (header["len"] == length) & (udp["len"] == length - 20)
-    plain &= udp["chksum"] != 0
-    return plain
-
-
-def is_plain_ipv6(packets: U8) -> Mask:
-    """Select rows that are one whole UDP datagram with a checksum in IPv6 without extension headers."""
-    count, length = packets.shape
-    if length < 48:
-        return np.zeros(count, dtype=bool)
-    header, udp = view(packets, IPV6), view(packets, UDP, 40)
-    plain: Mask = (header["ver_tc"] >> 4 == 6) & (header["nh"] == PROTOCOL_UDP)
-    plain &= (header["plen"] == length - 40) & (udp["len"] == length - 40)
-    plain &= udp["chksum"] != 0
-    return plain
+    return plain & (header["proto"] == PROTOCOL_UDP)
 
 
 def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:

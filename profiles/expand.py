@@ -37,21 +37,10 @@ _HIGH = "/high"
 
 
 class Expander:
-    """Frames of one stream on one core.
-
-    Attributes:
-        length: octets of a frame without FCS.
-        layout: where the headers of its frames are.
-        checksum: the checksum that covers the end of its frames.
-    """
+    """Frames of one stream on one core, ``length`` octets without FCS."""
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
-        """Prepare all that does not depend on the frame number.
-
-        Args:
-            stream: made by the compiler; other instructions raise UsageError.
-            core, cores: one of TRex's data path cores, over which it splits the stream.
-        """
+        """Prepare all that does not depend on the frame number, for one of TRex's data path cores."""
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
         self.layout = locate_headers(packet)
@@ -71,12 +60,7 @@ class Expander:
         self._sums = [s for i in fixes for s in _compile_checksums(i, packet, self._words)]
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """Compute frames ``first .. first + count - 1``, ``(count, length)`` without FCS.
-
-        Args:
-            first, count: frames, numbered from 0.
-            out: where to write them; rows may be strided (a transmit ring), octets not.
-        """
+        """Compute ``count`` frames, ``(count, length)`` without FCS, into ``out`` if given."""
         if out is None:
             out = np.empty((count, self.length), dtype=np.uint8)
         for start in range(0, count, BLOCK_FRAMES):
@@ -107,9 +91,8 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
     expanders = [Expander(s) for s in streams.streams]
     weights = [s.weight for s in streams.streams]
     for start in range(first, first + count, BLOCK_FRAMES):
-        which, index = list_classes_with_index(
-            weights, start, min(BLOCK_FRAMES, first + count - start)
-        )
+        size = min(BLOCK_FRAMES, first + count - start)
+        which, index = list_classes_with_index(weights, start, size)
         batches = {}
         for stream in sort_unique(which):
             numbers = index[which == stream]
@@ -245,9 +228,7 @@ def _compile_words(
             fixes.append(i)
         elif i["type"] in ("write_flow_var", "write_mask_flow_var"):
             if fixes:
-                raise _make_unsupported_error(
-                    "writes after a checksum instruction, which would leave it stale"
-                )
+                raise _make_unsupported_error("writes after a checksum instruction")
             for number, term in _cut_write(i, variables[str(i["name"])]):
                 if 2 * number + 2 > len(packet):
                     raise _make_unsupported_error("writes past the end of the frame")

@@ -41,8 +41,8 @@ def advance(state: int, steps: int) -> int:
 def make_tables(draws: int, block: int) -> tuple[U32, U32]:
     """Return multipliers and increments ``(draws, block)`` from one state to a block of draws.
 
-    Draw ``d`` of frame ``i`` of the block comes from ``multiplier[d, i] * state + increment[d, i]``
-    where ``state`` is the one before the block's first draw.
+    Draw ``d`` of frame ``i`` is ``multiplier[d, i] * state + increment[d, i]``.
+
     """
     import numpy as np
 

@@ -34,7 +34,6 @@ class FrameMix:
 
     @property
     def frames(self) -> int:
-        """Frames of one round."""
         return sum(count for _, count in self.pairs)
 
     @property
@@ -55,13 +54,11 @@ class FrameMix:
     @property
     def mix(self) -> str:
         """``"84/64x28,570/550x16,1518x4"``: the IPv6 frame first, or one size where both are equal."""
-        return ",".join(
-            f"{p.label if p.ipv6 != p.ipv4 else p.ipv6}x{count}" for p, count in self.pairs
-        )
+        named = ((p.label if p.ipv6 != p.ipv4 else p.ipv6, count) for p, count in self.pairs)
+        return ",".join(f"{label}x{count}" for label, count in named)
 
     @property
     def label(self) -> str:
-        """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
         return format_mix(self.mix)
 
     @property
@@ -118,11 +115,7 @@ def normalize_mix(text: str) -> str:
 
 
 def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames.
-
-    Raises:
-        UsageError: not a mix.
-    """
+    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames."""
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == WORD else spec
     matches = [_SIZE.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
@@ -141,9 +134,5 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
         problem, code = f"has more than {MAX_FRAMES:,} frames in a round", "out-of-range"
     else:
         return found
-    raise UsageError(
-        f"mix '{text:.60}' {problem}",
-        "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in "
-        "that proportion)",
-        code=code,
-    )
+    hint = "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames)"
+    raise UsageError(f"mix '{text:.60}' {problem}", hint, code=code)

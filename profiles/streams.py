@@ -1,8 +1,4 @@
-"""The stream set: compiled traffic in TRex's own stream JSON, the only description of a packet.
-
-TRex loads it, the embedded tester runs it, the expander turns it into frames and
-``trex-console start -f`` accepts the file.
-"""
+"""The stream set: compiled traffic in TRex's own stream JSON, the only description of a packet."""
 
 from __future__ import annotations
 
@@ -24,14 +20,12 @@ class Stream:
     """One compiled traffic class.
 
     Attributes:
-        name, role: of the class.
-        stream_id: 0..127, unique over both directions; part of the trailer
-            (:mod:`v6t.packets.trailer`) and TRex's latency ``pg_id``.
-        weight: share of the frames among the streams of the set.
+        stream_id: 0..127, unique over both directions; part of the trailer and TRex's latency ``pg_id``.
         trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
         checksum: the checksum that covers the end of the frames, if there is one.
-        notes: decisions of the compiler (checksum plan, enumeration method, ...).
+        notes: decisions of the compiler.
         order: 2 if an earlier version sent the same frames in another order, else 1.
+
     """
 
     name: str
@@ -45,7 +39,6 @@ class Stream:
 
     @property
     def program(self) -> list[dict[str, Any]]:
-        """TRex's instructions."""
         instructions: list[dict[str, Any]] = self.trex.get("vm", {}).get("instructions", [])
         return instructions
 

@@ -1,7 +1,4 @@
-"""TRex's flow variables, and how a variable of the model is split over them.
-
-Bits of variables are counted here from the least significant one, 0, as shifts count.
-"""
+"""TRex's flow variables, and how a variable of the model is split over them; bit 0 is the lowest."""
 
 from __future__ import annotations
 
@@ -27,16 +24,14 @@ class FlowVariable:
     """A flow variable that supplies bits ``low..high - 1`` of a variable.
 
     Attributes:
-        name: unique in the stream.
-        low, width: the bits it supplies.
         op, minimum, maximum, step: as TRex takes them; the range is a multiple of the step.
         values: entries of a list instead of a range.
         sizes: octets it may have, best first. Masked writes read the upper four of 8 octets.
         raised: bit of the flow variable that supplies bit ``low``.
         add: constant that makes its value, without the bits below ``raised``, the variable's.
         clean: value + ``add`` has no other bits, so it may be stored as a whole.
-        runs: the bits it supplies if they are not neighbors: (bit of the variable, bit of the flow
-            variable, width) each.
+        runs: (bit of the variable, bit of the flow variable, width) each, if they are not neighbors.
+
     """
 
     name: str
@@ -55,12 +50,10 @@ class FlowVariable:
 
     @property
     def supplied(self) -> tuple[tuple[int, int, int], ...]:
-        """All runs; one if the bits are neighbors."""
         return self.runs or ((self.low, self.raised, self.width),)
 
     @property
     def high(self) -> int:
-        """Bit above the highest one supplied."""
         return self.low + self.width
 
     @property
@@ -69,7 +62,6 @@ class FlowVariable:
         return 8.0 if self.op == "random" and self.sizes[0] > 2 else 6.0
 
     def declare(self, size: int) -> Instruction:
-        """Return its ``flow_var`` instruction."""
         if len(self.values):
             return list_var(self.name, size, self.values)
         return flow_var(self.name, size, self.op, self.minimum, self.maximum, self.step)
@@ -87,14 +79,7 @@ class FlowVariable:
 
 
 class Split(NamedTuple):
-    """How flow variables supply all bits of a variable.
-
-    Attributes:
-        flow_vars: disjoint, most significant bits first.
-        constant: value of the bits that no flow variable supplies.
-        notes: choices that a user should know about.
-        order: see :class:`~v6t.profiles.model.Variable`.
-    """
+    """How disjoint flow variables, the highest bits first, supply a variable, and a constant the rest."""
 
     flow_vars: tuple[FlowVariable, ...]
     constant: int = 0
@@ -127,7 +112,6 @@ class BoundVariable:
 
     @property
     def has_additions(self) -> bool:
-        """A copy adds a constant."""
         return any(copy.add for copy in self.copies)
 
     @property
@@ -140,11 +124,10 @@ class BoundVariable:
         """Return the cheapest of several ways to cut, the first of equals."""
         usable = [c for c in candidates if max(c, default=0) <= self.carry]
         if not usable:
-            raise make_limit_error(
-                f"variable '{self.variable.name}' ({what}) needs several flow variables, and TRex "
-                "cannot carry the constant added to it from one to the next",
-                "copy it without a constant, or narrow it",
+            problem = (
+                f"TRex cannot carry a constant through variable '{self.variable.name}' ({what})"
             )
+            raise make_limit_error(problem, "copy it without a constant, or narrow it")
         return min(usable, key=self._cost_ns)
 
     def _cost_ns(self, cuts: Sequence[int]) -> float:

@@ -1,7 +1,7 @@
 """TRex's field-engine instructions as the JSON objects its server parses (v3.08).
 
-The client drops ``init_value`` when it loads a file, so an ``inc`` variable here always starts at its
-minimum and a ``dec`` one at its maximum: what the client then assumes.
+The client drops ``init_value``, so ``inc`` starts at the minimum and ``dec`` at the maximum.
+
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ def count_variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
 
 
 def locate_change(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
-    """Return the first octet of the frame that an instruction changes, and the number of octets.
+    """Return the first octet that an instruction changes, and how many; (0, 0) for a declaration.
 
-    A declaration changes (0, 0); ``size`` is that of the variable which a plain write stores.
+    ``size`` is that of the variable which a plain write stores.
+
     """
     match instruction["type"]:
         case "write_mask_flow_var":

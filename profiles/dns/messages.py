@@ -69,13 +69,7 @@ _FORM_MASK[QUESTION_END - 3] = 0
 
 @dataclass
 class QuestionCounts:
-    """Numbers of the questions that a device asked the authoritative server.
-
-    Attributes:
-        aaaa, a: for a name's records.
-        repeated: for AAAA records of names that were in its cache.
-        other: all others.
-    """
+    """Numbers of the questions that a device asked; ``repeated`` are AAAA records that were in its cache."""
 
     aaaa: int = 0
     a: int = 0
@@ -87,10 +81,8 @@ class QuestionCounts:
 class Authority:
     """Authoritative server of a zone; its counters are its only state.
 
-    Attributes:
-        zone: its names and records.
-        native_share: share of the names with their own AAAA record.
-        cached: number of first names that were asked before.
+    ``native_share`` of the names have their own AAAA record; the first ``cached`` names were asked before.
+
     """
 
     zone: Zone

@@ -46,25 +46,14 @@ _MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
 
 @dataclass(frozen=True)
 class AnswerVerdicts:
-    """Verdicts on a batch of answers.
-
-    Attributes:
-        valid: the rows that are right.
-        reasons: of the other rows.
-    """
+    """Verdicts on a batch of answers: the rows that are right, and the reasons of the others."""
 
     valid: Mask
     reasons: dict[int, str]
 
 
 def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
-    """Judge equally long answers to questions that were asked.
-
-    Args:
-        messages: ``(n, octets)``, each long enough for a header.
-        addresses: of the names that were asked.
-        expected: ``(n, 16)``, the AAAA record each must hold (RFC 6147, section 5.1).
-    """
+    """Judge equally long answers ``(n, octets)``, each with the AAAA record that it must hold (RFC 6147)."""
     right: Mask = np.zeros(len(messages), bool)
     if messages.shape[1] >= _END:
         form = np.empty((len(messages), _END), np.uint8)
@@ -88,11 +77,7 @@ def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
 
 
 def _judge_single(message: bytes, address: int, expected: bytes) -> str:
-    """Judge one answer, in any form a server may give it.
-
-    Raises:
-        IndexError, ValueError: it is malformed.
-    """
+    """Judge one answer in any form; a malformed one may raise IndexError or ValueError."""
     if not message[2] & 0x80 or message[2] & 0x78:
         return MALFORMED
     if message[2] & 0x02:
