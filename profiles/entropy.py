@@ -13,13 +13,13 @@ _ADDRESS = re.compile(r"IP(v6)?(:\d+)?\.(src|dst)")
 
 def find_variation(traffic: Traffic) -> tuple[bool, bool]:
     """Return whether ports alone, and whether addresses vary in the foreground."""
-    found = {
-        variable.name in _find_address_variables(traffic_class)
-        for traffic_class in traffic.classes
-        if traffic_class.role is Role.FOREGROUND
-        for variable in traffic_class.drawn_variables()
-        if _is_varying(variable)
-    }
+    found = set()
+    for traffic_class in (c for c in traffic.classes if c.role is Role.FOREGROUND):
+        far = _find_address_variables(traffic_class)
+        for variable in traffic_class.drawn_variables():
+            values = variable.values if variable.kind is Kind.LIST else (variable.top,)
+            if any(int(value) != variable.first for value in values):
+                found.add(variable.name in far)
     return False in found, True in found
 
 
@@ -70,23 +70,16 @@ def _find_address_variables(traffic_class: TrafficClass) -> set[str]:
     return {bits.variable.name for path, bits in copied if _ADDRESS.fullmatch(path)}
 
 
-def _is_varying(variable: Variable) -> bool:
-    values = variable.values if variable.kind is Kind.LIST else (variable.top,)
-    return any(int(value) != variable.first for value in values)
-
-
 def _make_constant(variable: Variable) -> Variable:
     return Variable(variable.name, variable.width, Kind.LIST, values=(variable.first,))
 
 
 def _count_values(variable: Variable) -> int:
-    if variable.kind is Kind.LIST:
-        return len(variable.values)
-    return (variable.top - variable.low) // variable.step + 1
+    steps = (variable.top - variable.low) // variable.step
+    return len(variable.values) if variable.kind is Kind.LIST else steps + 1
 
 
 def _take_first_values(variable: Variable, count: int) -> Variable:
     if variable.kind is Kind.LIST:
         return replace(variable, values=tuple(int(v) for v in variable.values[:count]))
-    high = variable.low + (count - 1) * variable.step
-    return replace(variable, kind=Kind.INC, high=high)
+    return replace(variable, kind=Kind.INC, high=variable.low + (count - 1) * variable.step)

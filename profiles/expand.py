@@ -299,9 +299,7 @@ def _compile_checksums(
         return _ChecksumWord(at // 2, fold(extra + sum_words(fixed)), parts, udp)
 
     padded, is_hardware = packet, i["type"] == "fix_checksum_hw"
-    if i["type"] != "fix_checksum_ipv4" and (
-        not is_hardware or i["l4_type"] not in (L4_UDP, L4_TCP)
-    ):
+    if i["type"] != "fix_checksum_ipv4" and i.get("l4_type") not in (L4_UDP, L4_TCP):
         raise _make_unsupported_error("checksums other than IPv4's, UDP's and TCP's")
     l3 = int(i["l2_len"] if is_hardware else i["pkt_offset"])
     version = packet[l3] >> 4

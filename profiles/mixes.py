@@ -15,14 +15,12 @@ from v6t.base.ethernet import MIN_FRAME_OCTETS
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.model import FramePair
 
-WORD = "imix"
-"""First word of a mix."""
+WORD = "imix"  # the first word of a mix
 NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
 MAX_SIZES = 16
 MAX_FRAMES = 10_000
-MAX_GENOME_FRAMES = 99
-"""Frames of a sequence that is spelled out (RFC 6985, section 3)."""
+MAX_GENOME_FRAMES = 99  # of a sequence that is spelled out (RFC 6985, section 3)
 _SIZE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
@@ -43,7 +41,7 @@ class FrameMix:
 
     @property
     def ipv4(self) -> float:
-        """Mean size on the IPv4 side, to a thousandth of an octet."""
+        """Mean size on the IPv4 side."""
         return round(self._means[1], 3)
 
     @property

@@ -32,25 +32,19 @@ def make_limit_error(message: str, hint: str = "") -> UsageError:
 class Role(str, Enum):
     """Treatment of a traffic class by the device."""
 
-    FOREGROUND = "foreground"
-    """Translated."""
-    BACKGROUND = "background"
-    """Forwarded natively."""
-    NEGATIVE = "negative"
-    """Dropped; never counts as loss."""
+    FOREGROUND = "foreground"  # translated
+    BACKGROUND = "background"  # forwarded natively
+    NEGATIVE = "negative"  # dropped; never counts as loss
 
 
 class Kind(str, Enum):
     """How a variable takes its values from frame to frame."""
 
-    UNIFORM = "uniform"
-    """Independent pseudorandom draws."""
-    PERMUTATION = "permutation"
-    """Every value exactly once per cycle, in pseudorandom order."""
+    UNIFORM = "uniform"  # independent pseudorandom draws
+    PERMUTATION = "permutation"  # every value exactly once per cycle, in pseudorandom order
     INC = "inc"
     DEC = "dec"
-    LIST = "list"
-    """The given values in the given order, repeated."""
+    LIST = "list"  # the given values in the given order, repeated
 
 
 @dataclass(frozen=True)
@@ -132,17 +126,13 @@ class Expression:
         return replace(self, bits=tuple(copies))
 
 
-_LISTED_BITS = ((0, 48), (48, 48), (96, 32))
-"""First bit and length of the parts of an IPv6 address that a variable can hold."""
-
-
 def list_ipv6_addresses(
     name: str, addresses: Sequence[bytes]
 ) -> tuple[tuple[Variable, ...], BitLayout]:
     """Return variables that together take listed IPv6 addresses of 16 octets, and their layout."""
     numbers = [int.from_bytes(address, "big") for address in addresses]
     variables, copies = [], []
-    for first, width in _LISTED_BITS:
+    for first, width in ((0, 48), (48, 48), (96, 32)):  # a variable has at most 48 bits
         below, mask = 128 - first - width, (1 << width) - 1
         values = tuple(number >> below & mask for number in numbers)
         variables.append(Variable(f"{name}_{first}", width, Kind.LIST, values=values))

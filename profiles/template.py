@@ -16,14 +16,10 @@ from v6t.profiles.model import Layer, VariableBits, make_model_error
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22
 """Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
-_CHKSUM_LAYERS = frozenset({"IP", "UDP", "TCP", "ICMP", "GRE"})
-"""Layers whose checksum scapy calls ``chksum``; ICMPv6 has ``cksum``."""
-_WITHOUT_ADDRESSES = frozenset({"IP", "ICMP", "GRE"})
-"""Layers whose checksum covers no addresses."""
-_COMPUTED = frozenset({"chksum", "cksum", "len", "plen"})
-"""Fields the compiler fills in, unless the layer gives them."""
-_ADDRESSED = frozenset({"Ether", "IP", "IPv6"})
-"""Layers whose addresses scapy would otherwise take from this machine."""
+_CHKSUM_LAYERS = {"IP", "UDP", "TCP", "ICMP", "GRE"}  # ICMPv6 has ``cksum``
+_WITHOUT_ADDRESSES = {"IP", "ICMP", "GRE"}  # their checksum covers no addresses
+_COMPUTED = {"chksum", "cksum", "len", "plen"}  # filled in unless the layer gives them
+_ADDRESSED = {"Ether", "IP", "IPv6"}  # scapy would take their addresses from this machine
 _PROTOCOLS = {"UDP": 17, "TCP": 6}
 _SCAPY_ERRORS = (AttributeError, TypeError, ValueError, OSError, struct.error)
 

@@ -20,7 +20,7 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.intent.device import Links, Port, host_arguments
 from v6t.packets.headers import UDP, to_numbers, view
-from v6t.profiles.dns import verdicts
+from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
 from v6t.profiles.dns.messages import (
     QUESTION_END,
@@ -227,22 +227,22 @@ class Client(Asking):
         queries = rest + (self._sent - 1 - rest) // period * period
         ours &= queries >= 0
         if not ours.all():
-            self._reasons[verdicts.STRAY] += int(np.count_nonzero(~ours))
+            self._reasons[messages.STRAY] += int(np.count_nonzero(~ours))
             frames, times, queries = frames[ours], times[ours], queries[ours]
         if not len(queries):
             return
         addresses = self._zone.list_addresses(self._names.numbers(queries))
         expected = self._zone.list_expected_records(addresses, self._own_share)
-        judged = verdicts.judge_answers(frames[:, at:], addresses, expected)
+        judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
-            if self._wrong is None and reason in verdicts.DIFFERS:
+            if self._wrong is None and reason in messages.DIFFERS:
                 self._wrong = self._describe_wrong_answer(
                     frames[row], int(queries[row]), expected[row], reason
                 )
         self._count(queries, times - self._times[queries], judged)
 
     def _count(
-        self, queries: NDArray[np.int64], delays: NDArray[np.int64], judged: verdicts.AnswerVerdicts
+        self, queries: NDArray[np.int64], delays: NDArray[np.int64], judged: messages.AnswerVerdicts
     ) -> None:
         first = np.zeros(len(queries), bool)
         first[np.unique(queries, return_index=True)[1]] = True
@@ -265,7 +265,7 @@ class Client(Asking):
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
         data = self._layout.message + QUESTION_END + 12
-        usual = reason == verdicts.WRONG and right.shape[1] >= data + 16
+        usual = reason == messages.WRONG and right.shape[1] >= data + 16
         if usual:
             right[0, data : data + 16] = expected
             self._layout.finish(right)
@@ -280,7 +280,7 @@ class Client(Asking):
     def _report(self) -> dict[str, Any]:
         received = int(np.count_nonzero(self._state == _VALID))
         open_ones = int(np.count_nonzero(self._state[: self._sent] == _OPEN))
-        found = {verdicts.LATE: self._late, verdicts.MISSING: open_ones, **self._reasons}
+        found = {messages.LATE: self._late, messages.MISSING: open_ones, **self._reasons}
         health = self._health()
         return {
             "sent": self._sent - health["unsent"],

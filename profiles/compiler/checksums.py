@@ -91,7 +91,8 @@ def _fix_transport(transport: HeaderChecksum) -> tuple[ins.Instruction, str]:
         raise make_limit_error(problem)
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
-        return ins.fix_icmpv6(l2_len, l3_len), f"checksums: {header.label} in software"
+        fix = {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
+        return fix, f"checksums: {header.label} in software"
     if header.name not in ins.L4_TYPES:
         problem = f"the checksum of {header.label} changes, and TRex has no instruction for it"
         hint = "vary fields that it does not cover, or count instead of drawing at random"

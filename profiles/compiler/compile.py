@@ -140,7 +140,9 @@ def _compile_class(
         notes += split.notes
         order = max(order, variable.order, split.order)
         for copy in bound.copies:
-            _write_copy(split, variable, copy, writes, constants)
+            more, fixed = _write_copy(split, variable.width, copy)
+            writes += more
+            constants += fixed
     template = template.with_bits(constants)
     plan = plan_checksums(template, flow_vars, writes)
     template = template.with_bits(plan.constants)
@@ -179,14 +181,10 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
 
 
 def _write_copy(
-    split: Split,
-    variable: Variable,
-    copy: FrameBits,
-    writes: list[Write],
-    constants: list[tuple[int, int, int]],
-) -> None:
-    """Add the writes of a copy from each flow variable, and the bits that none supplies."""
-    carry = flow_variables.count_trailing_zeros(copy.add, variable.width)
+    split: Split, variable_width: int, copy: FrameBits
+) -> tuple[list[Write], list[tuple[int, int, int]]]:
+    """Return the writes of a copy from each flow variable, and the bits that none supplies."""
+    carry, writes = flow_variables.count_trailing_zeros(copy.add, variable_width), []
     constant_bits = set(range(copy.low, copy.high))
     for flow_var in split.flow_vars:
         add = flow_var.add + (copy.add >> flow_var.low if carry < flow_var.high else 0)
@@ -197,8 +195,8 @@ def _write_copy(
                 constant_bits.difference_update(range(low, high))
                 first = copy.last - (high - 1 - copy.low)
                 writes.append(Write(flow_var.name, first, high - low, low - at + place, add))
-    for bit in constant_bits:
-        constants.append((copy.last - (bit - copy.low), 1, split.constant >> bit & 1))
+    last = copy.last + copy.low
+    return writes, [(last - bit, 1, split.constant >> bit & 1) for bit in constant_bits]
 
 
 def _check_variable(variable: Variable) -> None:

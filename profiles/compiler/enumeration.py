@@ -30,19 +30,13 @@ from v6t.profiles.model import Kind, make_limit_error
 if TYPE_CHECKING:
     import numpy as np
 
-LISTED_BITS = 15
-"""Bits of the longest list that TRex takes."""
-LEAST_SHUFFLED_BITS = 12
-"""Bits below a slow counter that must be in pseudorandom order."""
-ONE_STRIDE_BITS = 31
-"""Up to here one counter of 4 octets takes all values at an odd stride below ``2^(32 - n)``."""
-MAX_MIXED_BITS = 48
-"""Bits of frame numbers an 8-octet counter can be multiplied with."""
-_SHORT_BITS = 2
-"""Bits above the list that a counter of 4 octets supplies each: others would change seldom."""
+LISTED_BITS = 15  # of the longest list that TRex takes
+LEAST_SHUFFLED_BITS = 12  # below a slow counter, in pseudorandom order
+ONE_STRIDE_BITS = 31  # of a counter of 4 octets with an odd stride below ``2^(32 - n)``
+MAX_MIXED_BITS = 48  # of frame numbers an 8-octet counter can be multiplied with
+_SHORT_BITS = 2  # above the list, each from a counter of 4 octets: others would change seldom
 _TRIED_STRIDES = 64
-_LONG_COUNTERS = 4
-"""Counters of 8 octets at most: a stream of TRex has 64 octets of variables."""
+_LONG_COUNTERS = 4  # of 8 octets at most: a stream of TRex has 64 octets of variables
 
 
 def split_permutation(bound: BoundVariable) -> Split:

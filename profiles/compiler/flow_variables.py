@@ -13,10 +13,8 @@ from v6t.profiles.model import make_limit_error
 if TYPE_CHECKING:
     from v6t.profiles.model import Variable
 
-MAX_WIDTH = 48
-"""Widest variable of the model (EA bits, RFC 7597, section 5.2)."""
-WORD = 32
-"""Bits of a flow variable that a masked write can read."""
+MAX_WIDTH = 48  # of a variable of the model (EA bits, RFC 7597, section 5.2)
+WORD = 32  # bits of a flow variable that a masked write can read
 
 
 @dataclass(frozen=True)

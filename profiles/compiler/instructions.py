@@ -12,17 +12,12 @@ from typing import Any, Literal
 Instruction = dict[str, Any]
 Op = Literal["inc", "dec", "random"]
 
-MAX_VARIABLE_OCTETS = 64
-"""Variable memory of one stream (``svMAX_FLOW_VAR``)."""
-MAX_OFFSET = 512
-"""End of the highest octet a program may touch (``svMAX_PACKET_OFFSET_CHANGE``)."""
-MAX_LIST = 65535
-"""Entries of one ``value_list`` (a uint16)."""
-MAX_L2_OCTETS = 127
-"""Octets before the IP header whose checksums the NIC fills in (``l2_len``, 7 bits)."""
+MAX_VARIABLE_OCTETS = 64  # of one stream (``svMAX_FLOW_VAR``)
+MAX_OFFSET = 512  # end of the highest octet a program may touch (``svMAX_PACKET_OFFSET_CHANGE``)
+MAX_LIST = 65535  # entries of one ``value_list`` (a uint16)
+MAX_L2_OCTETS = 127  # before the IP header whose checksums the NIC fills in (``l2_len``, 7 bits)
 
-L4_UDP = 11
-L4_TCP = 13
+L4_UDP, L4_TCP = 11, 13
 L4_TYPES = {"UDP": L4_UDP, "TCP": L4_TCP}
 """Checksums that the NIC (or TRex instead of it) computes, by layer."""
 _VARIABLE_END = {"step": 1, "split_to_cores": True, "next_var": None}
@@ -69,11 +64,6 @@ def fix_ipv4(offset: int) -> Instruction:
 def fix_hardware(l2_len: int, l3_len: int, l4_type: int) -> Instruction:
     """Compute IP and UDP/TCP checksums by the NIC, or by TRex where the NIC cannot."""
     return {"type": "fix_checksum_hw", "l2_len": l2_len, "l3_len": l3_len, "l4_type": l4_type}
-
-
-def fix_icmpv6(l2_len: int, l3_len: int) -> Instruction:
-    """Compute the ICMPv6 checksum in software."""
-    return {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
 
 
 def count_variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:

@@ -30,10 +30,8 @@ DRAW_BITS = 15
 FILLED = (1 << 30) + (1 << 15)
 FILLED_BITS = 16
 FILLED_BIAS = 2.0**-14
-MAX_BIAS = 0.01
-"""Largest accepted relative deviation of a value's probability."""
-RAISED_BIAS = 0.002
-"""The same if dropping fewer low bits is an alternative."""
+MAX_BIAS = 0.01  # largest accepted relative deviation of a value's probability
+RAISED_BIAS = 0.002  # the same if dropping fewer low bits is an alternative
 
 _Drawn = tuple[list[FlowVariable], list[str]]
 """Flow variables, most significant bits first, and notes."""
