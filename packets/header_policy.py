@@ -64,7 +64,7 @@ class HeaderPolicy:
     """What a device does where RFCs leave it a choice; ``allowed`` is all that they allow.
 
     Attributes:
-        outer_ecn: ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, obsoleted by RFC 6040).
+        outer_ecn: ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1).
         inner_dscp: of a packet taken out of a tunnel: its own (``kept``) or the outer one (``copied``).
         inner_ecn: RFC 6040's combination; RFC 3168's, which does not turn ECT(0) into ECT(1); or always its
             own (``kept``), which loses congestion marks.

@@ -1,6 +1,7 @@
 """The reference device: frames in, packets by direction and IP version to a technology's handler, frames out.
 
-It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RFC 8200, section 3; RFC 4291.
+It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RFC 8200, section 3; RFC 4291,
+sections 2.5.2, 2.5.3, 2.5.6 and 2.7.
 
 """
 
