@@ -104,7 +104,7 @@ class Part(PartIntent):
     def part_intent(self) -> PartIntent:
         """The part as device drivers see it, without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
-        return PartIntent(**{**values, "has_reference": self.reference is not None})
+        return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
 
 class Technology(ReferenceTranslation):

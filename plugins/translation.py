@@ -112,10 +112,12 @@ def is_plain(packets: U8, version: int) -> Mask:
     plain: Mask = (udp["len"] == length - at) & (udp["chksum"] != 0)
     if version == 6:
         plain &= (header["ver_tc"] >> 4 == 6) & (header["plen"] == length - 40)
-        return plain & (header["nh"] == PROTOCOL_UDP)
-    plain &= (header["ver_ihl"] == 0x45) & (header["len"] == length)
+        plain &= header["nh"] == PROTOCOL_UDP
+        return plain
+    plain &= (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
     plain &= header["flags_frag"] & (0xFFFF ^ DONT_FRAGMENT) == 0
-    return plain & (header["proto"] == PROTOCOL_UDP)
+    plain &= header["len"] == length
+    return plain
 
 
 def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
