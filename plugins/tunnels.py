@@ -1,7 +1,7 @@
 """Tunnels for arrays of packets: IPv4 in IPv6 (RFC 2473) and IPv6 in IPv4 (RFC 4213).
 
-The outer traffic class is the inner one (RFC 5969, section 10; RFC 6040, normal mode). :mod:`v6t.packets.header_policy`
-describes what else a correct device may write.
+The outer traffic class is the inner one (RFC 5969, section 10; RFC 6040, normal mode).
+:mod:`v6t.packets.header_policy` describes what else a correct device may write.
 
 """
 
