@@ -3,7 +3,6 @@
 RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 and RFC 7757. ``ea`` holds an IPv4 suffix and then
 a PSID, ``host`` the rest of the address of a host whose CE has an IPv4 prefix; ``index`` numbers the
 ports around a PSID; ``softwire`` is a row's number.
-
 """
 
 from __future__ import annotations
@@ -78,7 +77,6 @@ def map_address_layout(rule: MappingRule, *, whole_host: bool = False) -> BitLay
 
     With ``whole_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T (erratum
     5225 of RFC 7599), not MAP-E.
-
     """
     prefix = end_user_prefix_layout(rule).compose(ea=ce_layouts(rule).ea)
     shown = 32 if whole_host else rule.ipv4_prefix.prefixlen + _suffix_bits(rule)
@@ -106,7 +104,6 @@ class GeneratedSoftwires:
     """Softwires computed from their numbers: PSIDs and addresses ascend together.
 
     Softwire ``i`` has the ``/64`` number ``i``; the low bits of its ``index_bits`` are the PSID.
-
     """
 
     ipv4_pool: IPv4Network

@@ -45,7 +45,6 @@ class BitLayout:
     """A field of ``width`` bits: copies of variables' bits, and a constant for all others.
 
     A variable may be copied several times; copies of no bits are ignored.
-
     """
 
     width: int
@@ -71,7 +70,6 @@ class BitLayout:
         """Compute the field for arrays of values, as 64-bit words, highest first.
 
         A value is ``(n,)``, or all words of a variable wider than 64 bits. Words may share their memory.
-
         """
         import numpy as np
 

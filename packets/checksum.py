@@ -33,7 +33,6 @@ def build_pseudo_header(addresses: bytes, length: int, protocol: int) -> bytes:
     """Return what a transport checksum covers in addition (RFC 8200, section 8.1), for IPv4 too.
 
     ``length`` is that of the transport header and its data.
-
     """
     return addresses + length.to_bytes(4, "big") + protocol.to_bytes(4, "big")
 

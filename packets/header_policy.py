@@ -74,7 +74,6 @@ class HeaderPolicy:
         dont_fragment: of translated IPv4 packets; the name of a direction accepts both values there.
         zero_checksum: where a UDP checksum computed as 0 may be written as 0, against RFC 768.
         retranslated: packets that leave with the IP version they arrived with were translated twice.
-
     """
 
     outer_dscp: Dscp = "allowed"
@@ -154,7 +153,6 @@ class FieldRule(NamedTuple):
 
     ``behaviors`` map a name to the value ``(n,)`` it gives the field; values from ``minimum`` on are allowed,
     too. A frame with one of ``alternatives`` does not show which behavior the device has.
-
     """
 
     name: str
@@ -200,7 +198,6 @@ class ToleratedFrames(NamedTuple):
     """Received frames with the reference's value, and a fitting header checksum, for allowed ones.
 
     ``allowed`` ``(n,)`` are rows with allowed values only; ``behaviors`` counts what frames show.
-
     """
 
     frames: U8

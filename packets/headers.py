@@ -51,7 +51,6 @@ def view(frames: U8, dtype: np.dtype[np.void], at: int = 0) -> NDArray[np.void]:
 
     Raises:
         ValueError: the frames are too short.
-
     """
     end = at + dtype.itemsize
     if frames.shape[1] < end:

@@ -2,7 +2,6 @@
 
 Magic 0xAB, the trial's nonce, stream id, sequence number within the stream, time stamp. Translation and
 encapsulation leave the end of a frame alone.
-
 """
 
 from __future__ import annotations
@@ -70,7 +69,6 @@ def stamp(
     """Write trailers into frames whose last 16 octets are zero, and keep their checksums valid.
 
     Fields of the trailer are ``(n,)`` or one for all.
-
     """
     import numpy as np
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8, U32
 
-MIN_FRAME_OCTETS = 60
-"""Length to which Ethernet frames are padded, FCS off."""
+MIN_FRAME_OCTETS = 60  # padded Ethernet frames, FCS off
 ETHERTYPES_VLAN = (0x8100, 0x88A8)
 _BY_ETHERTYPE = {0x0800: "IPv4", 0x86DD: "IPv6", 0x6558: "Ethernet"}
 _BY_PROTOCOL = {
@@ -118,7 +117,6 @@ def group_by_headers(
     """Group equally long frames ``(n, length)`` whose headers begin at the same octets: rows and headers.
 
     ``walker`` is :func:`walk` or :func:`walk_with_quote`.
-
     """
     import numpy as np
 
@@ -170,7 +168,6 @@ class FrameLayout:
 
     Ports, or the identifier of an ICMP query (RFC 5508, section 3.1), tell connections apart. IP headers are
     outermost first; ``limit`` ends the transport's data.
-
     """
 
     networks: tuple[Network, ...]

@@ -172,7 +172,6 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order, or raise UsageError.
 
     Blanks, a comma or ``=`` separate both; ``#`` begins a comment.
-
     """
     try:
         text = read_text(path)

@@ -1,7 +1,6 @@
 """Check the addresses of a device configuration before anything is changed.
 
 A neighbor off its link passes on the reference device, and a real device is then blamed for it.
-
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Addresses that no device forwards: the one table for parameters, tables and reference translations.
 
 Class E is among them: a router SHOULD NOT forward it (RFC 1812, section 5.3.7), but some do.
-
 """
 
 from __future__ import annotations

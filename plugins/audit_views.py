@@ -1,7 +1,6 @@
 """What an audit must know of a technology: views, one for each role that its device plays.
 
 Addresses of the device, routes and MTUs are in ``dut_intent()`` and ``links``.
-
 """
 
 from __future__ import annotations
@@ -29,28 +28,22 @@ PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
 NESTED_RULE = "a rule within another"
 PREFIX_CUSTOMERS = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
-FEW_PORTS = 16
-"""Public ports of a host, or of all: even, as a NAT that keeps parity can use no more of one kind."""
-SMALL_TABLE_SESSIONS = 20
-"""A multiple of ten, which some devices require."""
+FEW_PORTS = 16  # public ports of a host, or of all: even, as some NATs keep parity
+SMALL_TABLE_SESSIONS = 20  # a multiple of ten, which some devices require
 SHORT_TIMEOUT_S = 4
 PORT_BLOCKS = f"blocks of {FEW_PORTS} public ports"
 FEW_PUBLIC_PORTS = f"{FEW_PORTS} public ports"
 SMALL_TABLE = f"room for {SMALL_TABLE_SESSIONS} sessions"
 SHORT_TIMEOUT = f"UDP mappings of {SHORT_TIMEOUT_S} s"
 TWO_HOSTS = {
-    "initiator_count": 2,
-    "responder_count": 2,
-    "enumerate_ips": 3,
+    "initiator_count": 2, "responder_count": 2, "enumerate_ips": 3,
     "initiator_ports": {"min": 1024, "max": 21023},
-}
+}  # fmt: skip
 """Parameters that audits of NATs prefer: two hosts on either side."""
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
 """Variants with an RFC 6052 prefix, and its length."""
-GLOBAL_HOST = "8.8.4.4"
-"""A host with a global address, for the variant with the well-known prefix."""
-MAPPED_HOST = IPv4Address("198.18.0.65")
-"""The host that the variants with address tables map."""
+GLOBAL_HOST = "8.8.4.4"  # for the variant with the well-known prefix
+MAPPED_HOST = IPv4Address("198.18.0.65")  # of the variants with address tables
 
 
 def first_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
@@ -67,10 +60,8 @@ def variant_prefix(length: int) -> str:
 
 def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return a variant for each length of the prefix in a parameter, with further parameters."""
-    return {
-        name: {parameter: variant_prefix(length), **params}
-        for name, length in PREFIX_VARIANTS.items()
-    }
+    prefixes = {name: variant_prefix(length) for name, length in PREFIX_VARIANTS.items()}
+    return {name: {parameter: prefix, **params} for name, prefix in prefixes.items()}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 A plugin is pure: it computes frames and never sends one. Abstract members and those without a value must
 be given. Technologies share ``frame_sizes``, ``params``, ``traffic``, ``reference_device`` and ``tunnels``.
-
 """
 
 from __future__ import annotations
@@ -36,10 +35,8 @@ __all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", 
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
 
-TAGGED_SIZE = 1522
-"""The largest frame of RFC 8219, section 5.1.1 on a link with a VLAN."""
-JUMBO_SIZES = (2048, 4096, 8192, 9216)
-"""Frame sizes of RFC 8219, section 5.1.1 for links that carry them."""
+TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
+"""Frame sizes of RFC 8219, section 5.1.1 for links with a VLAN, and for links that carry them."""
 
 
 class PluginParams(StrictModel):

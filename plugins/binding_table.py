@@ -1,7 +1,6 @@
 """The binding table of a lwAFTR (RFC 7596, section 6.1) in columns, up to millions of rows.
 
 A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4.
-
 """
 
 from __future__ import annotations
@@ -98,7 +97,6 @@ def read_table(path: Path, br: IPv6Address) -> BindingTable:
     """Read a binding table from a file with one softwire per line, or raise UsageError.
 
     Columns: IPv4 address, PSID, its length and offset, lwB4 and, if it is not ``br``, lwAFTR address.
-
     """
     try:
         stamp = path.stat().st_mtime_ns

@@ -15,11 +15,8 @@ _Params = TypeVar("_Params", bound=PluginParams)
 TAYGA = {"queue_length": 5000, "mend_checksums": True}
 """Options of a TAYGA that is followed by a stateful part, which drops packets with a wrong checksum."""
 
-CHAIN = "chain"
-"""The driver that combines the drivers of the parts."""
-
+CHAIN = "chain"  # the driver that combines the drivers of the parts
 CONFIGURATION = ChainConfig()
-
 INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
 """The cable between two parts of one device."""
@@ -35,7 +32,6 @@ def chain_intent(
     """Build the intent of a chain; ``alternatives`` are parts that can each stand for several others.
 
     ``configuration`` is that of a single device in place of the chain.
-
     """
     return DeviceIntent(
         technology,

@@ -1,7 +1,6 @@
 """The conformance suite: checks that every technology plugin must pass.
 
 It cannot prove that the translation is the RFC's: compare that with something independent.
-
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build_template
 
-FRAMES = 48
-"""Frames of each class that are checked."""
-NAMES = 1000
-"""Names of a zone that are checked."""
+FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
 FINDINGS_PER_CHECK = 5
 NONCE, TIME_NS = 0x5A, 0x0123456789ABCDEF
 FIRST_ID = {"forward": 0, "reverse": 64}

@@ -38,7 +38,6 @@ class RelayParams(Mixture):
     """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
 
     Technologies add ``customers``, IPv6 prefixes on the left, and ``left_addresses`` of the relay.
-
     """
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
@@ -60,9 +59,7 @@ class RelayParams(Mixture):
 class TunnelRelayParams(RelayParams):
     """Parameters of a relay whose tunnels end at an address of its link or at a loopback address."""
 
-    br_address: IPv6Address = address(
-        "2001:db8:6::1", "where the tunnels end, on the link or a loopback"
-    )
+    br_address: IPv6Address = address("2001:db8:6::1", "where the tunnels end")
     dut_left_ipv6: IPv6Interface | None = Field(
         None, description="address on the left; none: br_address/64 or 2001:db8:6::1/64"
     )

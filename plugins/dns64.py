@@ -1,7 +1,6 @@
 """DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
 
 The tester asks for names of a zone on the left, and answers the device on the right.
-
 """
 
 from __future__ import annotations
@@ -79,27 +78,19 @@ class QueryTechnology(Technology):
 class Dns64Params(PluginParams):
     """Parameters of ``dns64``."""
 
-    prefix: str = Field(
-        "2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records the device makes"
-    )
+    prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records made")
     upstream: Literal["ipv4", "ipv6"] = Field(
-        "ipv4", description="version of IP between the device and the authoritative server"
+        "ipv4", description="IP version between the device and the authoritative server"
     )
     names: IPv4Network = Field(
-        IPv4Network("64.0.0.0/2"),
-        description="addresses of the A records: each name spells one, and is asked for once",
+        IPv4Network("64.0.0.0/2"), description="addresses of the A records: each name spells one"
     )
     own_prefix: IPv6Network = Field(
         IPv6Network("2001:2:0:aaaa::/96"),
         description="a /96: AAAA records of names that have one of their own",
     )
     ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
-    client_ports: int = Field(
-        64,
-        ge=1,
-        le=300,
-        description="source ports of the client: a device may spread them over cores",
-    )
+    client_ports: int = Field(64, ge=1, le=300, description="source ports of the client")
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")

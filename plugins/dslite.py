@@ -53,7 +53,6 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     Each of several B4s gets an IPv4 address, as the NAT has IPv4 only (RFC 6333, section 6.6). The
     configuration of a B4 has the roles of B4 and AFTR exchanged.
-
     """
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
@@ -140,7 +139,6 @@ def build_aftr(
 
     The NAT has the parameters of ``whole`` by the same names, and those in ``nat``. The tunnels' end
     routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
-
     """
     near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)

@@ -24,8 +24,7 @@ from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
 
-LOW_BITS = 32
-"""Addresses of a range differ within these bits: an enumerated field is not wider."""
+LOW_BITS = 32  # in which addresses of a range differ: an enumerated field is not wider
 
 
 @dataclass(frozen=True)

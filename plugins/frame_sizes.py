@@ -18,17 +18,14 @@ from v6t.profiles import mixes
 from v6t.profiles.mixes import FrameMix
 from v6t.profiles.model import FramePair, Role, Traffic
 
-ETHERNET_OCTETS = 14
-TAG_OCTETS = 4
-IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
-"""Smallest IPv6 test frame: UDP with room for the tester's trailer."""
+ETHERNET_OCTETS, TAG_OCTETS = 14, 4
+IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS  # the smallest test frame
 LOWEST_IPV6_MTU = 1280
 """Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
 LowestIpv6Mtu = Annotated[
     int, Field(ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915)")
 ]
-MIX_SIZE_CHANGE = 128
-"""A size of a mix that cannot exist is changed by fewer octets than this."""
+MIX_SIZE_CHANGE = 128  # octets by which a size of a mix that cannot exist is changed, and 1
 
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
 """Frame sizes of RFC 8219, section 5.1.1 for a link that carries IPv4 on both sides."""
@@ -47,7 +44,6 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
     """Return the sizes of a packet that is ``overhead`` octets longer in (or as) IPv6.
 
     ``size`` is that of the IPv6 frame; ``name`` is the technology's, for errors.
-
     """
     if overhead < 0:
         _check_udp_fits(size, IPV6_UDP_OCTETS + tag_octets(ipv6), 6)
@@ -96,7 +92,6 @@ def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: i
     """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4).
 
     ``ipv6_frame`` is the size of the translated frame on ``link``, FCS and tag included.
-
     """
     around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
@@ -112,7 +107,6 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
     """Return the pairs of a listed mix; a size that cannot exist becomes the nearest one that can.
 
     Sizes that become the same are one. ``pair`` returns the technology's sizes for a listed one.
-
     """
     counts: Counter[FramePair] = Counter()
     for size, count in mixes.parse_mix(text):
@@ -132,7 +126,6 @@ def mixed_traffic(
     """Combine the traffic of all sizes of a mix; the names of its classes end in their octets, ``fg-84``.
 
     With ``connections``, foreground classes of all sizes enumerate the same connections in the same order.
-
     """
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]

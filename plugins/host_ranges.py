@@ -21,10 +21,8 @@ from v6t.plugins.translation import MappingsArray
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Variable, list_ipv6_addresses
 
-MAX_RANGE = 1 << 20
-"""Most addresses of a range that are mapped one by one."""
-MAX_COVER = 4
-"""A route may cover this many times the number of its hosts."""
+MAX_RANGE = 1 << 20  # addresses that are mapped one by one
+MAX_COVER = 4  # a route may cover this many times the number of its hosts
 
 
 class HostRange(PluginParams):
@@ -33,9 +31,7 @@ class HostRange(PluginParams):
     first: IPv4Address
     last: IPv4Address | None = Field(None, description="none: one host only")
     policy: Policy = "random"
-    only_mapped: bool = Field(
-        False, description="leave out hosts that are not mapped there and back"
-    )
+    only_mapped: bool = Field(False, description="leave out hosts without a mapping")
 
     @model_validator(mode="after")
     def _check_order(self) -> HostRange:
@@ -71,7 +67,6 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
     """Describe how a range of hosts varies in IPv4 and IPv6 headers.
 
     Within one mapping, the variable's bits are those of the addresses; else addresses are lists.
-
     """
     first, last = hosts.first, hosts.last_host
     mapping = mappings.uniform(first, last)

@@ -52,10 +52,8 @@ CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
 TUNNELLED = ("ds-lite", "lw4o6", "map-e")
 """Variants whose packets cross the middle link within IPv6."""
-MAX_PORT_SHARE = 0.9
-"""Share of a port set above which a NAPT was seen to degrade."""
-DEFAULT_PSID_LEN = 3
-"""PSID length of lw4o6."""
+MAX_PORT_SHARE = 0.9  # of a port set, above which a NAPT was seen to degrade
+DEFAULT_PSID_LEN = 3  # of lw4o6
 
 
 def _declare_mac(default: str, device: str) -> Any:

@@ -40,12 +40,9 @@ from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, 
 
 GENERATED_TABLE_SETTINGS = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
 """Settings of the table that v6t generates where no file is given."""
-_MAX_ROUTES = 256
-"""Most routes to lwB4s; more are replaced by one route to a prefix that holds them all."""
-_MAX_GROUPS = 56
-"""Most classes of foreground; a direction has 64 streams."""
-_MAX_EXAMINED_ROWS = 256
-"""Most rows in which audits look for customers."""
+_MAX_ROUTES = 256  # to lwB4s; more are replaced by one route to a prefix that holds them all
+_MAX_GROUPS = 56  # classes of foreground; a direction has 64 streams
+_MAX_EXAMINED_ROWS = 256  # in which audits look for customers
 
 
 class LwAftrDrop(DropReason):
@@ -67,12 +64,8 @@ class LwAftrParams(TunnelRelayParams):
     b4_prefix: str = Field("2001:db8:b400::/40", description="IPv6 prefix of the lwB4s, a /64 each")
     psid_len: int = Field(6, ge=0, le=16, description="PSID length of the generated table")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="its PSID offset")
-    binding_table: Path | None = Field(
-        None, description="file with rows instead of a generated table"
-    )
-    simulated: CustomerCount = Field(
-        ALL, ge=0, description="softwires that send and receive; 'all'"
-    )
+    binding_table: Path | None = Field(None, description="file with the rows")
+    simulated: CustomerCount = Field(ALL, ge=0, description="softwires with traffic; 'all'")
 
     @cached_property
     def generated(self) -> GeneratedSoftwires:

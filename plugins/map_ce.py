@@ -1,7 +1,6 @@
 """Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4), measured without their NAPT.
 
 The hosts behind the device use the public address and ports. The operator's IPv6 is on the left link.
-
 """
 
 from __future__ import annotations
@@ -117,12 +116,8 @@ class CustomerParams(Mixture):
 class MapCeParams(CustomerParams, RuleParams):
     """Parameters of a CE of a MAP domain."""
 
-    ce_ipv4: IPv4Address = address(
-        "192.0.2.189", "the CE's IPv4 address, or the first of its prefix"
-    )
-    ce_psid: int = Field(
-        DEFAULT_PSID, ge=0, description="the CE's PSID; by default at most the highest"
-    )
+    ce_ipv4: IPv4Address = address("192.0.2.189", "the CE's address, or the first one")
+    ce_psid: int = Field(DEFAULT_PSID, ge=0, description="PSID; by default at most the highest one")
 
     psid_name: ClassVar[str] = "ce_psid"
     whole_host: ClassVar[bool] = False

@@ -23,10 +23,8 @@ from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_
 from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-MAX_LISTED_CES = 65535
-"""Most CEs that fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
-_NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2
-"""IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
+MAX_LISTED_CES = 65535  # in a TRex value list; more are a stretch of EA values
+_NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2  # of the nested rule, and of a CE's prefix, in audits
 
 
 class RuleParams(PluginParams):
@@ -40,9 +38,7 @@ class RuleParams(PluginParams):
     ea_len: int = Field(13, description="length of the EA bits, 0..48")
     psid_offset: int = Field(6, description="PSID offset a; 6 in RFC 7597, 0 in the Mapperf paper")
     psid_len: int | None = Field(None, description="PSID length, only for rules without EA bits")
-    iid_format: IidFormat = Field(
-        "rfc7597", description="interface identifier: rfc7597, or draft (before the RFC)"
-    )
+    iid_format: IidFormat = Field("rfc7597", description="interface identifier: rfc7597, or draft")
 
     @cached_property
     def rule(self) -> MapRule:

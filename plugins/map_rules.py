@@ -163,7 +163,6 @@ class MapRule:
         """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
 
         With ``whole_host`` it holds the complete address of a CE's host (MAP-T, erratum 5225 of RFC 7599).
-
         """
         self._check_ipv4(ipv4)
         layout = self.host_address_layout if whole_host else self.address_layout
@@ -207,7 +206,6 @@ def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule])
 
     A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse: a CE within a
     narrower rule would lose its frames in one direction.
-
     """
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:

@@ -36,9 +36,7 @@ class DmrParams(PluginParams):
     if TYPE_CHECKING:
         server_ipv4: IPv4Address
 
-    dmr: str = Field(
-        "2001:db8:ffff::/64", description="default mapping rule: prefix of the IPv4 network"
-    )
+    dmr: str = Field("2001:db8:ffff::/64", description="default mapping rule: an IPv6 prefix")
     lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
 
     @cached_property

@@ -20,12 +20,8 @@ class Nat44Params(Pool4Params):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = address(
-        "2001:2:0:f000::2", "background address on the left link"
-    )
-    tester_right_ipv6: IPv6Address = address(
-        "2001:2:0:f001::2", "background address on the right link"
-    )
+    tester_left_ipv6: IPv6Address = address("2001:2:0:f000::2", "background address on the left")
+    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
 
 
 class Nat44(Napt):

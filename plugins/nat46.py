@@ -1,7 +1,6 @@
 """Stateful NAT46: IPv4 clients left, IPv6 servers right, behind public IPv6 addresses and ports.
 
 No RFC defines it. Clients know each server by an IPv4 address that is mapped to its own (RFC 7757).
-
 """
 
 from __future__ import annotations

@@ -36,10 +36,7 @@ class Nat64Params(Pool4Params):
 
     measured: ClassVar[str] = "NAT64"
 
-    prefix: str = Field(
-        "2001:db8:64::/96",
-        description="RFC 6052 prefix of the servers; wkp: the well-known prefix 64:ff9b::/96",
-    )
+    prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix, or wkp: 64:ff9b::/96")
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
     initiator_offset: int = Field(
         14, ge=8, le=14, description="octet of the 16 bits that count the Initiator's addresses"
@@ -48,9 +45,7 @@ class Nat64Params(Pool4Params):
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = address(
-        "2001:2:0:f001::2", "background address on the right link"
-    )
+    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property

@@ -178,7 +178,6 @@ def customer_port(
     """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.
 
     Indices with ``A = 0`` are left out. Without an offset, index 0 is: PSID 0 never uses port 0.
-
     """
     base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:

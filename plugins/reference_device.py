@@ -2,7 +2,6 @@
 
 It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RFC 8200, section 3; RFC 4291,
 sections 2.5.2, 2.5.3, 2.5.6 and 2.7.
-
 """
 
 from __future__ import annotations
@@ -80,7 +79,6 @@ class Answer:
         """Apply the drop reasons, route native packets and build the others.
 
         Returns drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
-
         """
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED

@@ -316,9 +316,7 @@ class ClatParams(TranslatorParams):
     prefix_parameter: ClassVar[str] = "plat_prefix"
 
     clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
-    clat_ipv6: str = Field(
-        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877)"
-    )
+    clat_ipv6: str = Field("2001:2:0:2::/120", description="IPv6 prefix that stands for it")
     plat_prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the PLAT")
     ipv6_hosts: HostRange = _declare_hosts("198.19.0.2", "servers beyond the PLAT")
     ipv4_hosts: HostRange = _declare_hosts("198.18.0.2", "hosts of the customer")

@@ -237,7 +237,6 @@ class ConnectionParams(Mixture):
         """Refuse public addresses that are the Responder's, or too few for all connections.
 
         ``first``, ``responder`` and ``count`` name the parameters that could be changed.
-
         """
         pool, low, high = self.public, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
@@ -443,7 +442,6 @@ class StatefulTechnology(Technology):
         """Translate IP packets of known connections.
 
         ``initial`` opened the connections, ``learned`` are rows of the Responder's table.
-
         """
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)

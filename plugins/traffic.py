@@ -52,7 +52,6 @@ def build_background(
 
     ``ends`` are addresses on the left and on the right; None: those of the parameters; those of background
     VLANs replace both. Frames are as large as the IPv6 foreground frames on ``ipv6_link``.
-
     """
     if params.n == params.m:
         return []
@@ -98,7 +97,6 @@ def mix_classes(
         negative: classes to be dropped, in equal shares.
         percent: of all frames that are negative [%]; without effect if there are none.
         seed: of the pseudorandom numbers.
-
     """
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)

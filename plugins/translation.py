@@ -31,8 +31,7 @@ from v6t.plugins.address_mappings import Mappings, check_prefix
 from v6t.plugins.prefixes import LongestMatch
 
 _WORD_BITS = np.uint64(64)
-MIN_DF_OCTETS = 1261
-"""Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
+MIN_DF_OCTETS = 1261  # IPv4 packets from here on leave with Don't Fragment (RFC 7915, section 5.1)
 
 
 class Rfc6052Array:

@@ -2,7 +2,6 @@
 
 The outer traffic class is the inner one (RFC 5969, section 10; RFC 6040, normal mode).
 :mod:`v6t.packets.header_policy` describes what else a correct device may write.
-
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks, is_forwardable
 
 OUTER_HOPS = 64
-PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)
-"""Transports with ports."""
+PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)  # the transports with ports
 UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 """Text of the drop reason for packets that RFC 6040, section 4.2 drops: nothing can carry the mark."""
 _ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
@@ -116,7 +114,6 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
     """Put packets into IPv6 with flow label 0, or into IPv4 with identification 0 and without DF.
 
     Outer addresses are of each row, or of all.
-
     """
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape

@@ -40,7 +40,6 @@ def limit_flows(traffic: Traffic, count: int) -> Traffic:
 
     The first variable of an address with enough values tells the flows apart, else one of ports; lists of
     equal length stay together. Raises UsageError if no variable has enough values.
-
     """
     return replace(traffic, classes=tuple(_reduce_flows(c, count) for c in traffic.classes))
 

@@ -23,8 +23,7 @@ from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import TemplateLayout, locate_fields
 
-_EXTRA = "v6t"
-"""Key of what TRex does not know; its client ignores unknown keys."""
+_EXTRA = "v6t"  # the key of what TRex does not know; its client ignores unknown keys
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
 """Classic pcap with nanosecond time stamps, of Ethernet frames."""
 

@@ -1,7 +1,6 @@
 """The traffic model: what a technology sends, by header layers whose fields are expressions over variables.
 
 Bits are counted as in the RFCs: bit 0 is the most significant one.
-
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ class Variable:
         values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
         apart: every value of a ``PERMUTATION`` comes once in the frames that are equal modulo ``2^apart``.
         order: 2 if an earlier version took the same values in another order, else 1.
-
     """
 
     name: str
@@ -145,7 +143,6 @@ class Layer:
     """One header: scapy's class name and its fields (``Layer("IP", {"ttl": 64})``).
 
     A field is a constant, an :class:`Expression`, or a :class:`Variable` that is the whole field.
-
     """
 
     name: str
@@ -175,7 +172,6 @@ class TrafficClass:
         weight: share of the frames.
         draws: classes that have the same take the same values in the same order; empty: its own.
         draw_order: names of variables that are drawn before all others.
-
     """
 
     name: str

@@ -1,7 +1,6 @@
 """Cheaper programs: lists of precomputed octets instead of draws, shifts and sums per frame.
 
 That takes about half the time per frame, but the frames repeat after as many as there are rows.
-
 """
 
 from __future__ import annotations
@@ -20,15 +19,13 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8
 
 SIZES = (1, 2, 4, 8)
-EXACT_ROWS = 8192
-"""Programs whose frames repeat after this number are always replaced: the frames are the same."""
+EXACT_ROWS = 8192  # programs whose frames repeat after so many are always replaced
 
 
 def with_rows(streams: StreamSet, rows: int) -> StreamSet:
     """Replace every program by lists of its first frames' changing octets, or raise UsageError.
 
     ``rows`` is the number of distinct frames; 0: only where that changes no frame.
-
     """
     if not 0 <= rows <= ins.MAX_LIST:
         problem = f"{rows} rows are not possible: TRex lists hold 1 to {ins.MAX_LIST} values"
@@ -57,7 +54,6 @@ def list_frames(
     """Return a stream that sends ``(n, length)`` frames in turn, again and again, and its lists' number.
 
     ``make_list`` makes the list of some octets: frames, the first octet, how many.
-
     """
     import numpy as np
 

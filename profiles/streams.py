@@ -11,8 +11,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Role
 
-ORDER = 2
-"""Newest order of :class:`Stream`; a run is continued in its own order only."""
+ORDER = 2  # newest order of :class:`Stream`; a run is continued in its own order only
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class Stream:
         checksum: the checksum that covers the end of the frames, if there is one.
         notes: decisions of the compiler.
         order: 2 if an earlier version sent the same frames in another order, else 1.
-
     """
 
     name: str

@@ -14,8 +14,7 @@ from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Layer, VariableBits, make_model_error
 
-MAX_PACKET_OCTETS = 9 * 1024 + 22
-"""Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
+MAX_PACKET_OCTETS = 9 * 1024 + 22  # of TRex (``MAX_PKT_SIZE``), FCS not counted
 _CHKSUM_LAYERS = {"IP", "UDP", "TCP", "ICMP", "GRE"}  # ICMPv6 has ``cksum``
 _WITHOUT_ADDRESSES = {"IP", "ICMP", "GRE"}  # their checksum covers no addresses
 _COMPUTED = {"chksum", "cksum", "len", "plen"}  # filled in unless the layer gives them
@@ -37,7 +36,6 @@ class TemplateHeader:
     """One header: ``length`` octets from ``offset``; ``label`` is ``name:1`` for the second one of this name.
 
     ``given`` are the fields that the layer set; the others hold defaults or were computed.
-
     """
 
     name: str
@@ -56,7 +54,6 @@ class HeaderChecksum(NamedTuple):
     """A checksum that the compiler keeps valid: at ``octet`` of a header, which follows a ``network`` header.
 
     ``spans`` are first octets and ends of what it covers; of a pseudo header, the addresses.
-
     """
 
     header: TemplateHeader

@@ -3,7 +3,6 @@
 That is an IPv4 checksum in software, the NIC's (or TRex's) for neighboring IP and UDP/TCP headers, or
 neutrality: a second flow variable in free payload words, always the complement of the first, keeps the
 one's complement sum constant (RFC 1624). Random flow variables have no complement.
-
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import make_limit_error
 from v6t.profiles.template import HeaderChecksum, Template
 
-HARDWARE_CHECKSUM_NS = 15.0
-"""The least measured (15 to 30): a NIC that computes checksums needs no more."""
+HARDWARE_CHECKSUM_NS = 15.0  # the least measured (15 to 30)
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,6 @@ class ChecksumPlan:
     """What to add to a program: instructions at its end, and complements in the payload.
 
     ``constants`` are bits of the template (first bit, width, value) that have to change first.
-
     """
 
     instructions: tuple[ins.Instruction, ...] = ()

@@ -31,8 +31,7 @@ from v6t.profiles.model import (
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import Template, build_template, find_final_checksum
 
-MAX_STREAMS = 128
-"""Stream identifiers 0..127: they are TRex's latency packet groups."""
+MAX_STREAMS = 128  # identifiers 0..127 are TRex's latency packet groups
 MAX_BURST = (1 << 32) - 1
 _SPLITTERS = {
     Kind.UNIFORM: split_uniform,
@@ -59,7 +58,6 @@ def compile_traffic(
         frames: number of frames, of which each class has its exact share; None: without end.
         first_stream_id: identifier of the first stream, the others follow.
         cores: data path cores TRex will split the streams over.
-
     """
     classes = traffic.classes
     if not classes or len({c.name for c in classes}) < len(classes):

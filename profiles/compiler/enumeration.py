@@ -6,7 +6,6 @@ Frame ``j`` of a stream holds value ``j`` on any number of cores.
 Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies the most
 of every field that is written. Bit t of ``stride * j`` is bit t of j, inverted or not depending on the bits
 below, so counters of any strides supply the higher bits, each every second bit of a stretch.
-
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ def split_permutation(bound: BoundVariable) -> Split:
 
     Up to 65,535 values are a shuffled list, ``2^n`` values are mixed, ``odd * 2^k`` values are a list and a
     permutation of the low bits. Other multiples of ``2^k`` count their high bits.
-
     """
     variable = bound.variable
     low, high = variable.low, variable.top
@@ -167,7 +165,6 @@ def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
     """Repeat a list of an odd number of values in orders that differ from pass to pass.
 
     With a permutation of ``2^bits`` values it still gives every pair once.
-
     """
     import numpy as np
 
@@ -186,7 +183,6 @@ def mix_permutation(
 
     Every value comes once in the frames that are equal modulo ``2^apart``. Each stretch between ``cuts`` has
     its share of the list.
-
     """
     import numpy as np
 
@@ -254,7 +250,6 @@ def _choose_stride(octets: int, times: Sequence[int], rng: np.random.Generator) 
     """Return how far a counter's bits are raised, and the stride whose bits change most evenly.
 
     TRex reads a counter of 8 octets from bit 32 on.
-
     """
     raised = max(0, 32 - times[0]) if octets == 8 else 0
     bits = max(1, min(_stride_bits(octets, times), times[-1] + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
@@ -29,7 +29,6 @@ class FlowVariable:
         add: constant that makes its value, without the bits below ``raised``, the variable's.
         clean: value + ``add`` has no other bits, so it may be stored as a whole.
         runs: (bit of the variable, bit of the flow variable, width) each, if they are not neighbors.
-
     """
 
     name: str
@@ -130,14 +129,12 @@ class BoundVariable:
 
     def _cost_ns(self, cuts: Sequence[int]) -> float:
         """Estimate the time per frame of all writes if the variable is cut at these bits."""
-        pieces = list(pairwise([0, *sorted(cuts), self.variable.width]))
-        writes = 0
-        for copy in self.copies:
-            for start, end in pieces:
-                low, high = max(copy.low, start), min(copy.high, end)
-                if low < high:
-                    first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
-                    writes += -(-(last // 8 - first // 8 + 1) // 4)
+        pieces, writes = list(pairwise([0, *sorted(cuts), self.variable.width])), 0
+        for copy, (start, end) in product(self.copies, pieces):
+            low, high = max(copy.low, start), min(copy.high, end)
+            if low < high:
+                first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
+                writes += -(-(last // 8 - first // 8 + 1) // 4)
         return 6.0 * len(pieces) + 5.5 * writes
 
     def split_constant_bits(self, low: int, high: int) -> tuple[int, int]:

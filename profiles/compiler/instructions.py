@@ -1,7 +1,6 @@
 """TRex's field-engine instructions as the JSON objects its server parses (v3.08).
 
 The client drops ``init_value``, so ``inc`` starts at the minimum and ``dec`` at the maximum.
-
 """
 
 from __future__ import annotations
@@ -77,7 +76,6 @@ def locate_change(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
     """Return the first octet that an instruction changes, and how many; (0, 0) for a declaration.
 
     ``size`` is that of the variable which a plain write stores.
-
     """
     match instruction["type"]:
         case "write_mask_flow_var":

@@ -5,7 +5,6 @@
 top bits of one draw; 16 bits are the low half of a variable with range :data:`FILLED`; ``odd * 2^k`` values
 are top bits, too; in other ranges the modulo mixes the bits, and its bias is computed. Where the bias is
 too large, up to 65,535 values are a shuffled list.
-
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Frame ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period; at equal times the earlier
 class is first. All functions raise UsageError if weights are invalid.
-
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     Classes = NDArray[np.intp]
 
-MAX_PERIOD = 1 << 22
-"""Longest period in frames: one period is kept in memory."""
+MAX_PERIOD = 1 << 22  # frames: one period is kept in memory
 
 
 def count_frames(weights: Sequence[int], total: int) -> list[int]:

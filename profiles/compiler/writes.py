@@ -3,7 +3,6 @@
 All writes of one flow variable with the same shift and constant form a group: as many masked writes as
 windows of 4 octets cover it, or one cheaper plain write if the bits stand as in memory and the others
 that it overwrites are constants or written again later.
-
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ def encode_writes(
     """Return the instructions that declare and write flow variables, and their ns per frame.
 
     The writes are disjoint; the packet is the template.
-
     """
     by_name = {v.name: v for v in flow_vars}
     bits: dict[tuple[str, int, int], set[int]] = {}

@@ -28,8 +28,7 @@ A, CNAME, SOA, AAAA = 1, 5, 6, 28
 HEADER = 12
 LABEL_AT = HEADER + 1
 SUFFIX_AT = LABEL_AT + LABEL
-QUESTION_END = HEADER + NAME_OCTETS + 4
-"""Octets of a question: header, name, type and class."""
+QUESTION_END = HEADER + NAME_OCTETS + 4  # header, name, type and class
 CLASS_IN = b"\0\1"
 _POINTER = b"\xc0\x0c"
 _ZONE_POINTER = (0xC000 | SUFFIX_AT).to_bytes(2, "big")
@@ -60,8 +59,7 @@ def make_mask(message: bytes) -> U8:
 
 
 _FORM = np.frombuffer(build_question(), np.uint8)
-_FORM_MASK = make_mask(build_question())
-"""The bits that identify a question for a record of one of the names."""
+_FORM_MASK = make_mask(build_question())  # the bits that identify a question for a name's record
 _FORM_MASK[:4] = 0, 0, 0xF8, 0
 _FORM_MASK[6:12] = 0
 _FORM_MASK[LABEL_AT:SUFFIX_AT] = 0
@@ -83,7 +81,6 @@ class Authority:
     """Authoritative server of a zone; its counters are its only state.
 
     ``native_share`` of the names have their own AAAA record; the first ``cached`` names were asked before.
-
     """
 
     zone: Zone
@@ -186,8 +183,7 @@ _ANSWER_OCTETS = bytearray(
 """The usual form of an answer."""
 _ANSWER_OCTETS[2:4], _ANSWER_OCTETS[6:8] = b"\x80\0", b"\0\1"
 _ANSWER_FORM, _ANSWER_END = np.frombuffer(bytes(_ANSWER_OCTETS), np.uint8), len(_ANSWER_OCTETS)
-_ANSWER_MASK = make_mask(bytes(_ANSWER_OCTETS))
-"""The bits that make such an answer right."""
+_ANSWER_MASK = make_mask(bytes(_ANSWER_OCTETS))  # the bits that make such an answer right
 _ANSWER_MASK[:4] = 0, 0, 0xFA, 0x0F  # a response, not truncated, to a query; its code
 _ANSWER_MASK[8:12] = 0  # records after the answer
 _ANSWER_MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live

@@ -1,7 +1,6 @@
 """The zone of the tester: names that hold an IPv4 address, and their records.
 
 A name is ``AAA-BBB-CCC-DDD.dns64perf.test``, as in dns64perf++, and its A record the address it spells.
-
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
 
 SUFFIX = "dns64perf.test"
-LABEL = 15
-"""Octets of a name's first label: four numbers of three digits, and the dashes."""
-_SPREAD = 2_654_435_769
-"""2^32 over the golden ratio: its multiples are spread evenly in any run of names."""
+LABEL = 15  # octets of a name's first label: four numbers of three digits, and the dashes
+_SPREAD = 2_654_435_769  # 2^32 over the golden ratio, whose multiples are spread evenly
 
 
 def encode_name(name: str) -> bytes:
@@ -51,7 +48,6 @@ class Zone:
         own: 12 octets before the IPv4 address in AAAA records of names that have one.
         first, count: IPv4 addresses of the names.
         ports: lowest port of the client, and number of ports.
-
     """
 
     client: IPv6Address
@@ -111,7 +107,6 @@ def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
     """Return a name in lower case, pointers followed (RFC 1035, section 4.1.4), and the octet after it.
 
     A name that ends behind the message raises IndexError or ValueError.
-
     """
     labels: list[bytes] = []
     end = None

@@ -1,7 +1,6 @@
 """TCP segments of many connections at once, after the headers of test frames.
 
 The timestamp option (RFC 7323) holds the number of the connection, which the other end echoes.
-
 """
 
 from __future__ import annotations
@@ -23,11 +22,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint32]
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
-NUMBER_BITS = 28
-"""Bits of a timestamp for the connection; the others identify the trial."""
+NUMBER_BITS = 28  # of a timestamp for the connection; the others identify the trial
 _WINDOW = 0xFFFF
-_TIMESTAMPS_START = 0x0101080A
-"""Two no-operations, kind and length of the option."""
+_TIMESTAMPS_START = 0x0101080A  # two no-operations, kind and length of the option
 _TIMESTAMP_OPTION = np.dtype([("start", ">u4"), ("value", ">u4"), ("echo", ">u4")])
 _MAXIMUM_SEGMENT_OPTION = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
 _ISN_FACTOR = 0x9E3779B1
@@ -76,7 +73,6 @@ class TcpLayout:
     """TCP after the headers of one side's test frames.
 
     ``row`` are the octets of a row of the Responder's table, ``width`` those of a connection's endpoints.
-
     """
 
     def __init__(self, frame: U8) -> None:
@@ -140,7 +136,6 @@ class TcpLayout:
         """Write segments of equal length, with the same flags and data, to ``(n, octets)`` rows.
 
         ``timestamps`` are the sender's, and the one echoed.
-
         """
         at, begin, whole = self.tcp, self.frame_octets(flags), rows.shape[1]
         rows[:, :at] = self._head
@@ -195,7 +190,6 @@ class TcpLayout:
         """Mark segments without data whose checksum is only the sum of their pseudo header.
 
         A kernel leaves the rest to the interface, and a virtual interface may omit it.
-
         """
         pseudo = replace(self._layout, limit=self.tcp + 20).sum_pseudo_header(frames)
         mask: Mask = fold(pseudo) == view(frames, TCP, self.tcp)["chksum"]
