@@ -104,12 +104,7 @@ class Rfc6052(Mapping):
 
 @dataclass(frozen=True)
 class Mappings:
-    """A translator's address table.
-
-    Attributes:
-        eams: explicit mappings in any order; the longest prefix decides.
-        prefix: for all other addresses (RFC 7757, section 3); None: they are not translated.
-    """
+    """A translator's address table: the longest prefix decides, ``prefix`` maps the rest (RFC 7757)."""
 
     eams: tuple[Mapping, ...] = ()
     prefix: Rfc6052 | None = None

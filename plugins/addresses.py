@@ -25,12 +25,9 @@ UNFORWARDED = {
 
 
 def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
-    """Refuse an address, interface or network of :data:`UNFORWARDED`; other values pass.
+    """Raise ValueError for an address, interface or network of :data:`UNFORWARDED`; other values pass.
 
     With ``partly``, refuse a network that contains a single such address, too.
-
-    Raises:
-        ValueError: test frames with this address would be dropped by every correct device.
     """
     if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
         value = ip_network(value.packed)

@@ -76,16 +76,9 @@ class AddressTable:
 class Translator:
     """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
 
-    Attributes:
-        six, six4: addresses of the host beyond the IPv6 link; ``six4`` is the pool of a stateful translator.
-        port: a port that this host may use.
-        four, four6: both addresses of the host beyond the IPv4 link.
-        lowest_ipv6_mtu: IPv4 packets without DF become IPv6 packets of at most this size.
-        table: address table of a stateless translator; None if a relay, CE or NAT defines the mapping.
-        prefix_side: the link whose hosts are behind the RFC 6052 prefix.
-        stateful: hosts beyond the IPv4 link reach the other side only through a session.
-        uses_ports: the device needs ports: it cannot deliver later fragments and unknown protocols.
-        may_reassemble: the device may reassemble IPv4 packets before it translates them.
+    ``six4`` is the pool of a stateful one, ``port`` one that the IPv6 host may use. A relay, CE or NAT has no
+    ``table``. ``prefix_side`` is the link whose hosts are behind the RFC 6052 prefix. Hosts beyond the IPv4
+    link of a ``stateful`` one need a session. If it ``uses_ports``, it cannot deliver later fragments.
     """
 
     six_side: SideName
@@ -138,15 +131,9 @@ class Softwire:
 class SharedAddressRelay:
     """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
 
-    Attributes:
-        relay: address where tunnels end; for MAP-T, the server's address behind the DMR.
-        relays: all addresses where tunnels end; none for MAP-T.
-        customer: the one that most clauses use.
-        sibling: shares the customer's address; None if no customer does.
-        other: has another address; None if no customer does.
-        owner: returns the IPv6 address of the customer with an address and port, or None.
-        rules: of MAP, the one of ``customer`` first.
-        softwires: of lw4o6, returns the rows of an IPv4 address.
+    ``relay`` is where tunnels end, for MAP-T the server's address behind the DMR. Most clauses use
+    ``customer``; ``sibling`` shares its address, ``other`` has another. ``owner`` finds the customer of an
+    address and port, ``softwires`` the rows of an address (lw4o6).
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
@@ -172,10 +159,7 @@ class SharedAddressRelay:
 class CustomerEdge:
     """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right.
 
-    Attributes:
-        server: an IPv4 host beyond the relay.
-        ipv6: the device's tunnel or MAP address.
-        relay: the other end of the tunnel; None for MAP-T.
+    ``server`` is an IPv4 host beyond the relay; ``relay`` the other end of the tunnel, None for MAP-T.
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
@@ -194,13 +178,8 @@ class CustomerEdge:
 class TunnelEnd:
     """One tunnel that ends in the device, and a host beyond the device.
 
-    Attributes:
-        local, remote: outer addresses of the device and of the tunnel's other end.
-        inner: host behind the other end, as the inner header has it, and a port that it may use.
-        outer: that host as hosts beyond the device see it; None if a NAT chooses.
-        copies_dscp: the DSCP is copied both ways (RFC 6333, section 7.1).
-        shared: other customers have other ports of the same address.
-        endpoint: returns the outer address for an inner destination, or None; None: there is one other end.
+    ``inner`` is a host behind the other end, ``outer`` what hosts beyond see; None if a NAT chooses.
+    Other customers of a ``shared`` address have other ports; ``endpoint`` finds an inner one's outer address.
     """
 
     side: SideName
@@ -222,13 +201,8 @@ class TunnelEnd:
 class Nat:
     """A NAT: two or more hosts on the left link, and servers on the right.
 
-    Attributes:
-        hosts: B4s of DS-Lite, behind each of which is ``customer``.
-        prefix: RFC 6052 prefix of the servers (NAT64); None: hosts have the servers' IP version.
-        public: lowest and highest public port.
-        port_block: public ports of each host, consecutive; 0: all hosts share all ports.
-        session_limit, udp_timeout_s: configured limits; 0: none is configured.
-        icmp_timeout_s, tcp_transitory_s, tcp_established_s: lifetimes by the RFCs.
+    ``hosts`` are B4s of DS-Lite, each before ``customer``. ``prefix`` is that of a NAT64. ``public`` are the
+    lowest and the highest port, ``port_block`` those of each host. Limits of 0 are not configured.
     """
 
     hosts: tuple[Address, ...]

@@ -25,12 +25,9 @@ from v6t.plugins.tunnels import address_octets
 
 @dataclass(frozen=True, eq=False)
 class BindingTable:
-    """Rows in ascending order of IPv4 address and PSID.
+    """Columns ``(n,)`` and addresses ``(n, 16)`` in ascending order of IPv4 address and PSID.
 
-    Attributes:
-        ipv4, psid: ``(n,)`` uint64.
-        psid_len, psid_offset: ``(n,)`` uint64, equal for equal addresses.
-        b4, br: ``(n, 16)`` uint8, addresses of lwB4 and lwAFTR.
+    PSID length and offset are equal for equal addresses.
     """
 
     ipv4: U64

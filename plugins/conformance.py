@@ -73,8 +73,7 @@ class Report:
 class Case:
     """A plugin with parameters and links, a frame size or mix of sizes, and a direction.
 
-    Its frames are those that a tester sends, with trailers. A stateful plugin gets the table of a device that
-    keeps the Initiator's ports and gives all connections one public address.
+    A stateful plugin gets the table of a device that keeps the Initiator's ports.
     """
 
     plugin: Technology

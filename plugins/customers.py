@@ -86,15 +86,10 @@ class TunnelRelayParams(RelayParams):
 
 @dataclass(frozen=True)
 class CustomerFlow:
-    """Simulated customers with one port sharing.
+    """Simulated customers with one port sharing, and the address of the relay's side.
 
-    Attributes:
-        ipv6, ipv4: their addresses, constant or expressions.
-        relay: IPv6 address of the relay's side.
-        ports: port set of the template's customer.
-        psid: their PSIDs; None if they have none, or the same.
-        variables: names of what varies from customer to customer, in the order in which it is drawn.
-        share: of the foreground.
+    ``ports`` is the template customer's port set; ``psid`` is None if it does not vary. ``variables`` name
+    what varies from customer to customer, in the order in which it is drawn.
     """
 
     ipv6: Any

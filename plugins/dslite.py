@@ -31,6 +31,7 @@ from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
+from v6t.plugins.ports import Ports
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.traffic import ipv4, ipv6
 from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
@@ -135,10 +136,9 @@ def build_aftr(
     servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
-    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 behind it.
+    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 with parameters of ``whole``.
 
-    The NAT has the parameters of ``whole`` by the same names, and those in ``nat``. The tunnels' end
-    routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
+    The tunnels' end routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
     """
     near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
@@ -190,12 +190,10 @@ class DsLiteParams(stateful.Pool4Params):
 
     measured: ClassVar[str] = "DS-Lite"
 
-    initiator_ports: stateful.Ports = Field(
-        stateful.Ports(min=4096, max=5119), description="inner source ports of the Initiator"
+    initiator_ports: Ports = Field(
+        Ports(min=4096, max=5119), description="inner source ports of the Initiator"
     )
-    responder_ports: stateful.Ports = Field(
-        stateful.Ports(min=1, max=125), description="ports of the Responder"
-    )
+    responder_ports: Ports = Field(Ports(min=1, max=125), description="ports of the Responder")
     initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
     responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")
     enumerate_ips: stateful.Enumeration = Field(

@@ -1,10 +1,8 @@
 """Enumeration of four-tuples: every combination exactly once, on any number of cores.
 
-A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields
-and the rest from a list. A list may serve several fields, and lengths of lists are coprime to each
-other; the bits have a power of two as their period. So the frame number modulo each period gives
-every combination once (Chinese remainder theorem), and frame j holds combination j for any number
-of cores. Lists and bits are in pseudorandom order.
+A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields, and the
+rest from a list. Lengths of lists are coprime, and the bits have a power of two as their period: the
+frame number modulo each period gives every combination once (Chinese remainder theorem).
 """
 
 from __future__ import annotations
@@ -29,15 +27,9 @@ LOW_BITS = 32  # in which addresses of a range differ: an enumerated field is no
 
 @dataclass(frozen=True)
 class TupleField:
-    """Consecutive values of one header field.
+    """Consecutive values of one header field (in scapy's names, ``UDP.sport``).
 
-    Attributes:
-        name: in messages and variables.
-        field: in scapy's names, for example ``UDP.sport``.
-        last: bit of the field that is the least significant one of the value.
-        first: smallest value.
-        count: number of values.
-        address: the first address, where the values are the last bits of addresses.
+    Bit ``last`` of the field is the least significant one; ``address`` is the first of addresses.
     """
 
     name: str
@@ -209,11 +201,7 @@ def _order_rows(
 
 
 def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: str) -> None:
-    """List the values of a group.
-
-    If ``bits`` of the frame number follow from the rest, the values are repeated as often as they fit,
-    each time in another order. Otherwise a few values would only rotate.
-    """
+    """List the values of a group, repeated in other orders as often as ``bits`` and TRex allow."""
     length = math.prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)

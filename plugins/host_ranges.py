@@ -123,11 +123,7 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
 
 
 def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[IPv6Network]:
-    """Return the IPv6 networks that must be routed towards all hosts of a range.
-
-    A network holds further addresses where that makes it one instead of many, but no host of the
-    other side, ``far``: packets for that host would be sent back.
-    """
+    """Return the IPv6 networks to be routed towards all hosts of a range, but to no host of ``far``."""
     networks: list[IPv6Network] = []
     others = [_find_cover(*run) for run in _split_range(far, mappings)]
     for mapping, first, last in _split_range(hosts, mappings):

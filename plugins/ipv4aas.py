@@ -33,14 +33,13 @@ from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Pa
 from v6t.plugins.customers import ALL
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
-from v6t.plugins.ports import PortSet
+from v6t.plugins.ports import Ports, PortSet
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import (
     ALL_PORTS,
     LOWEST_PORT,
     ConnectionParams,
     Endpoints,
-    Ports,
     PublicPool,
     StatefulTechnology,
 )

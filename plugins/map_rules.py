@@ -30,13 +30,8 @@ DEFAULT_PSID_OFFSET = 6
 class MapRule:
     """A mapping rule, checked when it is made.
 
-    Attributes:
-        ipv6_prefix, ipv4_prefix: the rule prefixes.
-        ea_len: ``o``, bits embedded in the end-user prefix.
-        psid_offset: ``a``.
-        psid_len: ``k``; given only where ``ea_len`` does not determine it (RFC 7597, example 5).
-        iid_format: format of the interface identifier.
-        psid: of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
+    ``psid_len`` is given only where ``ea_len`` does not determine it (RFC 7597, example 5); ``psid`` is that
+    of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
     """
 
     ipv6_prefix: IPv6Network

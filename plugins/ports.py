@@ -25,22 +25,32 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
-class ValueRange(PluginParams):
-    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+class Ports(PluginParams):
+    """A range of ports, both ends included."""
 
-    noun: ClassVar[str]
+    noun: ClassVar[str] = "port"
     """Name of a value in messages."""
 
-    policy: Policy = "random"
-    min: int = Field(ge=0, le=65535)
-    max: int = Field(ge=0, le=65535)
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="after")
-    def _check_order(self) -> ValueRange:
+    def _check_order(self) -> Ports:
         if self.min > self.max:
             problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
             raise InvalidValue(problem, code="empty-range")
         return self
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return self.max - self.min + 1
+
+
+class ValueRange(Ports):
+    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+
+    policy: Policy = "random"
 
     def make_variable(self, name: str) -> Variable:
         """Return a variable that takes the values; ``policy`` is not ``fixed``."""
@@ -50,12 +60,8 @@ class ValueRange(PluginParams):
 class PortRange(ValueRange):
     """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
-    noun: ClassVar[str] = "port"
     fixed_port: ClassVar[int] = 1
     """Port of the policy ``fixed`` without ``min``: that of RFC 2544."""
-
-    min: int = Field(ge=1, le=65535)
-    max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="before")
     @classmethod

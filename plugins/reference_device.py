@@ -61,13 +61,9 @@ def _build_nothing(_: Mask) -> U8:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a device answers a batch of packets.
+    """How a device answers a batch: drop reasons in order, and packets of an IP version for rows without one.
 
-    Attributes:
-        drops: drop reasons with their conditions, in order of precedence.
-        build: returns the packets that leave, given the rows without a drop reason.
-        version: IP version of these packets.
-        native: ``(n,)``, packets that are routed unchanged; ``drops`` does not apply to them.
+    Packets in ``native`` are routed unchanged; ``drops`` does not apply to them.
     """
 
     drops: Checks

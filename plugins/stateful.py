@@ -1,8 +1,7 @@
 """What NATs share: parameters and traffic of connections, and the translation of their frames.
 
-Forward is from the Initiator (left) to the Responder (right). The forward foreground enumerates
-four-tuples, so its first N frames are N connections; the reverse foreground is a template whose
-addresses and ports come from the Responder's table (see ``v6t.drivers.oracle.replay``).
+The forward foreground enumerates four-tuples, so its first N frames are N connections; addresses and ports
+of the reverse template come from the Responder's table (``v6t.drivers.oracle.replay``).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import InvalidValue, UsageError
+from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
@@ -35,9 +34,10 @@ from v6t.plugins import audit_views as views
 from v6t.plugins import four_tuples
 from v6t.plugins import reference_device as reference
 from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.base import DeviceIntent, PluginParams, Technology
+from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
+from v6t.plugins.ports import Ports
 from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
 from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
@@ -53,24 +53,6 @@ Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 """Modes of siitperf."""
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
-
-
-class Ports(PluginParams):
-    """A range of ports, both ends included."""
-
-    min: int = Field(ge=1, le=65535)
-    max: int = Field(ge=1, le=65535)
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Ports:
-        if self.min > self.max:
-            problem = f"the smallest port {self.min} is larger than the largest {self.max}"
-            raise InvalidValue(problem, code="empty-range")
-        return self
-
-    @property
-    def count(self) -> int:
-        return self.max - self.min + 1
 
 
 ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)

@@ -89,14 +89,7 @@ def mix_classes(
 ) -> Traffic:
     """Combine classes into traffic and give them weights.
 
-    Args:
-        params: n and m.
-        direction: of the traffic.
-        foreground: classes and their shares of the foreground.
-        background: classes.
-        negative: classes to be dropped, in equal shares.
-        percent: of all frames that are negative [%]; without effect if there are none.
-        seed: of the pseudorandom numbers.
+    Foreground classes come with their shares; negative ones share ``percent`` of all frames equally.
     """
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)

@@ -8,7 +8,7 @@ from v6t.drivers.duts.plan import Step, has_words
 from v6t.drivers.duts.steps import config_file
 from v6t.plugins import four_tuples
 from v6t.plugins.nat44 import Nat44, Nat44Params
-from v6t.plugins.stateful import Ports
+from v6t.plugins.ports import Ports
 from v6t.profiles.model import Layer
 
 
