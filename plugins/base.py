@@ -21,7 +21,7 @@ from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
 from v6t.packets.reference import DropReason, Expected, ReferenceTranslation
 from v6t.plugins import frame_sizes
-from v6t.plugins.addresses import refuse_unforwarded
+from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import Exchange, FramePair, Traffic
 
@@ -54,7 +54,6 @@ class PluginParams(StrictModel):
 
     @property
     def only_background(self) -> bool:
-        """Whether all frames are background."""
         return self.mixture is not None and self.mixture[1] == 0
 
     @property
@@ -239,7 +238,6 @@ class Technology(ReferenceTranslation):
         """Return foreground, background and negative classes of one direction."""
 
     def sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
-        """Return the traffic in one frame size or in a mix."""
         if isinstance(sizes, FrameMix):
             make = partial(self.traffic, direction, seed=seed)
             return frame_sizes.mixed_traffic(sizes, make, connections=self.stateful)

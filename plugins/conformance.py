@@ -177,7 +177,6 @@ def list_cases(kind: type[Technology], params: PluginParams | None = None) -> It
 
 
 def _with_all_classes(params: PluginParams) -> PluginParams:
-    """Add background and negative traffic to the parameters, if possible."""
     names = type(params).model_fields
     values = {name: getattr(params, name) for name in params.model_fields_set}
     values |= {name: 20 for name in names if name.endswith("_percent")}
@@ -296,7 +295,6 @@ def check_pickling(plugin: Technology) -> Rows:
 
 
 def _differ(one: Expected, other: Expected) -> bool:
-    """Return whether the answers to the first frames, as many as both have, are different."""
     count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
     lengths = (one.length[:count] != other.length[:count]).any()
     return bool(lengths or (one.frames[:count, :width] != other.frames[:count, :width]).any())
@@ -371,7 +369,6 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 
 def _check_variables(described: TrafficClass, frames: U8) -> Rows:
-    """Check that fields hold their variables' bits, and that no value is out of bounds."""
     layout = build_template(described.layers, described.frame_size).layout
     copied = described.copied_bits()
     for variable in described.drawn_variables():
@@ -455,7 +452,6 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
 
 
 def _check_strangers(case: Case) -> Rows:
-    """Check that frames of others, cut frames and frames without IP are dropped with a reason."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
     frames, vlan = case.stamp_frames(stream)[:4], case.links[0].vlan
     at = 12 if vlan is None else 16

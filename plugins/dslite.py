@@ -78,7 +78,6 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return self.config.b4_count > 1
 
     def _number_b4s(self, outer: Any) -> Any:
-        """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
     def select_tunnel_packets(self, outer: Any) -> Mask:

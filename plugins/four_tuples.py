@@ -80,7 +80,6 @@ class FourTuples:
         return tuple(variable.name for variable in self.variables)
 
     def vary(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
-        """Return layers whose enumerated fields take all combinations."""
         layers = list(layers)
         for path, bits in self.bits.items():
             name, _, value = path.partition(".")

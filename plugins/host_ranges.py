@@ -13,11 +13,10 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.headers import to_octets
 from v6t.plugins.address_mappings import Mapping, Mappings
-from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.ports import KINDS, Policy
-from v6t.plugins.prefixes import LongestMatch
-from v6t.plugins.translation import MappingsArray
+from v6t.plugins.prefixes import refuse_unforwarded
+from v6t.plugins.translation import LongestMatch, MappingsArray
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Variable, list_ipv6_addresses
 
@@ -51,7 +50,6 @@ class HostRange(PluginParams):
         return int(self.last_host) - int(self.first) + 1
 
     def networks(self) -> list[IPv4Network]:
-        """Return the networks that hold exactly these hosts."""
         return list(summarize_address_range(self.first, self.last_host))
 
 
@@ -136,7 +134,6 @@ def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[
 
 
 def _find_cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6Network:
-    """Return the smallest IPv6 network with two mapped addresses."""
     low, high = int(mapping.to_ipv6(first)), int(mapping.to_ipv6(last))
     bits = (low ^ high).bit_length()
     return IPv6Network((low >> bits << bits, 128 - bits))

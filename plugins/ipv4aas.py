@@ -189,7 +189,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def middle(self) -> tuple[Link, Link]:
-        """The middle link as the CE and as the PE sees it."""
         return chain.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
@@ -300,7 +299,6 @@ def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 
 
 def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
-    """Describe the middle link as CE and PE have it, without routes."""
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
     near, far = p.middle
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])

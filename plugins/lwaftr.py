@@ -193,7 +193,6 @@ class LightweightAftr(TunnelDevice, Relay):
         return tunnelled
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask:
-        """Exclude the tunnels of another AFTR."""
         native: Mask = ~tunnelled & (outer["nh"] != PROTOCOL_IPIP)
         return native
 
@@ -251,7 +250,6 @@ def _make_customer(row: audit_views.Softwire) -> audit_views.Customer:
 
 
 def _join_octets(addresses: U8) -> np.ndarray:
-    """Return addresses as one value of 16 octets each."""
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 

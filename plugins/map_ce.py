@@ -232,7 +232,6 @@ class CustomerEdge(CustomerTechnology):
         return changed
 
     def check_owner(self, addresses: Any, port: Any) -> Checks:
-        """Return the drop reasons for IPv4 addresses and ports that are not the customer's."""
         _, ipv4, ports = self.params.customer
         masked = addresses & np.uint32(int(ipv4.netmask))
         return [
@@ -253,7 +252,6 @@ class CustomerEdge(CustomerTechnology):
 
     @property
     def audited_host(self) -> tuple[IPv4Address, int]:
-        """The customer's first host, and a port that it may use."""
         ipv6, ipv4, ports = self.params.customer
         customer = audit_views.Customer(ipv6, ipv4.network_address, ports)
         return customer.ipv4, customer.port if ports.psid_len else 443

@@ -63,7 +63,6 @@ class Domain(RuleParams):
 
     @property
     def ea_bounds(self) -> tuple[int, int]:
-        """Smallest and largest EA value that is simulated."""
         rule = self.rule
         edge = 1 << rule.psid_len if self.exclude_network_broadcast and rule.ea_len else 0
         return edge, rule.ce_count - 1 - edge
@@ -141,7 +140,6 @@ class MapParams(RelayParams, Domain):
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
-        """Find the EA values from ``low`` on whose CEs no rule of another domain takes over."""
         rules = [d.rule for d in self.all_domains if d is not domain]
         return find_served_ea(domain.rule, low, domain.ea_bounds[1], rules)
 
@@ -221,7 +219,6 @@ class MapRelay(Relay):
         )
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return the further rules that fit the relay's first one."""
         rule, suffix = self.params.rule, self.params.rule.suffix_len
         n, variants = rule.ipv6_prefix.prefixlen, {}
         if self.params.domains or not suffix:
@@ -274,7 +271,6 @@ def _draw_ea(
 
 
 def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
-    """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
         if not any(flipped in rule.ipv6_prefix for rule in params.rules):
@@ -291,16 +287,11 @@ def make_rule_config(rule: MapRule) -> MapRuleConfig:
 
 def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
     """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
-    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS))[-1]
-    width = 1 << 128 - rule.ipv6_prefix.prefixlen
-    adjacent = rule.ipv6_prefix.network_address + width
-    return {
-        "rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}",
-        "rule_ipv4": str(pool),
-        "ea_len": _NESTED_SUFFIX_BITS + rule.psid_len,
-        "psid_offset": 4 if rule.psid_offset != 4 else 6,
-        "ces": 2,
-    }
+    *_, pool = rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS)
+    adjacent = rule.ipv6_prefix.network_address + rule.ipv6_prefix.num_addresses
+    prefixes = {"rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}", "rule_ipv4": str(pool)}
+    lengths = {"ea_len": _NESTED_SUFFIX_BITS + rule.psid_len, "ces": 2}
+    return {**prefixes, **lengths, "psid_offset": 4 if rule.psid_offset != 4 else 6}
 
 
 def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:

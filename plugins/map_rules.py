@@ -87,7 +87,6 @@ class MapRule:
 
     @property
     def shared(self) -> bool:
-        """Whether CEs share IPv4 addresses."""
         return self.psid_len > 0
 
     @property
@@ -97,17 +96,14 @@ class MapRule:
 
     @property
     def sharing_ratio(self) -> int:
-        """CEs per IPv4 address."""
         return 1 << self.psid_len
 
     @property
     def ce_count(self) -> int:
-        """CEs the rule has room for."""
         return 1 << self.ea_len
 
     @cached_property
     def ports(self) -> PortSharing:
-        """How the CEs of an IPv4 address share its ports."""
         return PortSharing(self.psid_offset, self.psid_len)
 
     @cached_property
@@ -124,7 +120,6 @@ class MapRule:
         return address_layouts.map_address_layout(self, whole_host=True)
 
     def port_set(self, psid: int) -> PortSet:
-        """Return the ports of a PSID."""
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def find_psid(self, port: int) -> int | None:
@@ -137,7 +132,6 @@ class MapRule:
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
     def encode_ea(self, ipv4: IPv4Address, psid: int) -> int:
-        """Compute the EA bits of a CE: IPv4 suffix, then PSID."""
         self._check_ipv4(ipv4)
         return self.ce_layouts.ea.encode(ipv4=int(ipv4), psid=psid)
 
@@ -276,7 +270,6 @@ class RuleTable:
         return sources
 
     def find_destinations(self, ipv4: U64, port: U64) -> MapDestinations:
-        """Find the MAP addresses of IPv4 destinations and ports."""
         ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
         halves = np.zeros((2, len(ipv4)), dtype=np.uint64)
         known, owned = np.zeros((2, len(ipv4)), dtype=bool)
@@ -298,7 +291,6 @@ class RuleTable:
         return MapDestinations(ipv6, known, owned)
 
     def find_ce(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
-        """Return the MAP address of the CE that has an IPv4 address and a port, or None."""
         ce = self.find_destinations(np.array([int(ipv4)]), np.array([port]))
         return IPv6Address(ce.ipv6.tobytes()) if ce.owned[0] else None
 

@@ -54,11 +54,9 @@ class DmrParams(PluginParams):
 
     @property
     def dmr_values(self) -> dict[str, Any]:
-        """Values for the device's configuration and for audit views."""
         return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
     def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise UsageError if a rule's prefix and the DMR prefix overlap."""
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             problem = f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap"
             raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
@@ -161,7 +159,6 @@ class DmrTranslator(CustomerTechnology):
         four: tuple[IPv4Address, IPv6Address, int],
         **fields: Any,
     ) -> Translator:
-        """Return the audit view as a translator, given a host's addresses and port beyond either link."""
         (six6, six4, port), (four4, four6, server_port) = six, four
         mtu = self.params.lowest_ipv6_mtu
         return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)

@@ -71,7 +71,6 @@ class Nat64Params(Pool4Params):
 
     @property
     def server_layout(self) -> BitLayout:
-        """How an IPv6 address holds the IPv4 address of a server."""
         return embedded_address_layout(self.server_prefix)
 
     @model_validator(mode="after")

@@ -127,7 +127,6 @@ class Nptv6(StatelessTechnology):
 
 
 def _match(header: Any, address: IPv6Address) -> Mask:
-    """Select packets with a destination address."""
     high, low = divmod(int(address), 1 << 64)
     match: Mask = (header["dst_low"] == low) & (header["dst_high"] == high)
     return match

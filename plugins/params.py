@@ -93,7 +93,6 @@ class PortParams(Mixture):
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
 
     def udp(self, direction: Direction) -> Layer:
-        """Return the UDP header of a direction."""
         forward = self.fw_sport, self.fw_dport
         return udp_header(*(forward if direction == "forward" else (self.rv_sport, self.rv_dport)))
 

@@ -43,7 +43,6 @@ class Ports(PluginParams):
 
     @property
     def count(self) -> int:
-        """Number of values."""
         return self.max - self.min + 1
 
 
@@ -53,7 +52,6 @@ class ValueRange(Ports):
     policy: Policy = "random"
 
     def make_variable(self, name: str) -> Variable:
-        """Return a variable that takes the values; ``policy`` is not ``fixed``."""
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
 
 
@@ -125,7 +123,6 @@ class PortSharing:
 
     @property
     def lowest_port(self) -> int:
-        """The lowest port that a customer has."""
         return 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
 
     @cached_property
@@ -165,7 +162,6 @@ class PortSet(PortSharing):
         return sum(last - first + 1 for first, last in self.ranges)
 
     def select(self, ports: Any) -> Any:
-        """Return whether a port, or each port of an array, belongs to the set."""
         psids, owned = self.find_psids(ports)
         return owned & (psids == self.psid)
 

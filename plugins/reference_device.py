@@ -18,8 +18,8 @@ from v6t.packets.checksum import has_valid_sum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
-from v6t.plugins.addresses import UNFORWARDED
-from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.prefixes import UNFORWARDED
+from v6t.plugins.translation import LongestMatch
 
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 
@@ -107,7 +107,6 @@ class ReferenceDevice:
     def __init__(
         self, links: Links, forward: Mapping[int, Handler], reverse: Mapping[int, Handler]
     ) -> None:
-        """Combine handlers by IP version, for frames that arrive on the left and on the right link."""
         layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
             native, (one, other) = {6: route_all(6)}, links.background_vlans
@@ -119,7 +118,6 @@ class ReferenceDevice:
         }
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return what the device emits."""
         count, octets = frames.shape
         reason = np.full(count, NOT_OURS, dtype=np.uint8)
         parts: list[tuple[NDArray[np.intp], bytes, U8]] = []

@@ -19,9 +19,9 @@ from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import LinkParams, address, describe_link, device, negative_share, tester
 from v6t.plugins.ports import Policy, ValueRange
-from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.translation import LongestMatch
 from v6t.profiles.model import FramePair, Traffic, Variable
 
 Side = Literal["left", "right"]
@@ -83,7 +83,6 @@ class RouterParams(LinkParams):
     )
 
     def describe_side(self, side: Side) -> tuple[Any, HostBits, int]:
-        """Return the host of a side, its varying bits, and the number of destination networks."""
         host = getattr(self, f"{side}_ipv{self.version}")
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 

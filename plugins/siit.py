@@ -294,19 +294,15 @@ class Siit(StatelessTranslator):
         }
         plain, servers = "198.18.0.0/24 = 2001:2::/120", "198.19.0.0/24 = 2001:2:0:1::/120"
         longer, unlike = "198.18.0.64/26 = 2001:2:0:64::/122", "198.18.0.0/24 = 2001:2:0:64::/64"
-        prefix = views.variant_prefix(96)
+        prefix, far = views.variant_prefix(96), dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
+        well_known = {"prefix": str(WELL_KNOWN), "ipv4_hosts": far}
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
             **views.prefix_variants("prefix", eam=[], eam_file=None),
             views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
             views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
             views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
-            views.WELL_KNOWN_PREFIX: {
-                **hosts,
-                "eam": [plain],
-                "prefix": str(WELL_KNOWN),
-                "ipv4_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
-            },
+            views.WELL_KNOWN_PREFIX: {**hosts, "eam": [plain], **well_known},
         }
 
 
@@ -356,11 +352,9 @@ class Clat(StatelessTranslator):
         return {"plat_prefix": views.variant_prefix(96)}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
+        hosts = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
             **views.prefix_variants("plat_prefix"),
-            views.WELL_KNOWN_PREFIX: {
-                "plat_prefix": str(WELL_KNOWN),
-                "ipv6_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
-            },
+            views.WELL_KNOWN_PREFIX: {"plat_prefix": str(WELL_KNOWN), "ipv6_hosts": hosts},
         }

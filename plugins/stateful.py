@@ -33,11 +33,11 @@ from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
 from v6t.plugins import four_tuples
 from v6t.plugins import reference_device as reference
-from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.ports import Ports
+from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
 from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
@@ -162,7 +162,6 @@ class ConnectionParams(Mixture):
 
     @property
     def client_ports(self) -> int:
-        """Source ports that an address of the Initiator uses."""
         return self.initiator_ports.count if self.enumerate_ports else 1
 
     @property
@@ -212,7 +211,6 @@ class ConnectionParams(Mixture):
 
     @property
     def pool(self) -> tuple[Any, ...]:
-        """All public addresses."""
         return tuple(self.public.first + i for i in range(self.public.count))
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
@@ -322,18 +320,14 @@ class Pool4Params(PoolParams):
             raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        shared = {"port_block": 0, "session_limit": 0}
+        shared, ports = {"port_block": 0, "session_limit": 0}, {"min": 1024, "max": 1031}
         two = {"pool_first": "198.19.1.1", "pool_count": max(2, self.pool_count)}
-        few = {
-            "pool_ports": {"min": 1024, "max": 1023 + views.FEW_PORTS},
-            "initiator_ports": {"min": 1024, "max": 1031},
-            "initiator_count": 2,
-            "pool_count": 1,
-        }
+        few = {"initiator_ports": ports, "initiator_count": 2, "pool_count": 1, **shared}
+        few_ports = {"min": 1024, "max": 1023 + views.FEW_PORTS}
         return {
             views.TWO_PUBLIC_ADDRESSES: two,
             views.PORT_BLOCKS: {"port_block": views.FEW_PORTS, "session_limit": 0},
-            views.FEW_PUBLIC_PORTS: {**few, **shared},
+            views.FEW_PUBLIC_PORTS: {**few, "pool_ports": few_ports},
             views.SMALL_TABLE: {**shared, "session_limit": views.SMALL_TABLE_SESSIONS},
             views.SHORT_TIMEOUT: {"udp_timeout_s": views.SHORT_TIMEOUT_S},
         }
@@ -486,7 +480,6 @@ class Napt(StatefulTechnology):
         return DeviceIntent(self.name, self.configuration(), self.links, left, right)
 
     def describe_nat(self, **fields: Any) -> views.Nat:
-        """Return the audit view of the NAT with further fields."""
         p = self.params
         hosts = views.first_hosts(p.initiator, p.initiator_count, p.initiator_step)
         servers = views.first_hosts(p.responder, p.responder_count)

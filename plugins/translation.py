@@ -7,9 +7,10 @@ translated. Checksums are updated, not recomputed (RFC 1624), so a wrong one sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.packets.address_layouts import IPV4 as ADDRESS
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.arrays import U8, Mask
@@ -28,10 +29,39 @@ from v6t.packets.headers import (
     write_traffic_class,
 )
 from v6t.plugins.address_mappings import Mappings, check_prefix
-from v6t.plugins.prefixes import LongestMatch
 
 _WORD_BITS = np.uint64(64)
 MIN_DF_OCTETS = 1261  # IPv4 packets from here on leave with Don't Fragment (RFC 7915, section 5.1)
+
+
+class LongestMatch:
+    """Prefixes of one IP version, ready to be looked up."""
+
+    def __init__(self, prefixes: Sequence[IPv4Network | IPv6Network]) -> None:
+        """Sort distinct prefixes by length; :meth:`find` returns positions in them."""
+        by_length: dict[int, list[int]] = {}
+        for number, prefix in enumerate(prefixes):
+            by_length.setdefault(prefix.prefixlen, []).append(number)
+        self._levels: list[tuple[U8, NDArray[np.bytes_], NDArray[np.int64]]] = []
+        for length in sorted(by_length):
+            numbers = by_length[length]
+            packed = b"".join(prefixes[n].network_address.packed for n in numbers)
+            octets = prefixes[numbers[0]].max_prefixlen // 8
+            # fixed-length strings compare like big-endian numbers, of 128 bits too
+            keys = np.frombuffer(packed, dtype=f"S{octets}")
+            order = np.argsort(keys, kind="stable")
+            mask = np.frombuffer(prefixes[numbers[0]].netmask.packed, dtype=np.uint8)
+            self._levels.append((mask, keys[order], np.array(numbers, dtype=np.int64)[order]))
+
+    def find(self, addresses: U8) -> NDArray[np.int64]:
+        """Find the longest prefix that contains each address ``(n, 4 or 16)``: its position, -1 for none."""
+        indices = np.full(len(addresses), -1, dtype=np.int64)
+        for mask, keys, numbers in self._levels:
+            wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            hit = keys[place] == wanted
+            np.copyto(indices, numbers[place], where=hit)
+        return indices
 
 
 class Rfc6052Array:
@@ -73,7 +103,6 @@ class MappingsArray:
         self._behind = np.array(behind, dtype=np.uint64)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """Return IPv6 addresses, and which rows have one."""
         if self._prefix is not None and not self._has_eams:
             return self._prefix.to_ipv6(ipv4)
         row = self._find_ipv4(ipv4)
@@ -88,7 +117,6 @@ class MappingsArray:
         return np.where(known[:, None], out, self._prefix.to_ipv6(ipv4)[0]), np.ones_like(known)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """Return IPv4 addresses, and which rows have one; what follows the suffix is ignored."""
         if self._prefix is not None and not self._has_eams:
             return self._prefix.to_ipv4(ipv6)
         row = self._find_ipv6(ipv6)

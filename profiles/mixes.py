@@ -41,7 +41,6 @@ class FrameMix:
 
     @property
     def ipv4(self) -> float:
-        """Mean size on the IPv4 side."""
         return round(self._means[1], 3)
 
     @property

@@ -17,9 +17,9 @@ from v6t.core.cli.map_calculator import calc_eam
 from v6t.plugins import address_mappings
 from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052, read_pairs
 from v6t.plugins.audit_views import AddressTable
-from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.siit import SiitParams
 from v6t.plugins.translation import (
+    LongestMatch,
     MappingsArray,
     Rfc6052Array,
     four_to_six,
