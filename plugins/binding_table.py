@@ -134,9 +134,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
 def _read_rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
     for number, row in read_softwires(path):
         k, a = row.psid_len, row.psid_offset
-        reason = (
-            "PSID 0 of 16 bits owns port 0 and nothing else" if k == 16 and not row.psid else ""
-        )
+        reason = "PSID 0 of 16 bits has port 0 only" if k == 16 and not row.psid else ""
         if row.psid >= 1 << min(k, 64) or a > 16 or (k and a + k > 16):
             reason = "no such PSID"
         if reason:

@@ -251,11 +251,8 @@ def check_class(kind: type[Technology], entry: str | None) -> Rows:
     for name, param in kind.params_model.model_fields.items():
         yield "description", not words[name].strip(), f"parameter '{name}' has no description"
         yield "default", param.is_required(), f"parameter '{name}' has no default"
-    yield (
-        "name",
-        entry not in {None, kind.name},
-        f"its name is {kind.name}, its entry point {entry}",
-    )
+    differs = entry not in {None, kind.name}
+    yield "name", differs, f"its name is {kind.name}, its entry point {entry}"
 
 
 def check_instance(plugin: Technology) -> Rows:

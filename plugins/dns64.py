@@ -70,9 +70,7 @@ class QueryTechnology(Technology):
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
         problem = f"{self.name} sends single queries instead of streams of frames"
-        raise UsageError(
-            problem, "measure it with `v6t run --measure resolution`", code="no-frames"
-        )
+        raise UsageError(problem, "measure it with --measure resolution", code="no-frames")
 
 
 class Dns64Params(PluginParams):
@@ -115,9 +113,7 @@ class Dns64Params(PluginParams):
             problem = f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap"
             raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
         if self.names.num_addresses < MIN_NAMES:
-            problem = (
-                f"{self.names} has {self.names.num_addresses} names, which are soon asked twice"
-            )
+            problem = f"{self.names} has {self.names.num_addresses} names, soon asked twice"
             raise UsageError(problem, "give a /16 or a shorter prefix", code="not-enough-addresses")
         return self
 

@@ -99,12 +99,12 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         if self._has_several_b4s:
             number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
-        def addresses(rows: Mask) -> tuple[U8, U8]:
+        def choose_addresses(rows: Mask) -> tuple[U8, U8]:
             b4 = np.tile(address_octets(config.first_b4), (int(rows.sum()), 1))
             b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
             return address_octets(config.aftr), b4
 
-        return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], addresses
+        return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], choose_addresses
 
     def forward(self, packets: U8) -> Answer:
         answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
@@ -204,9 +204,7 @@ class DsLiteParams(stateful.Pool4Params):
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
-    internal_ipv4: IPv4Address = address(
-        "10.0.0.0", "stands for the first B4 before a separate NAT44"
-    )
+    internal_ipv4: IPv4Address = address("10.0.0.0", "stands for the first B4 before a NAT44")
 
     @property
     def ranges(self) -> dict[str, str]:

@@ -70,7 +70,9 @@ class FourTuples:
     variables: list[Variable] = field(default_factory=list)
     bits: dict[str, list[VariableBits]] = field(default_factory=dict)
 
-    def copy(self, to: TupleField, variable: Variable, above: int, length: int, end: int) -> None:
+    def add_copy(
+        self, to: TupleField, variable: Variable, above: int, length: int, end: int
+    ) -> None:
         """Copy ``length`` bits before bit ``end`` of a variable to a field, ``above`` its lowest bits."""
         copies = self.bits.setdefault(to.field, [])
         copies.append(VariableBits(variable, to.last - above - length + 1, length, end - length))
@@ -79,7 +81,7 @@ class FourTuples:
     def draw_order(self) -> tuple[str, ...]:
         return tuple(variable.name for variable in self.variables)
 
-    def vary(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    def vary_layers(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
         layers = list(layers)
         for path, bits in self.bits.items():
             name, _, value = path.partition(".")
@@ -96,9 +98,7 @@ def find_last_address(
     room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
     if count > room:
         where = "IPv4" if first.version == 4 else f"a /{128 - LOW_BITS}"
-        problem = (
-            f"{name}: {count} addresses from {first} on do not lie within {where}; {room} are left"
-        )
+        problem = f"{name}: {count} addresses from {first} on exceed {where} by {count - room}"
         hint = "choose a lower first address, or fewer addresses"
         raise UsageError(problem, hint, path=(name,), code="out-of-range")
     return first + (count - 1)
@@ -159,7 +159,7 @@ def _spread(
     end = 0
     for to, width in widths:
         end += width
-        tuples.copy(to, variable, 0, width, end)
+        tuples.add_copy(to, variable, 0, width, end)
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
@@ -204,9 +204,7 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
     length = math.prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
-        problem = (
-            f"{names} cannot be enumerated together: a list of TRex ends at {MAX_LIST} entries"
-        )
+        problem = f"{names} cannot be enumerated together in a list of {MAX_LIST} entries"
         hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
         raise UsageError(problem, hint, code="beyond-trex")
     even = sum(f.even_bits for f in group)
@@ -219,4 +217,4 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
         values = array("q", (first + places & (1 << width) - 1).tobytes())
         variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
         tuples.variables.append(variable)
-        tuples.copy(f, variable, f.common_bits, width, width)
+        tuples.add_copy(f, variable, f.common_bits, width, width)

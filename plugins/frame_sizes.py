@@ -50,9 +50,7 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
     ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
     if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
         smallest = MIN_FRAME_OCTETS + overhead + tag_octets(ipv6)
-        problem = (
-            f"an IPv6 frame of {size} octets is too small: {name} adds {overhead} to IPv4 frames"
-        )
+        problem = f"an IPv6 frame of {size} octets is too small: {name} adds {overhead} to IPv4"
         hint = f"choose {smallest} octets or more, FCS included"
         raise UsageError(problem, hint, code="frame-too-small")
     check_mtu(size, ipv6, "IPv6")
@@ -72,9 +70,7 @@ def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
 
 def _check_udp_fits(size: int, smallest: int, version: int) -> None:
     if size < smallest:
-        problem = (
-            f"an IPv{version} frame of {size} octets is too short for UDP and the tester's trailer"
-        )
+        problem = f"an IPv{version} frame of {size} octets is too short for UDP and the trailer"
         hint = f"choose {smallest} octets or more, FCS included"
         raise UsageError(problem, hint, code="frame-too-small")
 
@@ -96,9 +92,7 @@ def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: i
     around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
     if not df and octets > lowest_ipv6_mtu:
-        problem = (
-            f"without DF, {octets} octets of IPv6 exceed the lowest_ipv6_mtu of {lowest_ipv6_mtu}"
-        )
+        problem = f"without DF, {octets} octets of IPv6 exceed lowest_ipv6_mtu {lowest_ipv6_mtu}"
         hint = f"set df, choose IPv6 frames of at most {largest} octets, or raise lowest_ipv6_mtu"
         raise UsageError(problem, hint, code="frame-too-long")
 

@@ -100,9 +100,7 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
     chosen = np.flatnonzero(good).tolist()
     if not chosen or (len(chosen) < hosts.count and not hosts.only_mapped):
         lacking = IPv4Address(int(numbers[int(np.argmin(good))]))
-        problem = (
-            f"not all of the {hosts.count} hosts {span} are mapped there and back: {lacking} is not"
-        )
+        problem = f"not all hosts {span} are mapped there and back: {lacking} is not"
         hint = "choose hosts that are mapped, add mappings, or set only_mapped of the range"
         raise UsageError(problem, hint, code=code)
     if len(chosen) > MAX_LIST:

@@ -67,7 +67,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
     )
     initiator_ports: Ports = Field(
-        Ports(min=4096, max=8191), description="source ports of the Initiator"
+        Ports(min=4096, max=8191), description="the Initiator's source ports"
     )
     responder_ports: Ports = Field(Ports(min=1, max=1000), description="ports of the Responder")
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
@@ -86,16 +86,12 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         0, ge=0, le=16, description="lw4o6, map-e, map-t: PSID offset; the NAPT has the first ports"
     )
     dmr: str = Field("2001:db8:ffff::/64", description="map-t: default mapping rule")
-    b4_prefix: str = Field(
-        "2001:db8:b400::/40", description="lw4o6: prefix of the lwB4s, a /64 each"
-    )
+    b4_prefix: str = Field("2001:db8:b400::/40", description="lw4o6: the lwB4s' prefix, a /64 each")
     psid: int = Field(3, ge=0, description="lw4o6, map-e, map-t: PSID of the CE")
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = address(
-        "2001:db8:6::9/64", "the CE's address on the middle link"
-    )
+    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's address on the middle")
     pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's, and that of its tunnel")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
@@ -117,7 +113,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         return self.variant in CE_STATEFUL
 
     @property
-    def public(self) -> PublicPool:
+    def public_pool(self) -> PublicPool:
         if not self.ce_stateful:
             first = self.public_ipv4 or IPv4Address("198.19.0.1")
             return PublicPool(first, self.public_count, self.public_ports)
@@ -134,7 +130,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @property
     def used_ports(self) -> float:
         """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
-        return self.endpoints / self.public.ports.count if self.ce_stateful else 0.0
+        return self.endpoints / self.public_pool.ports.count if self.ce_stateful else 0.0
 
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
@@ -166,11 +162,11 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
             if rule.assigns_prefixes:
                 problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
                 raise UsageError(
-                    problem, f"set ea_len to at least {rule.suffix_len}", code="conflict"
+                    problem, f"set ea_len to {rule.suffix_len} or more", code="conflict"
                 )
-            if self.public.first not in rule.ipv4_prefix:
+            if self.public_pool.first not in rule.ipv4_prefix:
                 problem = (
-                    f"public_ipv4 {self.public.first} is outside the rule's {rule.ipv4_prefix}"
+                    f"public_ipv4 {self.public_pool.first} is outside the rule {rule.ipv4_prefix}"
                 )
                 raise UsageError(problem, "choose one within it", code="outside-prefix")
         first, last = self.port_set.ranges[0]
@@ -178,13 +174,11 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
             problem = f"the ports {first} to {last} of PSID {self.psid} begin below {LOWEST_PORT}"
             hint = "choose another psid, or set low_ports to true"
             raise UsageError(problem, hint, code="out-of-range")
-        ports, ranges = self.public.ports.count, len(self.port_set.ranges)
+        ports, ranges = self.public_pool.ports.count, len(self.port_set.ranges)
         if self.endpoints > ports:
             of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
             problem = f"{self.endpoints} source ports do not fit the {of} of {ports}"
-            hint = (
-                "shorten initiator_ports, or give the CE more ports (ea_len, psid_len, psid_offset)"
-            )
+            hint = "shorten initiator_ports, or change ea_len, psid_len or psid_offset"
             raise UsageError(problem, hint, code="not-enough-addresses")
 
     @property
@@ -210,7 +204,7 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
 
 
 def _pool_params(p: Ipv4aasParams) -> dict[str, Any]:
-    pool = p.public
+    pool = p.public_pool
     return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
 
@@ -246,7 +240,7 @@ def _build_stateful_ce(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public.first): left.ip}),
+        left=replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip}),
         right=single.left,
     )
     return (
@@ -257,7 +251,7 @@ def _build_stateful_ce(
 
 def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
-    own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
+    own: dict[str, Any] = {"ce_ipv4": p.public_pool.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
@@ -275,11 +269,11 @@ def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
-    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
+    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_pool.first}/32"}
     aftr = _build_stateless(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.table().softwire(p.psid).b4
-    own = {"b4_address": b4, "ipv4_address": p.public.first}
+    own = {"b4_address": b4, "ipv4_address": p.public_pool.first}
     return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
@@ -400,17 +394,14 @@ class Ipv4aas(StatefulTechnology):
     def warnings(self) -> tuple[str, ...]:
         p, warnings = self.params, []
         if p.used_ports > MAX_PORT_SHARE:
-            warnings.append(
-                f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.public.ports.count}: above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow "
-                "down"
-            )
+            taken = f"{p.used_ports:.0%} of the CE's port set of {p.public_pool.ports.count}"
+            problem = f"above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow down"
+            warnings.append(f"the Initiator's {p.endpoints} source ports take {taken}: {problem}")
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
-            ports = f"{p.public.ports.min} to {p.public.ports.max}"
-            warnings.append(
-                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {ports}"
-            )
+            taken = f"the first of its {ranges} ranges of ports"
+            ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
+            warnings.append(f"the CE's NAPT takes {taken}, {ports}")
         warnings.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
             "own rate follows, and the latency of each is lower"

@@ -175,7 +175,7 @@ class LightweightAftr(TunnelDevice, Relay):
         if bits and bits[0].variable.kind is Kind.LIST and self._has_one_softwire_each():
             # the next PSID belongs to another softwire or to none
             port: Any = good.layer("UDP").fields["sport"]
-            port = port.plus(1, bits[0].variable.name)
+            port = port.add_constant(1, bits[0].variable.name)
             changed["spoof-port"] = good.replace_fields("UDP", sport=port)
         return changed
 
@@ -280,9 +280,7 @@ def _simulate_listed_rows(
         sharing = (int(table.psid_offset[row]), int(table.psid_len[row]), table.br[row].tobytes())
         groups.setdefault(sharing, []).append(row)
     if len(groups) > _MAX_GROUPS:
-        problem = (
-            f"the softwires have {len(groups)} port sharings or lwAFTRs, more than {_MAX_GROUPS}"
-        )
+        problem = f"softwires have {len(groups)} port sharings or lwAFTRs, more than {_MAX_GROUPS}"
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)

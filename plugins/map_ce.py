@@ -236,7 +236,7 @@ class CustomerEdge(CustomerTechnology):
         masked = addresses & np.uint32(int(ipv4.netmask))
         return [
             (CustomerDrop.WRONG_ADDRESS, masked != int(ipv4.network_address)),
-            (CustomerDrop.BAD_PORT, ~ports.select(port)),
+            (CustomerDrop.BAD_PORT, ~ports.select_ports(port)),
         ]
 
     def dut_intent(self) -> DeviceIntent:

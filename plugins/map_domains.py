@@ -81,9 +81,7 @@ class Domain(RuleParams):
             problem = f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits"
             hint = f"set ces to at most {room}, or to all"
         elif self.psid and rule.ea_len:
-            problem = (
-                f"psid {self.psid} has no effect: {rule.ea_len} EA bits hold the PSIDs of the CEs"
-            )
+            problem = f"psid {self.psid} has no effect: {rule.ea_len} EA bits hold the PSIDs"
             hint, code = "leave psid out, or set ea_len to 0 and psid_len", "setting-without-effect"
         elif rule.port_set(self.psid).ranges[0] == (self.psid, self.psid) and (
             rule.suffix_len if rule.ea_len else not self.psid
@@ -114,9 +112,7 @@ class MapParams(RelayParams, Domain):
             most, lost = min(room, MAX_LISTED_CES), high - low + 1 - room
             if lost and not 0 < domain.ces <= most:
                 fewer = f"set the domain's ces to at most {most}, or " if room else ""
-                problem = (
-                    f"other rules take over {lost} CEs of {domain.rule_ipv6}, {domain.rule_ipv4}"
-                )
+                problem = f"other rules take over {lost} CEs of {domain.rule_ipv6}"
                 hint = f"{fewer}choose disjoint prefixes"
                 raise UsageError(problem, hint, code="not-enough-addresses")
         return self
@@ -169,9 +165,7 @@ class MapRelay(Relay):
         return RuleTable(self.params.rules)
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        return [
-            self._simulate_domain(domain, direction, seed) for domain in self.params.all_domains
-        ]
+        return [self._simulate_domain(each, direction, seed) for each in self.params.all_domains]
 
     def _simulate_domain(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
@@ -198,11 +192,11 @@ class MapRelay(Relay):
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
             end = 112 if rule.iid_format == "rfc7597" else 104
-            other = flow.ipv6.plus(1 << rule.psid_len, EA, range(64, end))
+            other = flow.ipv6.add_constant(1 << rule.psid_len, EA, range(64, end))
             changed["spoof-address"] = good.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
             port: Any = good.layer("UDP").fields["sport"]
-            changed["spoof-port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
+            changed["spoof-port"] = good.replace_fields("UDP", sport=port.add_constant(1, EA))
         return changed
 
     def make_rule_configs(self) -> tuple[MapRuleConfig, ...]:
@@ -213,10 +207,8 @@ class MapRelay(Relay):
         p, relay = self.params, self.params.relay_address
         tunnels, owner = frozenset(() if translation else (relay,)), RuleTable(p.rules).find_ce
         ends = relay, tunnels, p.server_ipv4
-        customer, sibling, other = _choose_customers(p)
-        return SharedAddressRelay(
-            self.kind, *ends, customer, sibling, other, owner, p.rules, **translation
-        )
+        customers = _choose_customers(p)
+        return SharedAddressRelay(self.kind, *ends, *customers, owner, p.rules, **translation)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         rule, suffix = self.params.rule, self.params.rule.suffix_len

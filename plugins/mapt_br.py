@@ -196,9 +196,7 @@ class MapTParams(DmrParams, MapParams):
             self.refuse_overlap(domain)
         for name in ("tester_left_ipv6", "tester_right_ipv6"):
             if getattr(self, name) in self.dmr_prefix:
-                problem = (
-                    f"{name} lies within the DMR prefix, so background frames would be translated"
-                )
+                problem = f"{name} lies within the DMR prefix: background would be translated"
                 raise UsageError(problem, "choose an address outside", code="address-conflict")
         return self
 

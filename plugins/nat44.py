@@ -40,5 +40,5 @@ class Nat44(Napt):
 
     def configuration(self) -> Nat44Config:
         p = self.params
-        inside, ports = tuple(p.clients), p.public.span
+        inside, ports = tuple(p.clients), p.public_pool.span
         return Nat44Config(inside4=inside, pool4=p.pool, ports=ports, **p.limits)

@@ -35,9 +35,7 @@ class Nat46Params(Pool6Params):
     measured: ClassVar[str] = "NAT46"
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
-    responder_ipv4: IPv4Address = address(
-        "198.19.0.2", "the Responder's first address as clients know it"
-    )
+    responder_ipv4: IPv4Address = address("198.19.0.2", "the Responder's address for clients")
     clients_prefix: str = Field(
         "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
     )
@@ -116,7 +114,7 @@ class Nat46(StatefulTechnology):
         clients = [embed_network(p.prefix, net) for net in p.clients]
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
-        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public.span)
+        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.span)
         outer = [
             describe_link(p, links, "left", p.clients),
             describe_link(p, links, "right", p.servers),

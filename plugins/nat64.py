@@ -77,18 +77,12 @@ class Nat64Params(Pool4Params):
     def _check_prefix(self) -> Nat64Params:
         for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
             if getattr(self, name) in self.server_prefix:
-                problem = (
-                    f"{name} lies within the prefix {self.server_prefix}, so it would be translated"
-                )
+                problem = f"{name} lies within the translated prefix {self.server_prefix}"
                 raise UsageError(problem, "choose an address outside", code="address-conflict")
         problem = ""
         if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
-            problem = (
-                f"{self.initiator_count} addresses from {self.initiator_ipv6} on do not fit 16 bits"
-            )
-            hint = (
-                f"choose one with a smaller number in the 16 bits at octet {self.initiator_offset}"
-            )
+            problem = f"{self.initiator_count} addresses from {self.initiator_ipv6} exceed 16 bits"
+            hint = f"choose one with a smaller number at octet {self.initiator_offset}"
         varying = (int(self.responder_ipv4) ^ int(self.last_responder)).bit_length()
         if varying > self.server_layout.copies[-1].length:
             where, hint = f"a /{self.server_prefix.prefixlen}", "use a /96, or fewer addresses"
@@ -132,7 +126,7 @@ class Nat64(Napt):
 
     def configuration(self) -> Nat64Config:
         p = self.params
-        pool: Any = {"pool4": p.pool, "ports": p.public.span, **p.limits}
+        pool: Any = {"pool4": p.pool, "ports": p.public_pool.span, **p.limits}
         inside = tuple(p.clients)
         return Nat64Config(
             prefix=p.server_prefix, clients=p.initiator_count, inside6=inside, **pool

@@ -51,9 +51,7 @@ class Nptv6Params(LinkParams):
     @model_validator(mode="after")
     def _check_lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {PREFIX_LEN}:
-            problem = (
-                f"{self.inside} and {self.outside} are translated only if both are /{PREFIX_LEN}"
-            )
+            problem = f"{self.inside} and {self.outside} cannot be translated, only /{PREFIX_LEN}"
             raise UsageError(problem, f"choose prefixes of /{PREFIX_LEN}", code="not-a-prefix")
         if self.hosts.policy != "fixed" and not 8 <= self.hosts.offset <= 14:
             problem = f"hosts.offset {self.hosts.offset} is not behind prefix and subnet"
@@ -67,10 +65,8 @@ class Nptv6Params(LinkParams):
     @property
     def adjustment(self) -> int:
         """One's complement number added to the subnet word on the way out (RFC 6296, section 3.1)."""
-        prefixes = (
-            net.network_address.packed[: PREFIX_LEN // 8] for net in (self.inside, self.outside)
-        )
-        inside, outside = map(sum_words, prefixes)
+        networks = self.inside, self.outside
+        inside, outside = (sum_words(net.network_address.packed[:6]) for net in networks)
         return (inside - outside) % 0xFFFF
 
 

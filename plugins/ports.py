@@ -161,12 +161,12 @@ class PortSet(PortSharing):
     def count(self) -> int:
         return sum(last - first + 1 for first, last in self.ranges)
 
-    def select(self, ports: Any) -> Any:
+    def select_ports(self, ports: Any) -> Any:
         psids, owned = self.find_psids(ports)
         return owned & (psids == self.psid)
 
     def __contains__(self, port: object) -> bool:
-        return isinstance(port, int) and 0 <= port <= 65535 and self.select(port)
+        return isinstance(port, int) and 0 <= port <= 65535 and self.select_ports(port)
 
 
 def customer_policy(purpose: str) -> Any:

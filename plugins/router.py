@@ -78,9 +78,7 @@ class RouterParams(LinkParams):
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
-    negative_percent: int = negative_share(
-        "share of frames whose TTL or hop limit ends at the router [%]"
-    )
+    negative_percent: int = negative_share("share of frames whose TTL ends at the router [%]")
 
     def describe_side(self, side: Side) -> tuple[Any, HostBits, int]:
         host = getattr(self, f"{side}_ipv{self.version}")
@@ -117,9 +115,7 @@ class RouterParams(LinkParams):
                 problem, code = f"{side}_networks and {side}_hosts cannot both vary", "conflict"
                 hint = f"set {side}_networks to 1, or the policy of {side}_hosts to fixed"
             elif host.packed[self.network_octet] + networks > 256:
-                problem = (
-                    f"{networks} networks from {host} on do not fit the octet that tells them apart"
-                )
+                problem = f"{networks} networks from {host} on do not fit one octet"
                 hint, code = "choose a host whose network octet is 0", "not-enough-addresses"
             if problem:
                 raise UsageError(problem, hint, code=code)
@@ -137,12 +133,8 @@ class Ipv4RouterParams(RouterParams):
 
     left_ipv4: IPv4Address = address("198.18.0.2", "the host on the left (RFC 2544 appendix C.2.2)")
     right_ipv4: IPv4Address = address("198.19.0.2", "the host on the right")
-    left_hosts: Ipv4HostBits = Field(
-        Ipv4HostBits(), description="varying bits of hosts on the left"
-    )
-    right_hosts: Ipv4HostBits = Field(
-        Ipv4HostBits(), description="varying bits of hosts on the right"
-    )
+    left_hosts: Ipv4HostBits = Field(Ipv4HostBits(), description="varying bits of left hosts")
+    right_hosts: Ipv4HostBits = Field(Ipv4HostBits(), description="varying bits of right hosts")
     dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")

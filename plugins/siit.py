@@ -51,13 +51,11 @@ class TranslatorParams(LinkParams):
     """The parameter that names the prefix for addresses without an explicit mapping."""
 
     ipv6_hosts: HostRange = _declare_hosts(
-        "198.18.0.2", "hosts beyond the IPv6 link, by IPv4 addresses"
+        "198.18.0.2", "hosts beyond the IPv6 link, named in IPv4"
     )
     ipv4_hosts: HostRange = _declare_hosts("198.19.0.2", "hosts beyond the IPv4 link")
     bg_ipv6_side: IPv6Address = address("2001:2::2", "background address beyond the IPv6 link")
-    bg_ipv4_side: IPv6Address = address(
-        "2001:2:0:8000::2", "background address beyond the IPv4 link"
-    )
+    bg_ipv4_side: IPv6Address = address("2001:2:0:8000::2", "background beyond the IPv4 link")
     dut_ipv4: IPv4Interface = address("192.168.19.1/30", "the device's address on the IPv4 link")
     tester_ipv4: IPv4Address = address("192.168.19.2", "tester's address on the IPv4 link")
     lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
@@ -209,9 +207,8 @@ class StatelessTranslator(StatelessTechnology):
         side: views.SideName = "left" if self.ip_versions[0] == 6 else "right"
         ends = six.ipv6, (six.ipv4,), 40123, four.ipv4, four.ipv6, 443
         table = views.AddressTable(self._eam_pairs, p.rfc6052_prefix)
-        return (
-            views.Translator(side, *ends, p.lowest_ipv6_mtu, table, prefix_side=self.prefix_side),
-        )
+        translator = views.Translator(side, *ends, p.lowest_ipv6_mtu, table, self.prefix_side)
+        return (translator,)
 
 
 class EamEntry(PluginParams):
@@ -228,9 +225,7 @@ class EamEntry(PluginParams):
             return value
         four, equals, six = (part.strip() for part in value.partition("="))
         if not equals:
-            problem = (
-                "an explicit address mapping must be IPV4 = IPV6, as 198.18.0.0/24 = 2001:2::/120"
-            )
+            problem = "an explicit address mapping is IPV4 = IPV6, as 198.18.0.0/24 = 2001:2::/120"
             raise InvalidValue(problem, code="wrong-form")
         return {"ipv4": four, "ipv6": six}
 
@@ -253,9 +248,7 @@ class SiitParams(TranslatorParams):
     orientation: Literal["nat64", "nat46"] = Field(
         "nat64", description="nat64: IPv6 on the left link; nat46: IPv4 on the left link"
     )
-    eam: tuple[EamEntry, ...] = Field(
-        SIITPERF_MAPPINGS, description="explicit address mappings (RFC 7757)"
-    )
+    eam: tuple[EamEntry, ...] = Field(SIITPERF_MAPPINGS, description="explicit mappings (RFC 7757)")
     eam_file: Path | None = Field(None, description="file with further mappings, one per line")
     prefix: str | None = Field(None, description="RFC 6052 prefix for all other addresses")
 

@@ -97,9 +97,7 @@ class ConnectionParams(Mixture):
     transport: ClassVar[str] = "UDP"
     """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
 
-    initiator_ports: Ports = Field(
-        Ports(min=1024, max=41023), description="source ports of the Initiator"
-    )
+    initiator_ports: Ports = Field(Ports(min=1024, max=41023), description="the Initiator's ports")
     responder_ports: Ports = Field(Ports(min=1, max=100), description="ports of the Responder")
     initiator_count: int = Field(1, ge=1, le=65536, description="addresses of the Initiator")
     responder_count: int = Field(1, ge=1, le=65536, description="addresses of the Responder")
@@ -169,13 +167,13 @@ class ConnectionParams(Mixture):
         """Pairs of address and port of the Initiator, each one BIB entry of an endpoint-independent NAT."""
         return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
-    def _find_first(self, counter: str) -> Any:
+    def _find_first_address(self, counter: str) -> Any:
         return next(getattr(self, first) for first in self.ranges if self.ranges[first] == counter)
 
     @property
     def initiator(self) -> Any:
         """First address of the Initiator; of DS-Lite, the first B4."""
-        return self._find_first("initiator_count")
+        return self._find_first_address("initiator_count")
 
     @property
     def initiator_step(self) -> int:
@@ -183,7 +181,7 @@ class ConnectionParams(Mixture):
 
     @property
     def responder(self) -> Any:
-        return self._find_first("responder_count")
+        return self._find_first_address("responder_count")
 
     @property
     def last_responder(self) -> Any:
@@ -205,25 +203,23 @@ class ConnectionParams(Mixture):
         return enclose_hosts(self.responder, self.responder_count)
 
     @property
-    def public(self) -> PublicPool:
+    def public_pool(self) -> PublicPool:
         """Source addresses and ports that the Responder sees."""
         raise NotImplementedError
 
     @property
     def pool(self) -> tuple[Any, ...]:
-        return tuple(self.public.first + i for i in range(self.public.count))
+        return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
         """Refuse public addresses that are the Responder's, or too few for all connections.
 
         ``first``, ``responder`` and ``count`` name the parameters that could be changed.
         """
-        pool, low, high = self.public, int(self.responder), int(self.last_responder)
+        pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
             problem = f"the Responder's addresses are public addresses of the {whose}"
-            raise UsageError(
-                problem, f"choose another {first} or {responder}", code="address-conflict"
-            )
+            raise UsageError(problem, f"change {first} or {responder}", code="address-conflict")
         room = pool.count * pool.ports.count
         if self.endpoints > room:
             problem = f"the Initiator has {self.endpoints} source endpoints, the pool has {room}"
@@ -260,7 +256,7 @@ class PoolParams(ConnectionParams):
         return self
 
     @property
-    def public(self) -> PublicPool:
+    def public_pool(self) -> PublicPool:
         return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
 
     @property
@@ -276,9 +272,7 @@ class Pool4Params(PoolParams):
 
     pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
-    port_block: int = Field(
-        0, ge=0, le=64512, description="public ports of each client; 0: all share all"
-    )
+    port_block: int = Field(0, ge=0, le=64512, description="public ports of a client; 0: shared")
     udp_timeout_s: int = Field(
         0,
         ge=0,
@@ -293,9 +287,7 @@ class Pool4Params(PoolParams):
     def _check_port_blocks(self) -> Pool4Params:
         blocks = self.pool_count * (self.pool_ports.count // max(1, self.port_block))
         if self.port_block and blocks < self.initiator_count:
-            problem = (
-                f"{blocks} blocks of {self.port_block} ports for {self.initiator_count} clients"
-            )
+            problem = f"{blocks} blocks of ports for {self.initiator_count} clients"
             hint = "shorten port_block, or raise pool_count"
             raise UsageError(problem, hint, code="not-enough-addresses")
         return self
@@ -312,9 +304,7 @@ class Pool4Params(PoolParams):
     def check_limits(self) -> None:
         if 0 < self.port_block < self.client_ports:
             ports, block = self.client_ports, self.port_block
-            problem = (
-                f"{ports:,} source ports of a client do not fit its block of {block:,} public ports"
-            )
+            problem = f"{ports:,} source ports of a client do not fit its block of {block:,}"
             hint = f"shorten initiator_ports to {block} ports, or set port_block to {ports} or more"
             params = {"port_block": ports}
             raise UsageError(problem, hint, params=params, code="not-enough-addresses")
@@ -374,10 +364,10 @@ class StatefulTechnology(Technology):
         layers = ethernet(self.links, direction)
         if forward:
             tuples = p.enumerate_tuples(self.address_fields(), seed)
-            layers = tuples.vary([*layers, *self.client_layers(), self.client_transport()])
+            layers = tuples.vary_layers([*layers, *self.client_layers(), self.client_transport()])
             order = tuples.draw_order
         else:
-            header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public.first)
+            header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public_pool.first)
             layers = (*layers, header, self.server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
         background = build_background(p, self.links, direction, sizes, None, self.links.left)
@@ -405,7 +395,9 @@ class StatefulTechnology(Technology):
     def server_transport(self) -> Layer:
         """Return the transport header of the Responder's frames, or the ICMP answer."""
         p = self.params
-        return Layer(p.transport, {"sport": p.responder_ports.min, "dport": p.public.ports.min})
+        return Layer(
+            p.transport, {"sport": p.responder_ports.min, "dport": p.public_pool.ports.min}
+        )
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
@@ -444,7 +436,7 @@ class StatefulTechnology(Technology):
             len(frames),
             (NOT_OURS, ~here.accepts(frames)),
             (NOT_FORWARDED, ~reference.is_forwardable(packets, arriving)),
-            (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
+            (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.contains(learned)),
             *self.find_drops(direction, packets),
             (EXHAUSTED, _detect_exhaustion(frames, out)),
         )
@@ -483,7 +475,7 @@ class Napt(StatefulTechnology):
         p = self.params
         hosts = views.first_hosts(p.initiator, p.initiator_count, p.initiator_step)
         servers = views.first_hosts(p.responder, p.responder_count)
-        return views.Nat(hosts, servers, p.pool, public=p.public.span, **p.limits, **fields)
+        return views.Nat(hosts, servers, p.pool, public=p.public_pool.span, **p.limits, **fields)
 
     def audit_params(self) -> Mapping[str, Any]:
         return views.TWO_HOSTS

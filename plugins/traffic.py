@@ -130,9 +130,8 @@ def combine(
     links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
     background = build_background(p, links, direction, sizes, ends, ipv6_link)
-    return mix_classes(
-        p, direction, [(foreground, 1)], background, negative, p.negative_percent, seed
-    )
+    shares = [(foreground, 1)]
+    return mix_classes(p, direction, shares, background, negative, p.negative_percent, seed)
 
 
 def change_header(

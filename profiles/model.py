@@ -115,7 +115,7 @@ class Expression:
             bits += follow_copies(value.bits, copy) if value else ()
         return cls(base, join_copies(bits))
 
-    def plus(self, constant: int, variable: str, bits: range | None = None) -> Expression:
+    def add_constant(self, constant: int, variable: str, bits: range | None = None) -> Expression:
         """Add a constant to a variable in copies that begin at some, or all, bits of the field."""
         copies = list(self.bits)
         for place, copy in enumerate(copies):
@@ -202,19 +202,19 @@ class TrafficClass:
 
     def copied_bits(self) -> list[tuple[str, VariableBits]]:
         """Return all copied bits, each with the path of its field (``"IP:1.src"``)."""
-        return [(path, bits) for _, path, value in self._expressions() for bits in value.bits]
+        return [(path, bits) for _, path, value in self._list_expressions() for bits in value.bits]
 
     def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:
         """Return the class with other variables of the same names and widths."""
         changed = {v.name: change(v) for v in self.drawn_variables()}
         layers = list(self.layers)
-        for number, path, value in self._expressions():
+        for number, path, value in self._list_expressions():
             bits = tuple(b._replace(variable=changed[b.variable.name]) for b in value.bits)
             name = path.rpartition(".")[2]
             layers[number] = layers[number].replace(**{name: replace(value, bits=bits)})
         return replace(self, layers=tuple(layers))
 
-    def _expressions(self) -> Iterator[tuple[int, str, Expression]]:
+    def _list_expressions(self) -> Iterator[tuple[int, str, Expression]]:
         """Yield the number of the layer, path and value of every field that varies."""
         seen: dict[str, int] = {}
         for number, layer in enumerate(self.layers):

@@ -329,7 +329,7 @@ class DnsTrials:
         behind = DnsLayout(zone.server.version, right.vlan)
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
-        header = before.header((left.tester_mac, left.dut_mac), *ends)
+        header = before.build_header((left.tester_mac, left.dut_mac), *ends)
         common: dict[str, Any] = {**place, "zone": zone}
 
         def worker(role: str, role_class: type, side: Port, **more: Any) -> Worker:

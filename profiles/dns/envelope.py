@@ -55,7 +55,7 @@ class DnsLayout:
             ours &= header["flags_frag"] & 0x3FFF == 0
         return ours
 
-    def header(
+    def build_header(
         self,
         macs: tuple[str, str],
         source: IPv4Address | IPv6Address,

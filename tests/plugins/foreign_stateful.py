@@ -63,7 +63,7 @@ class QueryNat(Nat44):
         return Layer("ICMP", {"type": 8, "id": self.params.initiator_ports.min, "seq": 1})
 
     def server_transport(self):
-        return Layer("ICMP", {"type": 0, "id": self.params.public.ports.min, "seq": 1})
+        return Layer("ICMP", {"type": 0, "id": self.params.public_pool.ports.min, "seq": 1})
 
 
 class QueryNftables(Nftables):

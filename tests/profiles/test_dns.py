@@ -207,7 +207,7 @@ def test_random_change_of_an_answer_is_never_valid():
 def test_frames_and_replies_are_valid(version, vlan):
     zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
     layout = DnsLayout(version, vlan)
-    head = layout.header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
+    head = layout.build_header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
     frames = np.tile(np.frombuffer(head + build_question(), np.uint8), (COUNT, 1))
     write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)
     frames[:, layout.udp + 1], frames[:, layout.udp + 3] = 9, 53
