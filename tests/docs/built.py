@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
+from v6t.tests.bench import bench_search
 from v6t.tests.drivers import accuracy_page, audits, matrix
 from v6t.tests.drivers.duts import faults
 from v6t.tests.drivers.duts import pages as device_pages
@@ -23,6 +24,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "comparison with other testers": accuracy_page.peer_table,
     "audited devices": audits.tables,
     "cells of the matrix": matrix.tables,
+    "comparison of searches": lambda: bench_search.RECORDED.read_text(encoding="utf-8"),
 }
 
 
