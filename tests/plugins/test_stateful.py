@@ -81,7 +81,7 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        nat = Nat((), (), p.pool, public=p.public.span, lowest_ipv6_mtu=1500)
+        nat = Nat((), (), p.pool, public=p.public_pool.span, lowest_ipv6_mtu=1500)
         view = SimpleNamespace(**vars(nat), six_side="right", table=table)
         super().__init__(plugin.dut_intent(), view)
 
@@ -102,8 +102,8 @@ class DualDevice(NatDevice):
 
     def __init__(self, plugin):
         p, intent = plugin.params, plugin.dut_intent()
-        pool = tuple(p.public.first + n for n in range(p.public.count))
-        super().__init__(intent, Nat((), (), pool, public=p.public.span))
+        pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))
+        super().__init__(intent, Nat((), (), pool, public=p.public_pool.span))
         self.is_translating = p.variant in TRANSLATING
         table = AddressTable(prefix=INSIDE.prefix)
         view = SimpleNamespace(lowest_ipv6_mtu=1500, table=table)
