@@ -56,10 +56,13 @@ def build_part(name: str) -> str:
 
 
 def parameter_table(name: str) -> Iterator[str]:
-    """Yield the rows of a technology's parameters, with their defaults as YAML writes them."""
+    """Yield the rows of a technology's parameters; what is within one is its default."""
     yield "| parameter | default | what it is |"
     yield "|---|---|---|"
-    for row in settings_of(load_plugin(name).params_model):
-        default = f"`{row.default}`" if row.default else ""
-        text = row.text.replace("|", "\\|")
-        yield f"| `{row.name}` | {default} | {text} |"
+    rows = settings_of(load_plugin(name).params_model)
+    for row in rows:
+        if "." not in row.name:
+            parts = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]
+            default = row.default or ", ".join(f"{r.name.split('.')[1]} {r.default}" for r in parts)
+            text = row.text.replace("|", "\\|")
+            yield f"| `{row.name}` | {default} | {text} |"
