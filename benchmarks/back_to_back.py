@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
-from v6t.analysis.notes import notes
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Number, Record, Row, Series
+from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row, Series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
-from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
@@ -30,8 +28,10 @@ if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
 
 
-class BurstRecord(Series, Record):
+class BurstRecord(RangedSeries, NotedSeries, Record):
     """Longest burst without loss (RFC 9004)."""
+
+    unit_name = "frames"
 
     unit: Literal["frames"]
     """of the bursts"""
@@ -47,22 +47,8 @@ class BurstRecord(Series, Record):
     """mean length of the longest burst without loss; the benchmark of RFC 9004 [frames]"""
     deviation: Number | None
     """standard deviation (RFC 9004 section 6.4) [frames]"""
-    median: Number | None = None
-    """middle value; null is undefined"""
-    p1: Number | None = None
-    """1st percentile, nearest rank"""
-    p99: Number | None = None
-    """99th percentile, nearest rank"""
-    min: Number | None = None
-    """shortest"""
-    max: Number | None = None
-    """longest"""
-    dispersion: Number | None = None
-    """(P99 - P1) / median [%]"""
     values: list[Number]
     """each repetition's burst"""
-    notes: Sequence[str] = ()
-    """what is odd about the repetitions"""
     hit_longest: int = 0
     """repetitions in which no burst lost anything, up to the longest of the search"""
     longest_frames: int | None = None
@@ -127,9 +113,7 @@ def burst_record(
         invalid_repetitions=sum(not r.valid for r in result.repetitions),
         average=result.average_frames,
         deviation=deviation(bursts),
-        **{k: v for k, v in summary_json(bursts).items() if k != "count"},
         values=bursts,
-        notes=notes(bursts, "frames"),
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
         algorithm=spec.search,

@@ -19,13 +19,13 @@ from v6t.analysis.presentation import (
 from v6t.analysis.record import (
     FindResult,
     Model,
+    NotedSeries,
     Number,
     RateRecord,
     Record,
     Row,
     Series,
-    rates_found,
-    summarize_rates,
+    describe_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Column, count, percent, seconds
@@ -127,6 +127,7 @@ class Counts(Model):
 class ConnectionRateRecord(RateRecord):
     """Maximum connection establishment rate (RFC 9693 section 4.5)."""
 
+    unit_name = "connections/s"
     unit: Literal["connections per second"]
     """of the rates"""
     connections: Annotated[int, Field(ge=1)]
@@ -166,7 +167,7 @@ def connection_rate_record(
         spec,
         attempts,
         point.said,
-        **summarize_rates(found, "connections/s", capacity, margin),
+        **describe_rates(found, capacity, margin),
         title=title,
         direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
@@ -199,8 +200,10 @@ def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
     )
 
 
-class EmptyingRecord(Series, Record):
-    """Times to empty a connection table, full and empty."""
+class TeardownRecord(NotedSeries, Record):
+    """Connection tear-down rate (RFC 9693 section 4.8)."""
+
+    unit_name = "connections/s"
 
     unit: Literal["connections per second"]
     """of the rates"""
@@ -225,27 +228,14 @@ class EmptyingRecord(Series, Record):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        return self.rates
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "connections/s"
-
-
-class TeardownRecord(EmptyingRecord):
-    """Connection tear-down rate (RFC 9693 section 4.8)."""
-
-    median: Number
-    """middle value of the rates"""
-    p1: Number
-    """1st percentile, nearest rank"""
-    p99: Number
-    """99th percentile, nearest rank"""
-    notes: Sequence[str] = ()
-    """what is odd about the repetitions"""
+        return [rate for rate in self.rates if rate is not None]
 
     @property
     def odd(self) -> Sequence[str]:
         return self.notes
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        yield "", self, "connections/s"
 
 
 class Step(Model):
@@ -714,27 +704,23 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         result = measure_teardown(spec, point.measure, point.watch)
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
         attempts = [a for r in result.repetitions for a in r.attempts]
-        values: dict[str, Any] = {
-            "title": self.title,
-            "direction": ANY_DIRECTION,
-            "repetitions": len(result.repetitions),
-            "rates": rates,
-            "established_at_cps": spec.rate_cps,
-            "method": point.emptying(),
-            "full_s": [r.full_s for r in result.repetitions],
-            "idle_s": [r.idle_s for r in result.repetitions],
-            "sessions": [r.sessions for r in result.repetitions],
-            "setup": setup_of(point.bound.technology),
-        }
-        known = [rate for rate in rates if rate is not None]
-        kind: type[EmptyingRecord] = TeardownRecord if known else EmptyingRecord
-        if known:
-            summary = rates_found(known, "connections/s")
-            values |= {k: summary[k] for k in ("median", "p1", "p99", "notes")}
-        else:
-            why = "emptying a full table took no longer than emptying an empty one"
-            values["not_measured"] = why
-        record = kind.of(spec, attempts, point.said, **values)
+        unknown = "emptying a full table took no longer than emptying an empty one"
+        record = TeardownRecord.of(
+            spec,
+            attempts,
+            point.said,
+            title=self.title,
+            direction=ANY_DIRECTION,
+            not_measured=unknown if all(rate is None for rate in rates) else None,
+            repetitions=len(rates),
+            rates=rates,
+            established_at_cps=spec.rate_cps,
+            method=point.emptying(),
+            full_s=[r.full_s for r in result.repetitions],
+            idle_s=[r.idle_s for r in result.repetitions],
+            sessions=[r.sessions for r in result.repetitions],
+            setup=setup_of(point.bound.technology),
+        )
         rows = [
             {
                 "Connections": spec.connections,

@@ -14,7 +14,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of
+from v6t.analysis.record import Figure, Model, Number, Record, Row, Series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
@@ -62,6 +62,12 @@ DEFINITION = (
 UNSAID = "between the moments at which the tester stamps a frame, which it does not name"
 
 
+class DelayFigure(Figure):
+    """A delay, or difference of delays, of each repetition [ms]."""
+
+    unit_name = "ms"
+
+
 class Delays(Model):
     """Figures of one direction, or of one class of its frames."""
 
@@ -80,13 +86,13 @@ class Delays(Model):
 class Latencies(Delays):
     """Latencies of one direction or class."""
 
-    tl: Figure
+    tl: DelayFigure
     """typical latency: median of the tagged frames [ms]"""
-    wcl: Figure
+    wcl: DelayFigure
     """worst case latency: 99.9th percentile of the tagged frames [ms]"""
-    min: Figure
+    min: DelayFigure
     """shortest delay [ms]"""
-    max: Figure
+    max: DelayFigure
     """longest delay [ms]"""
     classes: Mapping[str, Latencies] = {}
     """the same of each class of frames; empty for a class"""
@@ -95,13 +101,13 @@ class Latencies(Delays):
 class Pdvs(Delays):
     """Packet delay variation of one direction or class."""
 
-    pdv: Figure
+    pdv: DelayFigure
     """D99.9 - Dmin [ms]"""
-    min: Figure
+    min: DelayFigure
     """Dmin, shortest delay [ms]"""
-    p99_9: Figure
+    p99_9: DelayFigure
     """D99.9, 99.9th percentile of the delays [ms]"""
-    max: Figure
+    max: DelayFigure
     """Dmax, longest delay [ms]"""
     classes: Mapping[str, Pdvs] = {}
     """the same of each class of frames; empty for a class"""
@@ -110,11 +116,11 @@ class Pdvs(Delays):
 class Ipdvs(Delays):
     """Inter packet delay variation of one direction or class."""
 
-    min: Figure
+    min: DelayFigure
     """smallest difference of consecutive delays [ms]"""
-    med: Figure
+    med: DelayFigure
     """median of the differences [ms]"""
-    max: Figure
+    max: DelayFigure
     """largest difference [ms]"""
     classes: Mapping[str, Ipdvs] = {}
     """the same of each class of frames; empty for a class"""
@@ -316,7 +322,7 @@ def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str
 
 def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
     return {
-        **{name: figure_of([t.figures[name] / 1e6 for t in timed], "ms") for name in names},
+        **{name: {"values": [_ms(t.figures[name]) for t in timed]} for name in names},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],

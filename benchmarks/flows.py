@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
+from v6t.analysis.record import FPS, PER_DIRECTION, Figure, Number, RatesFound, Record, Row, Values
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, milliseconds, table
-from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
@@ -72,7 +70,7 @@ class FlowRates(VariantRates):
     """length of the trials [s]"""
 
 
-class FlowFigure(Summary):
+class FlowFigure(Values):
     """A quantity of another benchmark, with a number of flows."""
 
     benchmark: str
@@ -89,8 +87,6 @@ class FlowFigure(Summary):
     """how the flows begin: `together` or `successive`"""
     rate: Number | None
     """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
-    values: list[Number | None]
-    """each repetition's value; null is undefined"""
     degradation_percent: Number | None
     """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
     is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
@@ -238,11 +234,10 @@ def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
     base: dict[tuple[str, str], float | None] = {}
     for each in further:
         for name, (unit, more_is_better, values) in each.quantities.items():
-            summary = summary_json([math.inf if v is None else v for v in values])
             key = each.record.benchmark, name
             if each.point.flows == 1:
-                base[key] = summary["median"]
-            one, many = base.get(key), summary["median"]
+                base[key] = Figure(values=values).median
+            one, many = base.get(key), Figure(values=values).median
             xpd = None
             if one and many is not None and (one > 0 or not more_is_better):
                 xpd = degradation_percent(many, one, more_is_better=more_is_better)
@@ -254,7 +249,6 @@ def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
                 "flows": each.point.flows,
                 "start": each.point.start,
                 "rate": each.rate_fps,
-                **summary,
                 "values": list(values),
                 "degradation_percent": xpd,
             }
@@ -278,7 +272,7 @@ def _head(
 
 
 def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
-    return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
+    return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
 def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:

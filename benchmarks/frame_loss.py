@@ -20,7 +20,7 @@ from v6t.analysis.presentation import (
     split_batches,
     split_lines,
 )
-from v6t.analysis.record import Model, Number, Record, Row, Summary, summary_of
+from v6t.analysis.record import Model, Number, Record, Row, Summary
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
@@ -195,9 +195,9 @@ def _at(
     lines: dict[str, Summary] = {}
     for name in (*ways, "sum") if len(ways) > 1 else ways:
         losses = [o.loss(None if name == "sum" else name) for o in offered]
-        lines[name] = summary_of([100 * share for share in losses if share is not None])
+        lines[name] = Summary.of([100 * share for share in losses if share is not None])
     roles = {
-        role: summary_of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
+        role: Summary.of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
         for role in FORWARDED_ROLES
     }
     valid = [o for o in offered if o.valid]
@@ -217,7 +217,7 @@ def _at(
         loss_percent=lines,
         frames=frames,
         # what the device forwards under overload: a stable one keeps it (FLR-05)
-        forwarded=summary_of(
+        forwarded=Summary.of(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
         errors=[o.error for o in offered if o.error],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -19,8 +18,7 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    figure_of,
-    summarize_rates,
+    describe_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, percent
@@ -74,14 +72,20 @@ class GoalAttributes(Model):
     """how far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)"""
 
 
+class LoadFigure(Figure):
+    """A load of each repetition."""
+
+    unit_name = "fps"
+
+
 class GoalFigures(Model):
     """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
     goal: GoalAttributes
     """whose"""
-    upper_bounds: Figure
+    upper_bounds: LoadFigure
     """relevant upper bounds; null: no load is one"""
-    conditional_throughput: Figure
+    conditional_throughput: LoadFigure
     """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
     irregular: list[str]
     """of each repetition why its result is irregular (RFC 9971 section 4.8.4.2); empty: it is
@@ -140,10 +144,8 @@ def goal_figures(results: Sequence[GoalResult]) -> dict[str, Any]:
     """Of one goal, by the fields of :class:`GoalFigures`; undefined is what is infinite."""
     return {
         "goal": attributes(results[0].goal),
-        "upper_bounds": figure_of(
-            [inf if r.upper_fps is None else r.upper_fps for r in results], "fps"
-        ),
-        "conditional_throughput": figure_of([r.conditional_fps or 0.0 for r in results], "fps"),
+        "upper_bounds": {"values": [r.upper_fps for r in results]},
+        "conditional_throughput": {"values": [r.conditional_fps or 0.0 for r in results]},
         "irregular": [r.irregular for r in results],
     }
 
@@ -181,7 +183,7 @@ def _goal_figures(
     results = [r.results[place] for r in result.repetitions]
     found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
     return GoalFound(
-        **summarize_rates(found, "fps", capacity_fps, margin),
+        **describe_rates(found, capacity_fps, margin),
         **goal_figures(results),
         upper_bound=result.spec.max_load_fps,
         upper_bound_reason=result.spec.max_load_reason,

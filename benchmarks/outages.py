@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import Number, Record, Series, Summary
+from v6t.analysis.record import Number, Record, Series, Values
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, seconds
-from v6t.analysis.statistics import finite, summary_json
+from v6t.analysis.statistics import finite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
@@ -27,17 +27,15 @@ if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
 
 
-class Outages(Summary, Series):
+class Outages(Values):
     """How long frames of one direction were lost, repetition by repetition; null: to the end."""
 
-    average: Number | None
-    """mean; null where one repetition did not recover [s]"""
-    values: list[Number | None]
-    """each repetition's time; null: it did not recover [s]"""
-
+    @computed_field
     @property
-    def repeated(self) -> Sequence[float | None]:
-        return self.values
+    def average(self) -> Number | None:
+        """Mean; null where one repetition did not recover [s]."""
+        known = [t for t in self.values if t is not None]
+        return sum(known) / len(known) if known and len(known) == len(self.values) else None
 
 
 class Recoveries(Outages):
@@ -119,8 +117,7 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
     for way in list_directions(spec.conditions.mode):
         times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
         directions[way] = {
-            "average": finite(result.average_s(way)),
-            **_times(times),
+            "values": [finite(t) for t in times],
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
     attempts = [a for r in result.repetitions for a in r.attempts]
@@ -143,8 +140,7 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
     for way in list_directions(at.mode):
         times = result.by_loss_s(way)
         directions[way] = {
-            "average": finite(sum(times) / len(times)) if times else None,
-            **_times(times),
+            "values": [finite(t) for t in times],
             "by_silence": [
                 r.outages[way].by_silence_s for r in result.repetitions if way in r.outages
             ],
@@ -163,10 +159,6 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
         repetitions=len(result.repetitions),
         directions=directions,
     )
-
-
-def _times(times: Sequence[float]) -> dict[str, Any]:
-    return {**summary_json(times), "values": [finite(t) for t in times]}
 
 
 class ResetSettings(StrictModel):

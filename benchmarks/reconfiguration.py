@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import Number, Record, Row, Series, Summary
+from v6t.analysis.record import Number, Record, Row, Series, Values
 from v6t.analysis.sheet import Column, count, seconds
-from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
 from v6t.benchmarks.common import POINT, Line, row_head
 from v6t.benchmarks.point import Measured, Point
@@ -27,21 +26,15 @@ if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
 
 
-class BlockedTimes(Summary, Series):
+class BlockedTimes(Values):
     """Effective blocked time of one direction with one kind of change: lost frames over rate [s]."""
 
-    values: list[Number]
-    """each stream's [s]"""
     lost: list[int]
     """lost frames of each stream"""
     frames: list[int]
     """frames of each stream"""
     silence: list[Number | None]
     """longest time without a frame of each stream; null: not known [s]"""
-
-    @property
-    def repeated(self) -> Sequence[float | None]:
-        return self.values
 
     @property
     def longest_silence_s(self) -> float | None:
@@ -95,10 +88,8 @@ def reconfiguration_record(
                 if s.change == change and way in s.directions
             ]
             if seen:
-                times = [b.blocked_s for b in seen]
                 changes.setdefault(change, {})[way] = {
-                    **summary_json(times),
-                    "values": times,
+                    "values": [b.blocked_s for b in seen],
                     "lost": [b.lost for b in seen],
                     "frames": [b.frames for b in seen],
                     "silence": [b.silence_s for b in seen],

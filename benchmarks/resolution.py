@@ -21,7 +21,6 @@ from v6t.analysis.record import (
     Row,
     Series,
     bounded_by_tester,
-    rates_found,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, percent, table
@@ -65,6 +64,7 @@ class SelfTest(Model):
 class Combination(RatesFound):
     """Names cached and names with an AAAA record of their own, and the rate found with them."""
 
+    unit_name = "queries/s"
     cached_percent: int
     """queries for names that were asked before the trial [%]"""
     own_aaaa_percent: int
@@ -164,7 +164,7 @@ def resolution_record(
 
 def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Combination:
     result, spec = searched.result, searched.result.spec
-    rates = rates_found([r.rate_fps for r in result.repetitions], "queries/s")
+    rates = [r.rate_fps for r in result.repetitions]
     decisive = [key for key in map(decisive_trial, result.repetitions) if key]
     counted = [find(key).directions["forward"] for key in decisive]
     heard = [c.answers for c in counted if c.answers]
@@ -176,7 +176,8 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
     by_tester = hit and spec.upper_bound_reason == "tester"
     last = counted[-1].delay_us if counted else None
     return Combination(
-        **rates,
+        repetitions=len(rates),
+        rates=rates,
         cached_percent=searched.cached_percent,
         own_aaaa_percent=searched.own_aaaa_percent,
         refused=(

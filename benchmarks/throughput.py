@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
@@ -28,7 +28,7 @@ from v6t.analysis.record import (
     Row,
     Series,
     counted_by,
-    summarize_rates,
+    describe_rates,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
@@ -124,8 +124,6 @@ class ThroughputRecord(RateRecord):
     """length of the confirming trials; null: as all others [s]"""
     frame_timeout_s: Number | None = None
     """deadline of every frame; null: none [s]"""
-    aggregate_median: Number
-    """sum of the directions' medians [frames per second]"""
     aggregate_convention: Literal["aggregate"]
     """how `aggregate_median` counts: both directions together"""
     loss: dict[str, Number | None]
@@ -148,6 +146,12 @@ class ThroughputRecord(RateRecord):
     """longest sending time of a valid trial, as a multiple of its length"""
     decisive_trials: list[str]
     """trial that decided each repetition: the highest that passed"""
+
+    @computed_field
+    @property
+    def aggregate_median(self) -> Number:
+        """Both directions together: the sum of their medians [frames per second]."""
+        return self.median * len(list_directions(self.direction))
 
     @property
     def throughput_fps(self) -> float | None:
@@ -183,7 +187,6 @@ def throughput_record(
     ways = list_directions(spec.conditions.mode)
     attempts = [a for r in repetitions for a in r.attempts]
     found = [(r.rate_fps, r.attempts) for r in repetitions]
-    summary = summarize_rates(found, "fps", capacity_fps, selftest_margin)
     decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
@@ -192,14 +195,13 @@ def throughput_record(
         spec,
         attempts,
         conditions,
-        **summary,
+        **describe_rates(found, capacity_fps, selftest_margin),
         title=_title(result),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
         goal=goal_figures(goals) if goals else None,
         non_monotonic=sum(r.non_monotonic for r in repetitions),
         unresolved=sum(_unresolved(r, spec) for r in repetitions),
-        aggregate_median=summary["median"] * len(ways),
         loss={way: _worst_loss(repetitions, way, decisive) for way in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.results_file import read_results
+from v6t.core.runs.results_file import read_results, share_conditions
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json
@@ -105,7 +105,7 @@ def watch_again(
                 for line in lines_of(entry):
                     say(line)
         directory.write_json(FILE, told)
-        directory.write_json(RESULTS, {**results, "bottleneck": told})
+        directory.write_json(RESULTS, share_conditions({**results, "bottleneck": told}))
         return told
     finally:
         directory.close()

@@ -21,7 +21,7 @@ OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """Read ``results.json`` of a run directory; empty if there is none.
+    """Read ``results.json`` of a run directory, each record with all its conditions; empty if there is none.
 
     Raises:
         UsageError: it is damaged, or of a version this v6t cannot read.
@@ -41,6 +41,10 @@ def read_results(directory: Path) -> dict[str, Any]:
             code="damaged-file",
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
+    shared = content.pop("conditions", {})
+    for record in content.get("results", ()):
+        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
+            record["conditions"] = {**shared, **own}
     schema = content.get("schema")
     if schema != SCHEMA:
         words = f"{schema!r}" if isinstance(schema, str) else "none"
@@ -50,6 +54,24 @@ def read_results(directory: Path) -> dict[str, Any]:
             code="journal-other-version",
         )
     return content
+
+
+def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of ``results.json`` with the conditions of all records beside the records."""
+    records = content["results"]
+    shared = dict(records[0]["conditions"]) if records else {}
+    for record in records:
+        shared = _find_shared(shared, record["conditions"])
+    rest = [{**record, "conditions": _drop(record["conditions"], shared)} for record in records]
+    return {**content, "conditions": shared, "results": rest}
+
+
+def _find_shared(shared: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in shared.items() if k in conditions and conditions[k] == v}
+
+
+def _drop(conditions: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in conditions.items() if k not in shared}
 
 
 def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
@@ -91,7 +113,9 @@ class ResultsFile:
             UsageError: it cannot be read.
         """
         self._directory = directory
-        self._records: list[str] = []
+        self._records: list[dict[str, Any]] = []
+        self._texts: list[str] = []
+        self._shared: dict[str, Any] = {}
         self.held = read_results(directory.path)
 
     def is_due(self, status: str, *, measured: bool) -> bool:
@@ -108,16 +132,25 @@ class ResultsFile:
         return now > before or (now == before and measured)
 
     def add(self, record: Record) -> None:
-        """One more result, as it stays: its text is made once, though the file is written often."""
-        text = json.dumps(record.to_json(), indent=1, sort_keys=True)
-        self._records.append(indent(text, "  "))
+        """Add a result; texts are made again only where fewer conditions are shared than before."""
+        self._records.append(record.to_json())
+        conditions = self._records[-1]["conditions"]
+        before = self._shared if self._texts else conditions
+        shared = _find_shared(before, conditions)
+        if shared != self._shared:
+            self._shared, self._texts = shared, []
+        for values in self._records[len(self._texts) :]:
+            rest = {**values, "conditions": _drop(values["conditions"], shared)}
+            text = json.dumps(rest, indent=1, sort_keys=True)
+            self._texts.append(indent(text, "  "))
 
     def write(self, content: Mapping[str, Any]) -> None:
         """Replace the file by this and the results so far."""
-        text = json.dumps({**content, "results": []}, indent=1, sort_keys=True)
-        if self._records:
+        head = {**content, "conditions": self._shared, "results": []}
+        text = json.dumps(head, indent=1, sort_keys=True)
+        if self._texts:
             place = '\n "results": ['
-            text = text.replace(place, place + "\n" + ",\n".join(self._records) + "\n ", 1)
+            text = text.replace(place, place + "\n" + ",\n".join(self._texts) + "\n ", 1)
         self._directory.write_text(RESULTS, text + "\n")
 
 

@@ -67,6 +67,13 @@ def test_records_say_what_they_are(tmp_path):
     assert (tmp_path / "out").stat().st_mode & 0o077 == 0
 
 
+def test_conditions_that_all_records_share_are_written_once():
+    records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
+    written = share_conditions({"results": records})
+    assert written["conditions"] == {"seed": 1}
+    assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
+
+
 def test_repetitions_in_siitperfs_column_order(tmp_path):
     execute(bind(simulated()), tmp_path / "out", Listener())
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]

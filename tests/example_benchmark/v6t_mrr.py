@@ -7,7 +7,7 @@ from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
 from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import FPS, Figure, Number, Record, figure_of
+from v6t.analysis.record import FPS, Figure, Number, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count
 from v6t.base.strict_model import StrictModel
@@ -80,7 +80,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
-            directions={way: figure_of(rates, "fps") for way, rates in received.items()},
+            directions={way: Figure.of(rates) for way, rates in received.items()},
         )
         return Measured(record, [
             {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": way, "fps": rate}
