@@ -179,14 +179,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
     def run(self, point: Point) -> Measured:
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
-    def nothing(self, point: Point, why: str, conditions: Mapping[str, Any]) -> Measured:
-        """Make a record that says why there is no number.
-
-        Args:
-            point: where.
-            why: one phrase.
-            conditions: of the point.
-        """
+    def nothing(self, point: Point, why: str) -> Measured:
+        """Make a record that says why there is no number."""
         record = Record(
             benchmark=self.name,
             title=self.name,
@@ -196,6 +190,6 @@ class Benchmark(Presentation[R], Generic[R, S]):
             repetitions=0,
             trials=[],
             invalid_trials=[],
-            conditions=dict(conditions),
+            conditions=point.said,
         )
         return Measured(record)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import (
     AT_LEAST,
-    Card,
     Clause,
     Percentiles,
     Result,
@@ -28,12 +26,18 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Column, count, percent, seconds
-from v6t.analysis.statistics import finite
+from v6t.analysis.sheet import SIZES, Column, count, seconds
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import repeated
+from v6t.benchmarks.common import (
+    DISPERSION,
+    REPEATED,
+    WIDE_REPEATED,
+    rate_columns,
+    rate_result,
+    repeated,
+)
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
@@ -147,6 +151,17 @@ class ConnectionRateRecord(RateRecord):
     setup: Setup
     """how the connections were made"""
 
+    @property
+    def device(self) -> Mapping[str, Any]:
+        """What the device says of its table; empty: nothing."""
+        return (self.counts and self.counts.device) or {}
+
+    @property
+    def per_bucket(self) -> str:
+        """Connections for each bucket of the device's hash table, for a table."""
+        buckets = self.device.get("nf_conntrack_buckets")
+        return f"{self.connections / buckets:.3g}" if buckets else "-"
+
     def series(self) -> Iterator[tuple[str, Series, str]]:
         yield "", self, "connections/s"
 
@@ -184,19 +199,17 @@ def connection_rate_record(
 def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
     """Return the counts of the last trial that passed, those of both sides apart (ST-15)."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
-    phase_one = find(passed[-1]).connections if passed else None
-    if phase_one is None:
-        return None
-    return Counts(
-        connections=phase_one.required,
-        learned=phase_one.learned,
-        sessions=phase_one.sessions,
-        sessions_before=phase_one.sessions_before,
-        initiator_endpoints=phase_one.inside_endpoints,
-        public_endpoints=phase_one.outside_endpoints,
-        device=None if phase_one.device is None else dict(phase_one.device),
-        gap_s=phase_one.gap_s,
-        kept=phase_one.reused,
+    one = find(passed[-1]).connections if passed else None
+    return one and Counts(
+        connections=one.required,
+        learned=one.learned,
+        sessions=one.sessions,
+        sessions_before=one.sessions_before,
+        initiator_endpoints=one.inside_endpoints,
+        public_endpoints=one.outside_endpoints,
+        device=None if one.device is None else dict(one.device),
+        gap_s=one.gap_s,
+        kept=one.reused,
     )
 
 
@@ -316,12 +329,7 @@ def capacity_record(
         r0=result.first_rate_cps,
         alpha=spec.phase_one.alpha,
         steps=[
-            {
-                "phase": s.phase,
-                "connections": s.connections,
-                "rate_cps": finite(s.rate_cps),
-                "carried": s.carried,
-            }
+            Step(phase=s.phase, connections=s.connections, rate_cps=s.rate_cps, carried=s.carried)
             for s in result.steps
         ],
         setup=setup_of(point.bound.technology),
@@ -462,7 +470,6 @@ class CapacitySearch(OfConnections[C, S]):
         return there if most is None else min(there, most)
 
     def least_connections(self, bound: RunContext) -> int:
-        """Return what the search begins with; where the table ends is its result."""
         settings: Any = self.own(bound)
         return int(settings.first)
 
@@ -478,13 +485,14 @@ class CapacitySearch(OfConnections[C, S]):
             )
 
 
-def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
-    return (record.counts.device if record.counts else None) or {}
+def _counted(
+    heading: str, count_of: Callable[[ConnectionRateRecord], float | None]
+) -> Column[ConnectionRateRecord]:
+    def cell(record: ConnectionRateRecord) -> str:
+        value = count_of(record) if record.counts else None
+        return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
 
-
-def _per_bucket(record: ConnectionRateRecord) -> str:
-    buckets = _device(record).get("nf_conntrack_buckets")
-    return f"{record.connections / buckets:.3g}" if buckets else "-"
+    return Column(heading, cell, wide=True)
 
 
 def found_capacity(record: CapacityRecord) -> str:
@@ -529,30 +537,23 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        Column("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
-        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        *rate_columns("median\nconnections/s"),
+        DISPERSION,
         Column("source\nports", lambda r: _ports(r.setup.initiator_ports)),
         Column("destination\nports", lambda r: _ports(r.setup.responder_ports)),
         Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-        Column(
-            "DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None), wide=True
-        ),
-        Column("public\nendpoints", lambda r: _number(_public(r)), wide=True),
-        Column("DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s")), wide=True),
-        Column(
-            "DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max")), wide=True
-        ),
-        Column("connections\nper bucket", _per_bucket, wide=True),
-        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        _counted("DUT\ncounts", lambda r: r.counts.sessions),
+        _counted("public\nendpoints", lambda r: r.counts.public_endpoints),
+        _counted("DUT\ntimeout s", lambda r: r.device.get("timeout_s")),
+        _counted("DUT's table\nentries", lambda r: r.device.get("nf_conntrack_max")),
+        Column("connections\nper bucket", lambda r: r.per_bucket, wide=True),
+        WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
     )
 
     def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
-        yield rate_result(
-            self.name, record, f"{record.title}, {record.point}", record.resolution_cps
-        )
+        label = f"{record.title}, {record.point}"
+        yield connection_rate_result(record, label, record.resolution_cps)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -617,24 +618,10 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
         super().check(bound)
 
     def run(self, point: Point) -> Measured:
-        result = measure_capacity(self._spec(point), point.measure, point.watch)
-        record = capacity_record(CapacityRecord, result, point, self.title)
-        rows = [
-            {
-                "phase": s.phase,
-                "connections": s.connections,
-                "rate": s.rate_cps,
-                "carried": s.carried,
-            }
-            for s in result.steps
-        ]
-        return Measured(record, rows_of(result.spec.conditions, rows))
-
-    def _spec(self, point: Point) -> CapacitySpec:
         p, own = point.procedure, self.own(point.bound)
         upper, reason = upper_bound(point)
         most = self.most_connections(point.bound)
-        return CapacitySpec(
+        spec = CapacitySpec(
             conditions=point.conditions(),
             first=min(own.first, most),
             most=most,
@@ -648,6 +635,11 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
             error=own.error,
             phase_one=phase_one_settings(p),
         )
+        result = measure_capacity(spec, point.measure, point.watch)
+        record = capacity_record(CapacityRecord, result, point, self.title)
+        names = {"rate_cps": "rate"}
+        rows = [{names.get(k, k): v for k, v in step} for step in record.steps]
+        return Measured(record, rows_of(result.spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -699,8 +691,17 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     def run(self, point: Point) -> Measured:
         rate_cps, source = rate(point)
         if not rate_cps:
-            return self.nothing(point, "no connection rate passed", point.said)
-        spec = self._spec(point, rate_cps, source)
+            return self.nothing(point, "no connection rate passed")
+        p, c = point.procedure, point.procedure.connections
+        spec = TeardownSpec(
+            conditions=point.conditions(),
+            connections=c.count,
+            rate_cps=rate_cps,
+            rate_source=source,
+            repetitions=point.repeat(self.own(point.bound).repetitions or p.repetitions),
+            phase_one=phase_one_settings(p),
+            retakes=c.retakes,
+        )
         result = measure_teardown(spec, point.measure, point.watch)
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
         attempts = [a for r in result.repetitions for a in r.attempts]
@@ -721,42 +722,24 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             sessions=[r.sessions for r in result.repetitions],
             setup=setup_of(point.bound.technology),
         )
+        columns = zip(record.full_s, record.idle_s, rates, strict=True)
         rows = [
-            {
-                "Connections": spec.connections,
-                "full_s": r.full_s,
-                "idle_s": r.idle_s,
-                "rate": rate,
-            }
-            for r, rate in zip(result.repetitions, rates, strict=True)
+            {"Connections": spec.connections, "full_s": full_s, "idle_s": idle_s, "rate": rate}
+            for full_s, idle_s, rate in columns
         ]
         return Measured(record, rows_of(spec.conditions, rows))
-
-    def _spec(self, point: Point, rate_cps: float, source: str) -> TeardownSpec:
-        p, c = point.procedure, point.procedure.connections
-        return TeardownSpec(
-            conditions=point.conditions(),
-            connections=c.count,
-            rate_cps=rate_cps,
-            rate_source=source,
-            repetitions=point.repeat(self.own(point.bound).repetitions or p.repetitions),
-            phase_one=phase_one_settings(p),
-            retakes=c.retakes,
-        )
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        Column("median\nconnections/s", lambda r: count(r.median)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
+        *rate_columns("median\nconnections/s"),
         Column("full table\ns", lambda r: _longest(r.full_s)),
         Column("empty table\ns", lambda r: _longest(r.idle_s)),
-        Column("repetitions", lambda r: str(r.repetitions)),
+        REPEATED,
     )
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
-        yield rate_result(self.name, record, f"{record.title}, {record.point}")
+        yield connection_rate_result(record, f"{record.title}, {record.point}")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -770,36 +753,28 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         yield repeated(self.name, records)
 
 
-def rate_result(
-    name: str,
+def connection_rate_result(
     record: ConnectionRateRecord | TeardownRecord,
     label: str,
     resolution_cps: float = 0.0,
     unit: str = "connections/s",
 ) -> Result:
     """Return the rate of a benchmark; ``label`` and ``unit``: on its card."""
-    limit = " - limited by the tester or the medium" if record.limited else ""
-    what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
-    number = marked(count(record.median), record.limited)
-    return Result(
-        "rate",
-        "connections/s",
-        record.rates,
+    what = f"{label}, {record.connections:,} connections, median of {record.repetitions}"
+    return rate_result(
+        record,
+        unit="connections/s",
         resolution=resolution_cps,
-        limited=record.limited,
-        headline=name,
-        summary=record,
-        card=Card(number, unit, f"{label}, {what}"),
+        headline=record.benchmark,
+        card=(unit, what),
     )
 
 
 def capacity_result(name: str, record: CapacityRecord) -> Result:
     """Return the one number that was found, or that it is at least so large."""
-    found = record.capacity
-    summary = Percentiles(found, found, found)
-    return Result(
-        "", "connections", (), headline=AT_LEAST if record.at_least else name, summary=summary
-    )
+    summary = Percentiles(*(record.capacity,) * 3)
+    headline = AT_LEAST if record.at_least else name
+    return Result("", "connections", (), headline=headline, summary=summary)
 
 
 def _bracketed(record: CapacityRecord) -> bool:
@@ -826,14 +801,6 @@ def _longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
-
-
 def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
     """Return rows of a benchmark without a direction, each with its number and frame size."""
     return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]
-
-
-def _public(record: ConnectionRateRecord) -> int | None:
-    return record.counts.public_endpoints if record.counts else None

@@ -440,12 +440,11 @@ class Delay(Benchmark[DelayRecord, D]):
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
         if not rate_fps:
-            why = "no rate passed, so there is no rate to measure at"
-            return self.nothing(point, why, point.said)
+            return self.nothing(point, "no rate passed, so there is no rate to measure at")
         try:
             spec = self.spec(point, rate_fps, source)
         except ValueError as exc:
-            return self.nothing(point, str(exc), point.said)
+            return self.nothing(point, str(exc))
         if fixed_fps is None:
             shares = []
             for share in LOWER_SHARES:
@@ -629,10 +628,7 @@ class Latency(Delay[LatencySettings]):
 
     def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
-            yield (
-                "few-tags",
-                "fewer tagged frames than the 500 of RFC 8219",
-            )
+            yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
         yield from super().warnings(record)
 
     def stream(self, data: RunData) -> Iterator[Clause]:

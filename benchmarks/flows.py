@@ -433,7 +433,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
 
     def run(self, point: Point) -> Measured:
         if point.bound.settings.connects and not rate(point)[0]:
-            return self.nothing(point, "no connection rate passed", point.said)
+            return self.nothing(point, "no connection rate passed")
         points, rows, further = [], [], []
         at = point
         for each in self._points(point):
@@ -596,10 +596,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
     def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
-        yield (
-            "advice",
-            record.why,
-        )
+        yield "advice", record.why
 
 
 def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:

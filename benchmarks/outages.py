@@ -242,8 +242,7 @@ class Reset(Outage[ResetSettings]):
     def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
-            why = "no rate passed, so there is no rate to reset at"
-            return self.nothing(point, why, point.said)
+            return self.nothing(point, "no rate passed, so there is no rate to reset at")
         result = measure_reset(self._spec(point, throughput_fps), point.measure, point.watch)
         record = reset_record(result, conditions=point.said)
         return Measured(record)
@@ -310,8 +309,7 @@ class SystemRecovery(Outage[RecoverySettings]):
     def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
-            why = "no rate passed, so there is nothing to overload"
-            return self.nothing(point, why, point.said)
+            return self.nothing(point, "no rate passed, so there is nothing to overload")
         spec = self._spec(point, throughput_fps)
         result = measure_recovery(spec, point.measure, point.watch)
         record = recovery_record(result, conditions=point.said)

@@ -173,8 +173,9 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
-            why = "no rate passed, so there is no rate to change the device at"
-            return self.nothing(point, why, point.said)
+            return self.nothing(
+                point, "no rate passed, so there is no rate to change the device at"
+            )
         spec = self._spec(point, rate_fps, source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         record = reconfiguration_record(result, what=self._what(point.bound), conditions=point.said)

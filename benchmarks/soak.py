@@ -311,7 +311,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
+            return self.nothing(point, "no rate passed, so there is no rate to soak at")
         result = measure_soak(self._spec(point, rate_fps, source), point.measure, point.watch)
         return Measured(soak_record(result, conditions=point.said), soak_rows(result))
 
@@ -467,7 +467,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             conditions=point.said,
         )
         if record is None:
-            return self.nothing(point, "the tester faltered in all trials but one", point.said)
+            return self.nothing(point, "the tester faltered in all trials but one")
         return Measured(record, critical_load_rows(result))
 
     def _spec(self, point: Point) -> CriticalLoadSpec:
@@ -548,10 +548,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield (
-                "not-found",
-                f"{seen}: the critical load is {_above(record)}",
-            )
+            yield "not-found", f"{seen}: the critical load is {_above(record)}"
         elif record.critical_load.estimate < record.lowest:
             yield (
                 "extrapolated",

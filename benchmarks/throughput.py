@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -14,7 +14,6 @@ from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, s
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import (
-    Card,
     Clause,
     Result,
     clause,
@@ -31,17 +30,21 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
+from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
     COUNTED_BY,
+    DISPERSION,
+    INTERVAL,
     POINT,
     TRIAL_S,
+    WIDE_REPEATED,
     at_least,
-    interval,
     matched,
+    rate_columns,
+    rate_result,
     repeated,
     row_head,
 )
@@ -158,6 +161,11 @@ class ThroughputRecord(RateRecord):
         return self.median if self.measured and self.frame_timeout_s is None else None
 
     @property
+    def worst_loss(self) -> float | None:
+        """Larger lost share of both directions at the reported rates; None if it is not known."""
+        return max((v for v in self.loss.values() if v is not None), default=None)
+
+    @property
     def published_conditions(self) -> Mapping[str, Any]:
         return {"trial_s": 60.0, "acceptance": "100%"}
 
@@ -227,17 +235,20 @@ def _title(result: ThroughputResult) -> str:
     return title
 
 
-def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> list[Row]:
+def _repetition_rows(result: ThroughputResult, point: Point) -> list[Row]:
     """Return a row for each repetition in siitperf's column order (GEN-28); rates per direction."""
     spec = result.spec
+    n, m = point.bound.technology.params.mixture or ("", "")
     return [
         {
             **row_head(spec.conditions, r.number),
+            "n": n,
+            "m": m,
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,
             "Error": r.error_fps(spec.resolution_fps),
-            "Date": started(r.attempts[0].trial.key) if r.attempts else "",
+            "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
             "Iterations": len(r.attempts),
             "rate": r.rate_fps,
         }
@@ -290,14 +301,9 @@ class Deadline(Benchmark[Any, Any]):
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
-    def deadline_ms(self, bound: RunContext) -> float | None:
-        """Return the deadline, if one is given."""
-        settings: FrameTimeoutSettings = self.shared(bound, "frame_timeout")
-        return settings.deadline_ms
-
     def timeout_s(self, bound: RunContext) -> float:
         """Return the deadline [s]."""
-        return (self.deadline_ms(bound) or 0.0) / 1000
+        return (self.shared(bound, "frame_timeout").deadline_ms or 0.0) / 1000
 
     def trial_s(self, bound: RunContext) -> float:
         """Length of its trials [s]."""
@@ -305,13 +311,10 @@ class Deadline(Benchmark[Any, Any]):
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
-        deadline_ms = self.deadline_ms(bound)
-        if deadline_ms is None:
-            raise UsageError(
-                f"{self.name} needs a deadline",
-                "give --frame-timeout in milliseconds",
-                code="missing-setting",
-            )
+        deadline_ms = 1000 * self.timeout_s(bound)
+        if not deadline_ms:
+            hint = "give --frame-timeout in milliseconds"
+            raise UsageError(f"{self.name} needs a deadline", hint, code="missing-setting")
         longest = 1000 * (self.trial_s(bound) + bound.settings.procedure.residual_wait_s)
         if deadline_ms >= longest:
             raise UsageError(
@@ -325,11 +328,6 @@ def _aggregate(record: ThroughputRecord) -> str:
     if record.direction != "bidirectional":
         return "-"
     return marked(count(record.aggregate_median), record.limited)
-
-
-def _worst_share(record: ThroughputRecord) -> str:
-    losses = [v for v in record.loss.values() if v is not None]
-    return f"{max(losses):.4%}" if losses else UNDEFINED
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
@@ -355,21 +353,18 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     def run(self, point: Point) -> Measured:
         spec = search_spec(point, self.conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
-        rows = repetition_rows(result, lambda key: point.find(key).started)
         rates = [r.rate_fps for r in result.repetitions]
-        return Measured(search_record(point, result), [_mixed(point, r) for r in rows], rates)
+        return Measured(search_record(point, result), _repetition_rows(result, point), rates)
 
     columns = (
         *POINT,
-        Column("median fps\nper direction", lambda r: marked(count(r.median), r.limited)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
-        Column("95 % interval\nof the median", lambda r: interval(r.median_interval), wide=True),
-        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        *rate_columns("median fps\nper direction"),
+        INTERVAL,
+        DISPERSION,
         Column("aggregate\nfps", _aggregate),
-        Column("loss", _worst_share),
+        Column("loss", lambda r: UNDEFINED if r.worst_loss is None else f"{r.worst_loss:.4%}"),
         Column("frames\nmatched", lambda r: matched(r.matched)),
-        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
         Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
         Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
@@ -429,19 +424,10 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 )
 
     def results(self, record: ThroughputRecord) -> Iterator[Result]:
-        limit = " - limited by the tester or the medium" if record.limited else ""
-        what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
-        number = marked(count(record.median), record.limited)
-        yield Result(
-            "rate",
-            "fps",
-            record.rates,
-            resolution=record.resolution_fps,
-            limited=record.limited,
-            headline=self.name,
-            summary=record,
-            card=Card(number, "frames/s per direction", what),
-        )
+        what = f"{record.title}, {record.point}, median of {record.repetitions}"
+        card = "frames/s per direction", what
+        resolution = record.resolution_fps
+        yield rate_result(record, resolution=resolution, headline=self.name, card=card)
 
     def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
@@ -452,10 +438,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)",
             )
         if record.non_monotonic:
-            yield (
-                "non-monotonic",
-                "a rate passed above one that failed (TP-04)",
-            )
+            yield "non-monotonic", "a rate passed above one that failed (TP-04)"
         if record.unresolved:
             yield (
                 "unresolved-search",
@@ -520,14 +503,22 @@ class ThroughputFrameTimeout(Deadline, Throughput):
         yield from super().lead(data, records)
 
 
-def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
-    """Specify the search, bounded by medium and tester."""
+def search_spec(
+    point: Point,
+    conditions: Conditions,
+    kind: type[ThroughputSpec] = ThroughputSpec,
+    *,
+    upper_fps: float | None = None,
+    resolution_fps: float | None = None,
+) -> ThroughputSpec:
+    """Specify the search, bounded by medium and tester, or by another rate."""
     p = point.procedure
-    return ThroughputSpec(
-        conditions=replace(conditions, search_limit_fps=point.limit_fps),
-        upper_bound_fps=point.limit_fps,
-        upper_bound_reason=point.limit_reason,
-        resolution_fps=p.resolution_fps or p.resolution_ratio * point.limit_fps,
+    upper_fps = upper_fps or point.limit_fps
+    return kind(
+        conditions=replace(conditions, search_limit_fps=upper_fps),
+        upper_bound_fps=upper_fps,
+        upper_bound_reason="media" if upper_fps == point.media_fps else "tester",
+        resolution_fps=resolution_fps or p.resolution_fps or p.resolution_ratio * upper_fps,
         duration_s=p.trial_duration_s,
         repetitions=point.repeat(point.most_repetitions),
         confirmations=p.confirmations,
@@ -547,13 +538,6 @@ def search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
         conditions=point.said,
         compared=not point.bound.tester.simulates,
     )
-
-
-def _mixed(point: Point, row: Row) -> Row:
-    """Put the mixture after the direction, as in siitperf's column order (GEN-28)."""
-    n, m = point.bound.technology.params.mixture or ("", "")
-    head = {k: row[k] for k in ("No", "Size", "Dir")}
-    return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
 
 
 class Step(NamedTuple):
@@ -607,17 +591,14 @@ def _trial_curve(label: str, steps: Sequence[Step], **style: Any) -> Curve:
 
 
 def _repetition_plot(record: ThroughputRecord, name: str) -> str:
-    numbers = range(1, len(record.rates) + 1)
-    dots = Curve("repetition", numbers, record.rates, style=dict(_DOTS))
+    style = {"color": BLUE, "marker": "o", "linestyle": ""}
+    dots = Curve("repetition", range(1, len(record.rates) + 1), record.rates, style=style)
     lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
     levels = [
         (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
         for word, value, dash in lines
     ]
     return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
-
-
-_DOTS = {"color": BLUE, "marker": "o", "linestyle": ""}
 
 
 def _rate_by_size(

@@ -336,7 +336,7 @@ def _measure_benchmarks(
     for benchmark in chosen:
         at = replace(point, found={**point.found, **rates})
         if refused:
-            measured = benchmark.nothing(at, refused, at.said)
+            measured = benchmark.nothing(at, refused)
         else:
             if phase == Phase.VARIANTS:
                 _load(state, point.sizes)  # the variant of the one before is still there
@@ -348,7 +348,7 @@ def _measure_benchmarks(
                 at, measured = _measured(state, benchmark, at)
             except BeyondTester as exc:
                 state.events.on_message(f"{where}: {benchmark.name} is not measured: {exc.message}")
-                measured = benchmark.nothing(at, exc.message, at.said)
+                measured = benchmark.nothing(at, exc.message)
             state.counts.end(state.bench.session, _where(measured.record))
             point = replace(at, found=point.found)
         rates[benchmark.name], record = measured.rates, measured.record

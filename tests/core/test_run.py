@@ -11,6 +11,7 @@ from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
+from v6t.core.runs.results_file import share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
