@@ -89,10 +89,7 @@ def log_erf(load: F64, m: F64, a: F64) -> F64:
 
 Shape = Callable[["F64", "F64", "F64"], "F64"]
 """Loads, m and a to logarithms of loss rates."""
-SHAPES: tuple[tuple[str, Shape], ...] = (
-    ("stretch", log_stretch),
-    ("erf", log_erf),
-)
+SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", log_stretch), ("erf", log_erf))
 
 
 class Inference:

@@ -49,9 +49,7 @@ class Model(DescribedModel):
     """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
 
     model_config = ConfigDict(
-        defer_build=True,
-        extra="ignore",
-        json_schema_extra={"additionalProperties": False},
+        defer_build=True, extra="ignore", json_schema_extra={"additionalProperties": False}
     )
 
     def to_json(self) -> dict[str, Any]:
@@ -295,8 +293,7 @@ class Record(Model):
     @classmethod
     def of(
         cls: type[K],
-        spec: Any,
-        attempts: Sequence[Attempt],
+        result: Any,
         conditions: Mapping[str, Any],
         *,
         direction: str = "",
@@ -305,16 +302,18 @@ class Record(Model):
         """Make the record of a point.
 
         Args:
-            spec: of the point; fields of the record that have the name of one of its attributes, or
-                of its conditions', are copied. A rate may have its unit in the name there.
-            attempts: trials behind the number; it is only published with them.
+            result: of a procedure: its specification, repetitions and attempts. Fields of the record
+                that have the name of one of the specification's attributes, or of its conditions', are
+                copied; a rate may have its unit in the name there.
             conditions: what else the reader must know (preset, tester, device, proportions ...).
             direction: in place of the point's, where rates have none.
             values: all other fields.
         """
+        spec, attempts = result.spec, result.attempts
         at: Conditions = spec.conditions
         invalid = [a for a in attempts if not a.verdict.valid]
         head: dict[str, Any] = {
+            "repetitions": len(result.repetitions),
             "benchmark": spec.benchmark,
             "direction": direction or at.mode,
             "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},

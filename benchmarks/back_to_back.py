@@ -100,10 +100,8 @@ def burst_record(
     title = "Back-to-back frames"
     if spec.rate_reason == "tester":
         title += " at the tester's maximum rate"
-    attempts = [a for r in result.repetitions for a in r.attempts]
     return BurstRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=title,
         burst_rate=spec.rate_fps,
@@ -229,9 +227,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
         refused = refused or self._unprovable(point.bound)
         result = (
-            BurstResult(spec, ())
-            if refused
-            else measure_back_to_back(spec, point.measure, point.watch)
+            BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
         record = burst_record(result, refused=refused, conditions=point.said)
         return Measured(record, burst_rows(result))

@@ -24,9 +24,7 @@ __all__ = ["RFC_DURATION_S", "Benchmark", "Phase", "R", "S"]
 
 R = TypeVar("R", bound=Record)
 
-
 S = TypeVar("S", bound=StrictModel)
-
 
 RFC_DURATION_S = 60.0
 """Trials of RFC 2544 section 24; shorter ones are demonstrations."""

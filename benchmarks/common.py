@@ -51,7 +51,6 @@ COUNTED_BY: Column[Any] = Column(
 """How test frames were told from others, where testers differ."""
 REPEATED: Column[Any] = Column("repetitions", lambda row: str(_record(row).repetitions))
 
-
 WIDE_REPEATED = replace(REPEATED, wide=True)
 
 

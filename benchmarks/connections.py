@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt
-from v6t.analysis.presentation import (
-    AT_LEAST,
-    Clause,
-    Percentiles,
-    Result,
-    clause,
-)
+from v6t.analysis.presentation import AT_LEAST, Clause, Percentiles, Result, clause
 from v6t.analysis.record import (
     FindResult,
     Model,
@@ -49,6 +43,7 @@ from v6t.procedures.stateful.connection_rate import (
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+from v6t.procedures.trial_runner import Repeated
 from v6t.trials.codec import connections_to_json
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
@@ -175,12 +170,10 @@ def connection_rate_record(
 ) -> R:
     """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
-    attempts = [a for r in result.repetitions for a in r.attempts]
     found = [(r.rate_cps, r.attempts) for r in result.repetitions]
     capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
     return kind.of(
-        spec,
-        attempts,
+        result,
         point.said,
         **describe_rates(found, capacity, margin),
         title=title,
@@ -190,7 +183,7 @@ def connection_rate_record(
         resolution_cps=result.error_cps,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
-        counts=_counts(attempts, point.find),
+        counts=_counts(result.attempts, point.find),
         setup=setup_of(point.bound.technology),
         **values,
     )
@@ -314,12 +307,10 @@ def capacity_record(
     if not result.capacity:
         values["not_measured"] = "not even one connection was established"
     return kind.of(
-        spec,
-        [*result.attempts, *also],
+        Repeated(spec, (result,), (*result.attempts, *also)),
         point.said,
         title=title,
         direction=ANY_DIRECTION,
-        repetitions=1,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
         first_failed=result.first_failed,
@@ -443,7 +434,6 @@ def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
 
 
 C = TypeVar("C", bound=Record)
-
 
 S = TypeVar("S", bound=StrictModel)
 
@@ -704,16 +694,13 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         )
         result = measure_teardown(spec, point.measure, point.watch)
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
-        attempts = [a for r in result.repetitions for a in r.attempts]
         unknown = "emptying a full table took no longer than emptying an empty one"
         record = TeardownRecord.of(
-            spec,
-            attempts,
+            result,
             point.said,
             title=self.title,
             direction=ANY_DIRECTION,
             not_measured=unknown if all(rate is None for rate in rates) else None,
-            repetitions=len(rates),
             rates=rates,
             established_at_cps=spec.rate_cps,
             method=point.emptying(),

@@ -58,7 +58,6 @@ DEFINITION = (
     "share, which is measured in loopback and not subtracted"
 )
 
-
 UNSAID = "between the moments at which the tester stamps a frame, which it does not name"
 
 
@@ -251,7 +250,6 @@ def timing_record(
     kind = _KINDS[spec.benchmark]
     ways = list_directions(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
-    attempts = [a for r in result.repetitions for a in r.attempts]
     alone = [r for r in loopback.repetitions if r.valid] if loopback else []
     of_tags: dict[str, Any] = {
         "tags": tags,
@@ -259,8 +257,7 @@ def timing_record(
         "below_rfc_tags": tags < RFC_MIN_TAGS,
     }
     return kind.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=_title(result),
         rate=result.rate_fps,
@@ -368,7 +365,6 @@ class DelayVariationSettings(DelaySettings):
 
 LOWER_SHARES = (0.75, 0.5, 0.25)
 """Of the throughput: a tester that found it in a search may not time frames at it."""
-
 
 D = TypeVar("D", bound=DelaySettings)
 
@@ -589,10 +585,10 @@ class Latency(Delay[LatencySettings]):
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
         s, at = self.own(point.bound), point.conditions()
         return TimingSpec(
-            self.name,
             at,
             rate_fps,
             source,
+            benchmark=self.name,
             duration_s=s.duration_s + at.extra_duration_s,
             request=DelayRequest(tags=s.tags, first_tag_s=s.first_tag_s + at.extra_duration_s),
             repetitions=point.repeat(point.procedure.repetitions),
@@ -676,10 +672,10 @@ class DelayVariation(Delay[DelayVariationSettings]):
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
         at = point.conditions()
         return TimingSpec(
-            self.name,
             at,
             rate_fps,
             source,
+            benchmark=self.name,
             duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
             request=self.request,
             repetitions=point.repeat(point.procedure.repetitions),

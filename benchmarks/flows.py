@@ -40,7 +40,6 @@ _CASES = {
     "both": "ports and addresses vary",
 }
 
-
 MANY = 6
 """Of more values than this, as the losses at all rates, each has a row."""
 
@@ -311,11 +310,7 @@ def probe_rows(case: str, result: ThroughputResult) -> list[Row]:
 def _rows(result: ThroughputResult) -> list[Row]:
     at = result.spec.conditions
     return [
-        {
-            **row_head(at, r.number),
-            "rate": r.rate_fps,
-            "Iterations": len(r.attempts),
-        }
+        {**row_head(at, r.number), "rate": r.rate_fps, "Iterations": len(r.attempts)}
         for r in result.repetitions
     ]
 

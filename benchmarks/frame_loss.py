@@ -12,28 +12,14 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import CYCLE, look, thousands
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
 from v6t.analysis.marks import offered
-from v6t.analysis.presentation import (
-    MAX_LINES,
-    Clause,
-    Result,
-    clause,
-    split_batches,
-    split_lines,
-)
+from v6t.analysis.presentation import MAX_LINES, Clause, Result, clause, split_batches, split_lines
 from v6t.analysis.record import Model, Number, Record, Row, Summary
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import (
-    COUNTED_BY,
-    POINT,
-    Line,
-    long_enough,
-    repeated,
-    row_head,
-)
+from v6t.benchmarks.common import COUNTED_BY, POINT, Line, long_enough, repeated, row_head
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
 from v6t.procedures.frame_loss import (
@@ -136,10 +122,8 @@ def frame_loss_record(
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
-    attempts = [a for o in result.offered for a in o.attempts]
     return FrameLossRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=_title(result, restricted),
         unit="per cent of the frames required",
@@ -148,13 +132,8 @@ def frame_loss_record(
         procedure="listed rates, none left out"
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        repetitions=_repetitions(result),
         rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
     )
-
-
-def _repetitions(result: FrameLossResult) -> int:
-    return max((o.repetition for o in result.offered), default=0)
 
 
 def _title(result: FrameLossResult, restricted: bool) -> str:
@@ -164,7 +143,7 @@ def _title(result: FrameLossResult, restricted: bool) -> str:
         title += f" with per-frame timeout {spec.conditions.frame_timeout_s * 1000:g} ms"
     remarks = ["restricted range"] * restricted
     if spec.adaptive is not None:
-        remarks.append(f"adaptive, n={_repetitions(result)}")
+        remarks.append(f"adaptive, n={len(result.repetitions)}")
     return title + (f" ({', '.join(remarks)})" if remarks else "")
 
 

@@ -50,7 +50,6 @@ _LIKE = {
     "not": "MLRsearch, no throughput of RFC 2544 or RFC 8219",
 }
 
-
 CONTROLLER = f"{mlr.LIBRARY} {mlr.VERSION}"
 
 
@@ -191,11 +190,9 @@ def mlr_record(result: MlrResult, point: Point) -> MlrRecord:
             )
         )
     return MlrRecord.of(
-        spec,
-        [a for r in result.repetitions for a in r.attempts],
+        result,
         point.said,
         title="MLRsearch (RFC 9971)",
-        repetitions=len(result.repetitions),
         controller=CONTROLLER,
         goals=goals,
     )
@@ -266,10 +263,7 @@ class MlrSettings(StrictModel):
     """Multiple Loss Ratio search (RFC 9971)."""
 
     goals: Annotated[tuple[GoalSettings, ...], Flag("--goals")] = Field(
-        default=(
-            GoalSettings(name="NDR"),
-            GoalSettings(name="PDR", loss_ratio=0.005),
-        ),
+        default=(GoalSettings(name="NDR"), GoalSettings(name="PDR", loss_ratio=0.005)),
         min_length=1,
         max_length=20,
     )

@@ -120,14 +120,11 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
             "values": [finite(t) for t in times],
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
-    attempts = [a for r in result.repetitions for a in r.attempts]
     return RecoveryRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title="System recovery",
         overload_limited=spec.limited,
-        repetitions=len(result.repetitions),
         directions=directions,
     )
 
@@ -136,27 +133,22 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
     """Make the record of one kind of reset; None is "did not come back" (RST-02)."""
     spec = result.spec
     at = spec.conditions
-    directions = {}
+    directions: dict[str, dict[str, Any]] = {}
     for way in list_directions(at.mode):
-        times = result.by_loss_s(way)
+        seen = [outages[way] for outages in result.repetitions if way in outages]
         directions[way] = {
-            "values": [finite(t) for t in times],
-            "by_silence": [
-                r.outages[way].by_silence_s for r in result.repetitions if way in r.outages
-            ],
+            "values": [finite(outage.by_loss_s) for outage in seen],
+            "by_silence": [outage.by_silence_s for outage in seen],
         }
     survived = None
     if "connections" in conditions and at.mode == "reverse":
         # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
-        survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
-    attempts = [a for r in result.repetitions for a in r.attempts]
+        survived = [time is not None for time in directions["reverse"]["values"]]
     return ResetRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=f"Reset ({spec.hook}), frame-loss method",
         state_survived=survived,
-        repetitions=len(result.repetitions),
         directions=directions,
     )
 
@@ -222,9 +214,7 @@ class Reset(Outage[ResetSettings]):
         r = self.own(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
-                f"unknown reset '{r.hook}'",
-                "one of " + ", ".join(RESET_HOOKS),
-                code="unknown-name",
+                f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
             )
         if r.at_s >= r.duration_s:
             raise UsageError(

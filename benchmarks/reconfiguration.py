@@ -84,7 +84,8 @@ def reconfiguration_record(
         for way in list_directions(spec.conditions.mode):
             seen = [
                 s.directions[way]
-                for s in result.streams
+                for streams in result.repetitions
+                for s in streams
                 if s.change == change and way in s.directions
             ]
             if seen:
@@ -95,8 +96,7 @@ def reconfiguration_record(
                     "silence": [b.silence_s for b in seen],
                 }
     return ReconfigurationRecord.of(
-        spec,
-        result.attempts,
+        result,
         conditions,
         title="Reconfiguration under traffic, effective blocked time",
         not_measured=None if changes else "the tester faltered in every stream",
@@ -112,7 +112,8 @@ def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
         {**row_head(at, s.number), "change": s.change,
          "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
          "silence_s": b.silence_s}
-        for s in result.streams
+        for streams in result.repetitions
+        for s in streams
         for way, b in s.directions.items()
     ]  # fmt: skip
 

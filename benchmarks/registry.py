@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="Benchmark[Any, Any]")
 
-
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.benchmarks.base:Benchmark", "benchmark"
 )
-
 
 names = BENCHMARKS.names
 

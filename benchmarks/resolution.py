@@ -41,7 +41,7 @@ from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import decisive_trial, search_spec
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
-from v6t.procedures.throughput import ThroughputResult, measure_throughput
+from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
 
@@ -50,9 +50,7 @@ if TYPE_CHECKING:
 
 LONGEST_TIMEOUT_S = 1.0
 
-
 SOURCE = "RFC 8219 section 9.2"
-
 
 QPS: Literal["queries per second"] = "queries per second"
 
@@ -143,7 +141,7 @@ def _combination(
     heard = [c.answers for c in counted if c.answers]
     queries = sum(c.count_frames("required") for c in counted)
     again = queries * cached / 100
-    every = [find(a.trial.key) for r in result.repetitions for a in r.attempts]
+    every = [find(a.trial.key) for a in result.attempts]
     reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
     by_tester = hit and spec.upper_bound_reason == "tester"
@@ -266,17 +264,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         ]
         results = list(searches.values())
         record = ResolutionRecord.of(
-            results[0].spec,
-            [a for result in results for r in result.repetitions for a in r.attempts],
+            replace(results[0], attempts=sum((r.attempts for r in results), ())),
             point.said,
             title=self.title,
             direction="queries",
-            repetitions=combinations[0].repetitions,
             not_measured=combinations[0].refused,
             combinations=combinations,
             selftest=selftest,
             timeout_s=own.timeout_s,
-            resolution_qps=max(result.error_fps for result in results),
+            resolution_qps=max(map(find_error_fps, results)),
             upstream=bound.technology.ip_versions[1],
         )
         rows = [

@@ -29,6 +29,7 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
+from v6t.procedures.trial_runner import Repeated
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
@@ -164,18 +165,17 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     """Make the record of a soak test."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
-    good = [s for s in result.stretches if s.intervals]
+    good = [s for s in result.repetitions if s.intervals]
     return SoakRecord.of(
-        spec,
-        result.attempts,
+        result,
         conditions,
         title="Soak test",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
         duration_s=spec.stretches * spec.stretch_s,
         measured_s=len(good) * spec.stretch_s,
-        stretches=len(result.stretches),
-        faltered=len(result.stretches) - len(good),
+        stretches=len(result.repetitions),
+        faltered=len(result.repetitions) - len(good),
         directions={way: _soaked(result.intervals(way)) for way in ways},
     )
 
@@ -210,7 +210,7 @@ def soak_rows(result: SoakResult) -> list[Row]:
     """Return a row for each interval and direction, and one for each stretch that says nothing."""
     rows: list[Row] = []
     at = result.spec.conditions
-    for stretch in result.stretches:
+    for stretch in result.repetitions:
         point = {"No": stretch.number, "Size": at.size_label, "Dir": at.mode[0]}
         for way in list_directions(at.mode):
             intervals = stretch.intervals.get(way, ())
@@ -241,11 +241,9 @@ def critical_load_record(
     estimate = result.estimate
     target_percent = 100 * result.spec.target
     return CriticalLoadRecord.of(
-        result.spec,
-        result.attempts,
+        Repeated(result.spec, (result,), result.attempts),
         conditions,
         title=f"Critical load at {target_percent:g} % loss (PLRsearch, no RFC 8219 throughput)",
-        repetitions=1,
         target_percent=target_percent,
         estimate=estimate.mean_fps if estimate else None,
         deviation=estimate.deviation_fps if estimate else None,

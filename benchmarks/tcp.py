@@ -7,12 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
-from v6t.analysis.presentation import (
-    Card,
-    Clause,
-    Result,
-    clause,
-)
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import FindResult, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Column, Sheet, count, seconds, table
@@ -39,15 +34,9 @@ from v6t.benchmarks.connections import (
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
-from v6t.procedures.stateful.connection_rate import (
-    measure_connection_rate,
-)
+from v6t.procedures.stateful.connection_rate import measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
-from v6t.procedures.stateful.tcp_capacity import (
-    SECOND_TRY,
-    TcpCapacitySpec,
-    measure_tcp_capacity,
-)
+from v6t.procedures.stateful.tcp_capacity import SECOND_TRY, TcpCapacitySpec, measure_tcp_capacity
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
@@ -69,15 +58,12 @@ if TYPE_CHECKING:
 
 _FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
 
-
 _SYN = SIZES.replace("octets", "SYN's octets")
-
 
 _TIMES = (
     "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
     "with what the tester itself takes to write a batch of segments and to answer one."
 )
-
 
 _NO_TIMES = "This tester does not tell how long each connection took."
 
@@ -266,9 +252,7 @@ def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
 FRAMES_EACH = 2
 """That a client sends to open a connection: SYN and acknowledgement."""
 
-
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
-
 
 _IP_OCTETS = {4: 20, 6: 40}
 
@@ -329,7 +313,6 @@ def _worse(result: TrialResult) -> TrialResult:
 
 
 R = TypeVar("R", bound=Record)
-
 
 S = TypeVar("S", bound=StrictModel)
 

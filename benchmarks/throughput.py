@@ -13,12 +13,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import (
-    Clause,
-    Result,
-    clause,
-    split_lines,
-)
+from v6t.analysis.presentation import Clause, Result, clause, split_lines
 from v6t.analysis.record import (
     FindResult,
     Model,
@@ -48,12 +43,7 @@ from v6t.benchmarks.common import (
     repeated,
     row_head,
 )
-from v6t.benchmarks.mlrsearch import (
-    CONTROLLER,
-    GoalFigures,
-    goal_figures,
-    goal_warnings,
-)
+from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, goal_figures, goal_warnings
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.search import mlr
@@ -61,6 +51,7 @@ from v6t.procedures.throughput import (
     Repetition,
     ThroughputResult,
     ThroughputSpec,
+    find_error_fps,
     measure_throughput,
 )
 from v6t.trials.conditions import Conditions
@@ -73,12 +64,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 2000
 """Trials that a search trace still shows one by one."""
 
-
-_SEARCHES = {
-    "binary": "binary search",
-    "mlrsearch": "MLRsearch with the RFC 2544 goal",
-}
-
+_SEARCHES = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 
 _PLAIN = (
     *("benchmark", "key", "ipv6_frame_size", "ipv4_frame_size", "mode", "rate_fps", "duration_s"),
@@ -193,15 +179,13 @@ def throughput_record(
     """Make the record of one throughput point."""
     spec, repetitions = result.spec, result.repetitions
     ways = list_directions(spec.conditions.mode)
-    attempts = [a for r in repetitions for a in r.attempts]
     found = [(r.rate_fps, r.attempts) for r in repetitions]
     decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
     goals = [r.search.goal for r in repetitions if r.search.goal is not None]
     return ThroughputRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         **describe_rates(found, capacity_fps, selftest_margin),
         title=_title(result),
@@ -216,9 +200,9 @@ def throughput_record(
         upper_bound_hit=any(
             r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps for r in repetitions
         ),
-        resolution_fps=result.error_fps,
+        resolution_fps=find_error_fps(result),
         decisive_trials=decisive,
-        counted_by=counted_by(find(a.trial.key) for a in attempts),
+        counted_by=counted_by(find(a.trial.key) for a in result.attempts),
     )
 
 

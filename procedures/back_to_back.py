@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -112,11 +112,8 @@ class BufferTime:
 
 
 @dataclass(frozen=True)
-class BurstResult:
+class BurstResult(Repeated[BurstSpec, BurstRepetition]):
     """All repetitions of one point; none where :attr:`BurstSpec.not_applicable`."""
-
-    spec: BurstSpec
-    repetitions: tuple[BurstRepetition, ...]
 
     @property
     def bursts(self) -> tuple[int, ...]:
@@ -162,9 +159,9 @@ def measure_back_to_back(
 ) -> BurstResult:
     """Repeat the search; deterministic given the trial results."""
     if spec.not_applicable:
-        return BurstResult(spec, ())
+        return BurstResult(spec)
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
-    return BurstResult(spec, done)
+    return BurstResult(spec, done.repetitions, done.attempts)
 
 
 def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:

@@ -11,7 +11,6 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 BENCHMARK = "selftest"
 
-
 CONFIRMING = 0.9
 """Each rate that is tried under the rules of the results, as a part of the one before."""
 CONFIRMATIONS = 12
@@ -148,10 +147,7 @@ def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> b
 
 
 def plausible_capacity(
-    spec: CapacitySpec,
-    measure: Measure,
-    least_fps: float,
-    say: Callable[[str], None],
+    spec: CapacitySpec, measure: Measure, least_fps: float, say: Callable[[str], None]
 ) -> TesterCapacity:
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from v6t.procedures.repetition import Adaptive
 from v6t.trials.conditions import Conditions
@@ -121,11 +121,9 @@ class TrialRunner:
         Args:
             conditions: of the point.
             point: common start of the keys.
-                watch: called before and after each trial.
-            repetition: from 1.
-            repetitions: number of repetitions.
-            unit: see :class:`Progress`.
-            searched: see there.
+            measure: runs a trial.
+            watch: called before and after each trial.
+            repetition, repetitions, unit, searched: see :class:`Progress`.
         """
         self.number = repetition
         self._conditions = conditions
@@ -184,11 +182,21 @@ class TrialRunner:
         return Outcome(tuple(attempts), result)
 
 
+P = TypeVar("P", bound=PointSpec)
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Repeated(Generic[P, T]):
+    """The repetitions of a procedure at one point, and all attempts behind them."""
+
+    spec: P
+    repetitions: tuple[T, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+
 def repeat(
-    spec: PointSpec,
+    spec: P,
     repetitions: int,
     measure: Measure,
     watch: Watch | None,
@@ -196,7 +204,7 @@ def repeat(
     *,
     adaptive: Adaptive | None = None,
     enough: Callable[[Sequence[T]], bool] | None = None,
-) -> tuple[T, ...]:
+) -> Repeated[P, T]:
     """Carry a procedure out as often as asked; deterministic given the trial results.
 
     Args:
@@ -209,6 +217,7 @@ def repeat(
     """
     most = adaptive.most if adaptive else repetitions
     done: list[T] = []
+    attempts: list[Attempt] = []
     while len(done) < most and not (enough is not None and enough(done)):
         trials = TrialRunner(
             spec.conditions,
@@ -221,4 +230,5 @@ def repeat(
             searched=spec.searched,
         )
         done.append(once(trials))
-    return tuple(done)
+        attempts += trials.all
+    return Repeated(spec, tuple(done), tuple(attempts))

@@ -83,11 +83,7 @@ class Comparison:
 
 
 def compare(
-    first: RunData,
-    others: Sequence[RunData],
-    presentations: Presentations,
-    *,
-    anyway: bool = False,
+    first: RunData, others: Sequence[RunData], presentations: Presentations, *, anyway: bool = False
 ) -> Comparison:
     """Compare runs with a first one.
 

@@ -43,7 +43,6 @@ _STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
 }
 
-
 _REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 

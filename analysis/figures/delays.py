@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from v6t.analysis.figures.canvas import (
-    BLACK,
-    axes,
-    drawing,
-    legend,
-    logarithmic,
-    look,
-    short,
-    svg,
-)
+from v6t.analysis.figures.canvas import BLACK, axes, drawing, legend, logarithmic, look, short, svg
 from v6t.trials.delays import Distribution
 
 BINS = 60

@@ -60,7 +60,6 @@ class Reference:
 JOINED = "cable"
 """What stands for the device where the tester's ports are joined."""
 
-
 _CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
 """Parts of a customer's edge, where several devices are in a row."""
 
@@ -187,10 +186,7 @@ def _placed(
         return None
     stated = str(entry["conditions"].get("direction", ""))
     return record.find_published_value(
-        figure,
-        way,
-        _mode(stated),
-        is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}",
+        figure, way, _mode(stated), is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}"
     )
 
 

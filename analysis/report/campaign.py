@@ -8,13 +8,7 @@ from typing import Any
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Percentiles, Presentations, Result
-from v6t.analysis.published.library import (
-    facts_of,
-    library,
-    measured_there,
-    references,
-    sources,
-)
+from v6t.analysis.published.library import facts_of, library, measured_there, references, sources
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
 from v6t.analysis.report.curves import curves

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import (
-    NEAR,
-    SearchResult,
-    Step,
-    binary_search,
-    halvings,
-)
+from v6t.procedures.search.binary import NEAR, SearchResult, Step, binary_search, halvings
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
-from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -80,11 +74,8 @@ class ConnectionRateRepetition:
 
 
 @dataclass(frozen=True)
-class ConnectionRateResult:
+class ConnectionRateResult(Repeated[ConnectionRateSpec, ConnectionRateRepetition]):
     """All repetitions of one point."""
-
-    spec: ConnectionRateSpec
-    repetitions: tuple[ConnectionRateRepetition, ...]
 
     @property
     def error_cps(self) -> float:
@@ -98,7 +89,7 @@ def measure_connection_rate(
 ) -> ConnectionRateResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
-    return ConnectionRateResult(spec, done)
+    return ConnectionRateResult(spec, done.repetitions, done.attempts)
 
 
 class _BelowFloorError(Exception):

@@ -67,14 +67,13 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
         times, watch = point.repeat(own.trials), point.watch
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
-        valid = [outcome.result.directions for outcome in done if outcome.verdict.valid]
+        valid = [o.result.directions for o in done.repetitions if o.verdict.valid]
         received = {
             way: [d[way].count_frames("received") / spec.duration_s for d in valid]
             for way in list_directions(point.mode)
         }
         record = MrrRecord.of(
-            spec,
-            [attempt for outcome in done for attempt in outcome.attempts],
+            done,
             point.said,
             title=self.title,
             unit=FPS,
