@@ -200,9 +200,10 @@ def mlr_record(result: MlrResult, point: Point) -> MlrRecord:
 
 def _mlr_rows(result: MlrResult, point: Point) -> list[Row]:
     """Return a row for each repetition and goal; rates per direction."""
+    at = result.spec.conditions
     return [
         {
-            **row_head(result.spec.conditions, r.number),
+            **row_head(at, r.number),
             "Goal": result.goal.name,
             "Code": result.goal.code,
             "Date": point.find(r.attempts[0].trial.key).started,
