@@ -136,7 +136,7 @@ class Summary(Model):
     """confidence interval of the median; null where there are too few values"""
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Summary:
+    def from_values(cls, values: Sequence[float]) -> Summary:
         """Summarize values."""
         return cls(**summary_json(values))
 
@@ -151,7 +151,7 @@ class Series(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_computed(cls, values: Any) -> Any:
+    def _drop_statistics(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
         return {k: v for k, v in values.items() if k not in cls.model_computed_fields}
@@ -248,7 +248,7 @@ class Figure(Values, NotedSeries):
     """A quantity with each repetition's value."""
 
     @classmethod
-    def of(cls: type[F], values: Sequence[float]) -> F:
+    def from_values(cls: type[F], values: Sequence[float]) -> F:
         """Make a figure; infinite values are undefined."""
         return cls(values=[finite(v) for v in values])
 

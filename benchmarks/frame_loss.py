@@ -174,9 +174,11 @@ def _at(
     lines: dict[str, Summary] = {}
     for name in (*ways, "sum") if len(ways) > 1 else ways:
         losses = [o.loss(None if name == "sum" else name) for o in offered]
-        lines[name] = Summary.of([100 * share for share in losses if share is not None])
+        lines[name] = Summary.from_values([100 * share for share in losses if share is not None])
     roles = {
-        role: Summary.of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
+        role: Summary.from_values(
+            [100 * loss for o in offered if (loss := o.loss_of(role)) is not None]
+        )
         for role in FORWARDED_ROLES
     }
     valid = [o for o in offered if o.valid]
@@ -196,7 +198,7 @@ def _at(
         loss_percent=lines,
         frames=frames,
         # what the device forwards under overload: a stable one keeps it (FLR-05)
-        forwarded=Summary.of(
+        forwarded=Summary.from_values(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
         errors=[o.error for o in offered if o.error],

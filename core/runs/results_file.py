@@ -57,16 +57,16 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 
 def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of ``results.json`` with the conditions of all records beside the records."""
+    """Move the conditions that all records of ``results.json`` have to its head."""
     records = content["results"]
     shared = dict(records[0]["conditions"]) if records else {}
     for record in records:
-        shared = _find_shared(shared, record["conditions"])
+        shared = _intersect(shared, record["conditions"])
     rest = [{**record, "conditions": _drop(record["conditions"], shared)} for record in records]
     return {**content, "conditions": shared, "results": rest}
 
 
-def _find_shared(shared: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
+def _intersect(shared: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in shared.items() if k in conditions and conditions[k] == v}
 
 
@@ -136,7 +136,7 @@ class ResultsFile:
         self._records.append(record.to_json())
         conditions = self._records[-1]["conditions"]
         before = self._shared if self._texts else conditions
-        shared = _find_shared(before, conditions)
+        shared = _intersect(before, conditions)
         if shared != self._shared:
             self._shared, self._texts = shared, []
         for values in self._records[len(self._texts) :]:

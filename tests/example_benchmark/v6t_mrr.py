@@ -79,7 +79,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
-            directions={way: Figure.of(rates) for way, rates in received.items()},
+            directions={way: Figure.from_values(rates) for way, rates in received.items()},
         )
         return Measured(record, [
             {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": way, "fps": rate}
