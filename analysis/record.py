@@ -162,26 +162,26 @@ class Series(Model):
         raise NotImplementedError
 
     @cached_property
-    def _summary(self) -> Mapping[str, Any]:
-        return summary_json([inf if v is None else v for v in self.repeated])
+    def _summary(self) -> Summary:
+        return Summary.from_values([inf if v is None else v for v in self.repeated])
 
     @computed_field
     @property
     def median(self) -> Number | None:
         """Middle value (RFC 8219 section 12); null is undefined."""
-        return self._summary["median"]
+        return self._summary.median
 
     @computed_field
     @property
     def p1(self) -> Number | None:
         """1st percentile, nearest rank; up to 99 values the smallest."""
-        return self._summary["p1"]
+        return self._summary.p1
 
     @computed_field
     @property
     def p99(self) -> Number | None:
         """99th percentile, nearest rank; up to 99 values the largest."""
-        return self._summary["p99"]
+        return self._summary.p99
 
 
 class DispersedSeries(Series):
@@ -191,14 +191,13 @@ class DispersedSeries(Series):
     @property
     def dispersion(self) -> Number | None:
         """(P99 - P1) / median [%]; null where the median is 0."""
-        return self._summary["dispersion"]
+        return self._summary.dispersion
 
     @computed_field
     @property
     def median_interval(self) -> Interval | None:
         """Confidence interval of the median; null where there are too few values."""
-        bounds = self._summary["median_interval"]
-        return bounds and Interval(**bounds)
+        return self._summary.median_interval
 
 
 class RangedSeries(DispersedSeries):
@@ -208,13 +207,13 @@ class RangedSeries(DispersedSeries):
     @property
     def min(self) -> Number | None:
         """Smallest value."""
-        return self._summary["min"]
+        return self._summary.min
 
     @computed_field
     @property
     def max(self) -> Number | None:
         """Largest value."""
-        return self._summary["max"]
+        return self._summary.max
 
 
 class NotedSeries(Series):
@@ -462,7 +461,7 @@ class RatesFound(DispersedSeries, NotedSeries):
     @property
     def median(self) -> Number:
         """Middle value of the rates (RFC 8219 section 12)."""
-        return self._summary["median"]
+        return median(self.rates)
 
     @property
     def limited(self) -> bool:

@@ -147,14 +147,10 @@ class ConnectionRateRecord(RateRecord):
     """how the connections were made"""
 
     @property
-    def device(self) -> Mapping[str, Any]:
-        """What the device says of its table; empty: nothing."""
-        return (self.counts and self.counts.device) or {}
-
-    @property
     def per_bucket(self) -> str:
         """Connections for each bucket of the device's hash table, for a table."""
-        buckets = self.device.get("nf_conntrack_buckets")
+        device = (self.counts.device if self.counts else None) or {}
+        buckets = device.get("nf_conntrack_buckets")
         return f"{self.connections / buckets:.3g}" if buckets else "-"
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
@@ -193,7 +189,9 @@ def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
     """Return the counts of the last trial that passed, those of both sides apart (ST-15)."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
     one = find(passed[-1]).connections if passed else None
-    return one and Counts(
+    if one is None:
+        return None
+    return Counts(
         connections=one.required,
         learned=one.learned,
         sessions=one.sessions,
@@ -476,10 +474,10 @@ class CapacitySearch(OfConnections[C, S]):
 
 
 def _counted(
-    heading: str, count_of: Callable[[ConnectionRateRecord], float | None]
+    heading: str, count_of: Callable[[Counts], float | None]
 ) -> Column[ConnectionRateRecord]:
     def cell(record: ConnectionRateRecord) -> str:
-        value = count_of(record) if record.counts else None
+        value = None if record.counts is None else count_of(record.counts)
         return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
 
     return Column(heading, cell, wide=True)
@@ -532,10 +530,10 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         Column("source\nports", lambda r: _ports(r.setup.initiator_ports)),
         Column("destination\nports", lambda r: _ports(r.setup.responder_ports)),
         Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-        _counted("DUT\ncounts", lambda r: r.counts.sessions),
-        _counted("public\nendpoints", lambda r: r.counts.public_endpoints),
-        _counted("DUT\ntimeout s", lambda r: r.device.get("timeout_s")),
-        _counted("DUT's table\nentries", lambda r: r.device.get("nf_conntrack_max")),
+        _counted("DUT\ncounts", lambda c: c.sessions),
+        _counted("public\nendpoints", lambda c: c.public_endpoints),
+        _counted("DUT\ntimeout s", lambda c: (c.device or {}).get("timeout_s")),
+        _counted("DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")),
         Column("connections\nper bucket", lambda r: r.per_bucket, wide=True),
         WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
@@ -61,6 +61,7 @@ from v6t.trials.verdict import assess_trial
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
 
+T = TypeVar("T", bound=ThroughputSpec)
 MOST_STEPS = 2000
 """Trials that a search trace still shows one by one."""
 
@@ -140,7 +141,7 @@ class ThroughputRecord(RateRecord):
     @property
     def aggregate_median(self) -> Number:
         """Both directions together: the sum of their medians [frames per second]."""
-        return self.median * len(list_directions(self.direction))
+        return self.median * (2 if self.direction == "bidirectional" else 1)
 
     @property
     def throughput_fps(self) -> float | None:
@@ -490,11 +491,11 @@ class ThroughputFrameTimeout(Deadline, Throughput):
 def search_spec(
     point: Point,
     conditions: Conditions,
-    kind: type[ThroughputSpec] = ThroughputSpec,
+    kind: type[T] = ThroughputSpec,
     *,
     upper_fps: float | None = None,
     resolution_fps: float | None = None,
-) -> ThroughputSpec:
+) -> T:
     """Specify the search, bounded by medium and tester, or by another rate."""
     p = point.procedure
     upper_fps = upper_fps or point.limit_fps
@@ -581,6 +582,7 @@ def _repetition_plot(record: ThroughputRecord, name: str) -> str:
     levels = [
         (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
         for word, value, dash in lines
+        if value is not None
     ]
     return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
 
