@@ -14,7 +14,7 @@ from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, 
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
@@ -158,20 +158,12 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
                 title = f"{record.title}, {_unit(f)}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *(f"<{axis_name(a)}" for a in axes),
-        *("<octets", "<direction", "<figure", "median", "P1", "P99", "repetitions"),
+        *text_columns(*map(axis_name, axes)),
+        *text_columns("octets", "direction"),
+        Column("figure", text=True, optional=True),
+        *("median", "P1", "P99", "repetitions"),
     ]
-    empty = len(axes) + 2
-    return [
-        sheet(title, names, rows)
-        if any(row[empty] for row in rows)
-        else sheet(title, _without(names, empty), [_without(row, empty) for row in rows])
-        for title, rows in groups.items()
-    ]
-
-
-def _without(cells: Sequence[str], place: int) -> tuple[str, ...]:
-    return (*cells[:place], *cells[place + 1 :])
+    return [sheet(title, names, rows) for title, rows in groups.items()]
 
 
 def _unit(figure: Mapping[str, Any]) -> str:
@@ -209,7 +201,7 @@ def _paper(
             rest[place] = rest.get(place, 0) + 1
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]
-        names = ["<table", "<what", "<device", "numbers"]
+        names = [*text_columns("table", "what", "device"), "numbers"]
         yield Collapsible(
             f"{sum(rest.values())} published numbers without a measured one",
             [sheet("Not repeated here", names, rows)],
@@ -221,7 +213,7 @@ def _runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs
     ]
-    yield sheet("All runs", ["<directory", "<experiment", "<testbed", "<what varies", "<status"],
+    yield sheet("All runs", text_columns("directory", "experiment", "testbed", "what varies", "status"),
                 rows)  # fmt: skip
     reports = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
     if reports and links:

@@ -11,7 +11,7 @@ from typing import Any
 from v6t.analysis.presentation import Clause, Presentations, clause
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Sheet, sheet, text_columns
 from v6t.analysis.variation import random_ports
 
 WAIT_S, PAUSE_S, TOLERANCE = 2.0, 5.0, 1.00001
@@ -33,7 +33,9 @@ def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
 def compliance_sheet(all_clauses: list[Clause]) -> Sheet:
     """Make the table."""
     rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
-    return sheet("Clause by clause", ["<source", "<asked for", "<done here", "<verdict"], rows)
+    return sheet(
+        "Clause by clause", text_columns("source", "asked for", "done here", "verdict"), rows
+    )
 
 
 def _general(data: RunData) -> Iterator[Clause]:

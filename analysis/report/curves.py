@@ -23,7 +23,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Sheet, count, percent, sheet, text_columns
 
 R = TypeVar("R", bound=Record)
 
@@ -136,7 +136,15 @@ def _scaling_sheet(
             for n in scale
         ]
     formula = S_CPU if of_cores else S_C
-    names = ["<point", short, f"median\n{unit}", "P1", "P99", "scale-up", "dispersion\n%"]
+    names = [
+        *text_columns("point"),
+        short,
+        f"median\n{unit}",
+        "P1",
+        "P99",
+        "scale-up",
+        "dispersion\n%",
+    ]
     return sheet(f"{title} over {short}: {formula}", names, rows)
 
 

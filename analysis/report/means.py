@@ -9,7 +9,7 @@ from typing import Any
 from v6t.analysis.published.library import is_about, library
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
 
 DIFFERING = {
     "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
@@ -36,8 +36,14 @@ def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
             )
         )
     names = [
-        *("<what", "+<published device", "published\nmean", "+99 %\nmargin", "measured\nmean"),
-        *("<unit", "ratio", "+<what differs"),
+        *(
+            *text_columns("what"),
+            Column("published device", text=True, wide=True),
+            "published\nmean",
+            Column("99 %\nmargin", wide=True),
+            "measured\nmean",
+        ),
+        *(*text_columns("unit"), "ratio", Column("what differs", text=True, wide=True)),
     ]
     return [
         sheet(f"Measured beside ipv6net-2015, {table}: means over frame sizes", names, rows)

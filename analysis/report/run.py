@@ -29,7 +29,7 @@ from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, number_of, sheet
+from v6t.analysis.sheet import Column, Sheet, count, number_of, sheet, text_columns
 from v6t.analysis.terms import legend
 from v6t.analysis.trial_rows import list_trial_rows
 from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
@@ -231,7 +231,7 @@ def _published(data: RunData, presentations: Presentations, paper: str | None) -
             (ref.source, r.sizes, ref.direction, "; ".join(map(str, ref.differing)))
             for r, ref in pairs
         ]
-        names = ["<published", "<octets", "<direction", "<conditions that differ"]
+        names = text_columns("published", "octets", "direction", "conditions that differ")
         yield Collapsible(
             f"{len(pairs)} published results about the same technology, and what differs",
             [sheet("No reference lines", names, rows)],
@@ -256,8 +256,15 @@ def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
             )
         )
     names = [
-        *("<what", "+<published device", "published", "measured", "<unit", "ratio"),
-        "+<conditions that differ or are not known",
+        *(
+            *text_columns("what"),
+            Column("published device", text=True, wide=True),
+            "published",
+            "measured",
+            *text_columns("unit"),
+            "ratio",
+        ),
+        Column("conditions that differ or are not known", text=True, wide=True),
     ]
     return [
         sheet(f"Measured beside {source}", names, rows)
@@ -305,7 +312,7 @@ def _raw(data: RunData) -> Block:
     for trial in data.trials[:MOST_TRIALS]:
         for row in list_trial_rows(trial.asked, trial.result):
             rows.append(tuple(_cell(row[k]) for k in _RAW))
-    names = [f"{'<' if k in _TEXT else ''}{k.replace('_', ' ')}" for k in _RAW]
+    names = [Column(k.replace("_", " "), text=k in _TEXT) for k in _RAW]
     rest = len(data.trials) - MOST_TRIALS
     summary = f"{len(data.trials):,} trials"
     more = [Text(f"The other {rest:,} trials are in trials.csv.")] if rest > 0 else []

@@ -16,7 +16,7 @@ from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
 from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import count, number_of, sheet
+from v6t.analysis.sheet import count, number_of, sheet, text_columns
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, find_changes
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
@@ -94,7 +94,13 @@ def document(trend: Trend, *, figures: bool) -> Document:
         )
         for s in trend.series
     ]
-    names = ["<point", "<quantity", "runs", "first", "last", "<what can be said"]
+    names = [
+        *text_columns("point", "quantity"),
+        "runs",
+        "first",
+        "last",
+        *text_columns("what can be said"),
+    ]
     blocks.append(sheet(f"By {trend.order}", names, rows))
     if figures:
         for number, one in enumerate(trend.series):
