@@ -251,17 +251,15 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         b = self.own(point.bound)
         tolerance = self._tolerance(point.bound)
         error_s = point.bound.tester.sending_error_s
-        return BurstSpec(
+        return point.specify(
+            BurstSpec,
+            b,
             conditions=point.conditions(
                 residual_wait_s=b.residual_wait_s, sending_time_tolerance=tolerance
             ),
             rate_fps=point.limit_fps,
             rate_reason=point.limit_reason,
             throughput_fps=throughput_fps,
-            longest_s=b.longest_s,
-            resolution_frames=b.resolution_frames,
-            repetitions=point.repeat(b.repetitions),
-            verifications=b.verifications,
             shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )
 

@@ -377,13 +377,13 @@ def rate_search(
     """Specify the search for the highest rate at which connections come about."""
     p, c = point.procedure, point.procedure.connections
     upper, reason = upper_bound(point)
-    return ConnectionRateSpec(
-        conditions=point.conditions(),
+    return point.specify(
+        ConnectionRateSpec,
+        p,
         connections=c.count,
         upper_bound_cps=upper,
         upper_bound_reason=reason,
         resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
-        repetitions=point.repeat(p.repetitions),
         phase_one=phase_one,
         benchmark=benchmark,
     )
@@ -609,18 +609,15 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
         p, own = point.procedure, self.own(point.bound)
         upper, reason = upper_bound(point)
         most = self.most_connections(point.bound)
-        spec = CapacitySpec(
-            conditions=point.conditions(),
+        resolution_cps = own.resolution_cps or p.connections.resolution_cps
+        spec = point.specify(
+            CapacitySpec,
+            own,
             first=min(own.first, most),
             most=most,
             upper_bound_cps=upper,
             upper_bound_reason=reason,
-            resolution_cps=own.resolution_cps
-            or p.connections.resolution_cps
-            or p.resolution_ratio * upper,
-            beta=own.beta,
-            gamma=own.gamma,
-            error=own.error,
+            resolution_cps=resolution_cps or p.resolution_ratio * upper,
             phase_one=phase_one_settings(p),
         )
         result = measure_capacity(spec, point.measure, point.watch)
@@ -681,12 +678,12 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         if not rate_cps:
             return self.nothing(point, "no connection rate passed")
         p, c = point.procedure, point.procedure.connections
-        spec = TeardownSpec(
-            conditions=point.conditions(),
+        spec = point.specify(
+            TeardownSpec,
+            self.own(point.bound),
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
-            repetitions=point.repeat(self.own(point.bound).repetitions or p.repetitions),
             phase_one=phase_one_settings(p),
             retakes=c.retakes,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -337,6 +336,8 @@ class DelaySettings(StrictModel):
     """Rate of latency, PDV and IPDV [fps]; none: the measured throughput (LAT-01)."""
     rate_bps: float | None = Field(default=None, gt=0)
     """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
+    duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
+    """Length of the stream [s]."""
 
     def given_fps(self, longest: float) -> float | None:
         """Return the rate that was given, for frames of so many octets on the link where they are larger."""
@@ -358,9 +359,6 @@ class LatencySettings(DelaySettings):
 
 class DelayVariationSettings(DelaySettings):
     """PDV and IPDV (PDV-01, IPDV-01)."""
-
-    duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
-    """Length of the stream [s]."""
 
 
 LOWER_SHARES = (0.75, 0.5, 0.25)
@@ -390,13 +388,22 @@ class Delay(Benchmark[DelayRecord, D]):
     heeds = frozenset({"rate_from"})
     incremental = True
 
-    @abstractmethod
-    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """Specify the streams.
+    def request(self, settings: D, extra_s: float) -> DelayRequest:
+        """Return what the tester times; ``extra_s``: by which the stream is longer than asked for."""
+        del settings, extra_s
+        return DelayRequest(ipdv="ipdv" in self.capabilities)
 
-        Raises:
-            ValueError: that cannot be at this rate.
-        """
+    def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
+        own, at = self.own(point.bound), point.conditions()
+        return point.specify(
+            TimingSpec,
+            own,
+            rate_fps=rate_fps,
+            rate_source=source,
+            duration_s=own.duration_s + at.extra_duration_s,
+            request=self.request(own, at.extra_duration_s),
+            benchmark=self.name,
+        )
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
         s = self.own(bound)
@@ -438,14 +445,14 @@ class Delay(Benchmark[DelayRecord, D]):
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to measure at")
         try:
-            spec = self.spec(point, rate_fps, source)
+            spec = self._specify(point, rate_fps, source)
         except ValueError as exc:
             return self.nothing(point, str(exc))
         if fixed_fps is None:
             shares = []
             for share in LOWER_SHARES:
                 with contextlib.suppress(ValueError):  # there can be no such trial
-                    self.spec(point, rate_fps * share, source)
+                    self._specify(point, rate_fps * share, source)
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
@@ -582,17 +589,8 @@ class Latency(Delay[LatencySettings]):
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     capabilities = frozenset({"tags"})
 
-    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        s, at = self.own(point.bound), point.conditions()
-        return TimingSpec(
-            at,
-            rate_fps,
-            source,
-            benchmark=self.name,
-            duration_s=s.duration_s + at.extra_duration_s,
-            request=DelayRequest(tags=s.tags, first_tag_s=s.first_tag_s + at.extra_duration_s),
-            repetitions=point.repeat(point.procedure.repetitions),
-        )
+    def request(self, settings: LatencySettings, extra_s: float) -> DelayRequest:
+        return DelayRequest(settings.tags, settings.first_tag_s + extra_s)
 
     def check(self, bound: RunContext) -> None:
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
@@ -667,19 +665,6 @@ class DelayVariation(Delay[DelayVariationSettings]):
     section = "delay_variation"
     model = DelayVariationSettings
     quick = DelayVariationSettings(duration_s=0.6)
-    request = DelayRequest()
-
-    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        at = point.conditions()
-        return TimingSpec(
-            at,
-            rate_fps,
-            source,
-            benchmark=self.name,
-            duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
-            request=self.request,
-            repetitions=point.repeat(point.procedure.repetitions),
-        )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
         length_s = self.own(bound).duration_s
@@ -717,7 +702,6 @@ class Ipdv(DelayVariation):
     summary = "How much the delay changes from one frame to the next."
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
-    request = DelayRequest(ipdv=True)
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
         """Differences of consecutive delays."""

@@ -258,23 +258,22 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def run(self, point: Point) -> Measured:
         """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
-        result = measure_frame_loss(self._spec(point), point.measure, point.watch)
-        record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
-        return Measured(record, frame_loss_rows(result))
-
-    def _spec(self, point: Point) -> FrameLossSpec:
-        f, p, at = self.own(point.bound), point.procedure, self.conditions(point)
+        f, at = self.own(point.bound), self.conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
-        return FrameLossSpec(
+        duration_s = f.duration_s or point.procedure.trial_duration_s
+        spec = point.specify(
+            FrameLossSpec,
+            f,
             conditions=replace(at, search_limit_fps=maximum_fps),
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
-            duration_s=(f.duration_s or p.trial_duration_s) + at.extra_duration_s,
-            repetitions=point.repeat(f.repetitions or point.most_repetitions),
-            step=f.step,
-            rates_fps=f.rates_fps,
+            duration_s=duration_s + at.extra_duration_s,
+            repetitions=f.repetitions or point.most_repetitions,
             adaptive=point.adaptive,
         )
+        result = measure_frame_loss(spec, point.measure, point.watch)
+        record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
+        return Measured(record, frame_loss_rows(result))
 
     columns = (
         *POINT,

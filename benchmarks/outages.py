@@ -233,20 +233,9 @@ class Reset(Outage[ResetSettings]):
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             return self.nothing(point, "no rate passed, so there is no rate to reset at")
-        result = measure_reset(self._spec(point, throughput_fps), point.measure, point.watch)
-        record = reset_record(result, conditions=point.said)
-        return Measured(record)
-
-    def _spec(self, point: Point, rate_fps: float) -> ResetSpec:
-        r = self.own(point.bound)
-        return ResetSpec(
-            conditions=point.conditions(),
-            hook=r.hook,
-            rate_fps=rate_fps,
-            duration_s=r.duration_s,
-            at_s=r.at_s,
-            repetitions=point.repeat(r.repetitions),
-        )
+        spec = point.specify(ResetSpec, self.own(point.bound), rate_fps=throughput_fps)
+        result = measure_reset(spec, point.measure, point.watch)
+        return Measured(reset_record(result, conditions=point.said))
 
     def warnings(self, record: OutageRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, ResetRecord) and record.state_survived:
@@ -300,21 +289,16 @@ class SystemRecovery(Outage[RecoverySettings]):
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
             return self.nothing(point, "no rate passed, so there is nothing to overload")
-        spec = self._spec(point, throughput_fps)
-        result = measure_recovery(spec, point.measure, point.watch)
-        record = recovery_record(result, conditions=point.said)
-        return Measured(record)
-
-    def _spec(self, point: Point, throughput_fps: float) -> RecoverySpec:
-        r, at = self.own(point.bound), point.conditions()
-        return RecoverySpec(
-            conditions=at,
+        own = self.own(point.bound)
+        spec = point.specify(
+            RecoverySpec,
+            own,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=r.overload_s + at.extra_duration_s,
-            afterwards_s=r.afterwards_s,
-            repetitions=point.repeat(r.repetitions or point.procedure.repetitions),
+            overload_s=own.overload_s + point.conditions().extra_duration_s,
         )
+        result = measure_recovery(spec, point.measure, point.watch)
+        return Measured(recovery_record(result, conditions=point.said))
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]

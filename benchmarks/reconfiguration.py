@@ -177,26 +177,12 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             return self.nothing(
                 point, "no rate passed, so there is no rate to change the device at"
             )
-        spec = self._spec(point, rate_fps, source)
+        own, bound = self.own(point.bound), point.bound
+        spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
-        record = reconfiguration_record(result, what=self._what(point.bound), conditions=point.said)
+        what = "simulated" if bound.tester.simulates else bound.describe_live_change()
+        record = reconfiguration_record(result, what=what, conditions=point.said)
         return Measured(record, reconfiguration_rows(result))
-
-    def _what(self, bound: RunContext) -> str:
-        if bound.tester.simulates:
-            return "simulated"
-        return bound.describe_live_change()
-
-    def _spec(self, point: Point, rate_fps: float, source: str) -> ReconfigurationSpec:
-        own = self.own(point.bound)
-        return ReconfigurationSpec(
-            conditions=point.conditions(),
-            rate_fps=rate_fps,
-            rate_source=source,
-            duration_s=own.duration_s,
-            at_s=own.at_s,
-            repetitions=point.repeat(own.repetitions),
-        )
 
     columns = (
         *POINT,

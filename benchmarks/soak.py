@@ -310,18 +310,13 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         rate_fps, source = self.rate(point)
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to soak at")
-        result = measure_soak(self._spec(point, rate_fps, source), point.measure, point.watch)
-        return Measured(soak_record(result, conditions=point.said), soak_rows(result))
-
-    def _spec(self, point: Point, rate_fps: float, source: str) -> SoakSpec:
         own = self.own(point.bound)
-        return SoakSpec(
-            conditions=point.conditions(),
-            rate_fps=rate_fps,
-            rate_source=source,
-            stretches=max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9)),
-            stretch_s=own.stretch_s,
+        stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
+        spec = point.specify(
+            SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
+        result = measure_soak(spec, point.measure, point.watch)
+        return Measured(soak_record(result, conditions=point.said), soak_rows(result))
 
     columns = (
         *POINT,
@@ -457,7 +452,14 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
     def run(self, point: Point) -> Measured:
-        result = measure_critical_load(self._spec(point), point.measure, point.infer(), point.watch)
+        spec = point.specify(
+            CriticalLoadSpec,
+            self.own(point.bound),
+            conditions=point.conditions(search_limit_fps=point.limit_fps),
+            least_fps=point.limit_fps / LEAST,
+            most_fps=point.limit_fps,
+        )
+        result = measure_critical_load(spec, point.measure, point.infer(), point.watch)
         record = critical_load_record(
             result,
             bound=(point.limit_fps, point.limit_reason),
@@ -467,18 +469,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         if record is None:
             return self.nothing(point, "the tester faltered in all trials but one")
         return Measured(record, critical_load_rows(result))
-
-    def _spec(self, point: Point) -> CriticalLoadSpec:
-        own = self.own(point.bound)
-        return CriticalLoadSpec(
-            conditions=point.conditions(search_limit_fps=point.limit_fps),
-            least_fps=point.limit_fps / LEAST,
-            most_fps=point.limit_fps,
-            target=own.target,
-            search_s=own.search_s,
-            first_s=own.first_s,
-            longer_s=own.longer_s,
-        )
 
     columns = (
         *POINT,

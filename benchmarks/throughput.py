@@ -499,16 +499,15 @@ def search_spec(
     """Specify the search, bounded by medium and tester, or by another rate."""
     p = point.procedure
     upper_fps = upper_fps or point.limit_fps
-    return kind(
+    return point.specify(
+        kind,
+        p,
         conditions=replace(conditions, search_limit_fps=upper_fps),
         upper_bound_fps=upper_fps,
         upper_bound_reason="media" if upper_fps == point.media_fps else "tester",
         resolution_fps=resolution_fps or p.resolution_fps or p.resolution_ratio * upper_fps,
         duration_s=p.trial_duration_s,
-        repetitions=point.repeat(point.most_repetitions),
-        confirmations=p.confirmations,
-        final_duration_s=p.final_duration_s,
-        search=p.search,
+        repetitions=point.most_repetitions,
         adaptive=point.adaptive,
     )
 

@@ -63,7 +63,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
 
     def run(self, point: Point) -> Measured:
         own = self.own(point.bound)
-        spec = MrrSpec(point.conditions(), point.limit_fps, own.duration_s)
+        spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
         times, watch = point.repeat(own.trials), point.watch
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
