@@ -29,6 +29,11 @@ class Verdict:
     loss: Mapping[str, float] = field(default_factory=dict)
     mismatch: Mapping[str, str] | None = None
 
+    @property
+    def device_failed(self) -> bool:
+        """Whether the device, and not the tester, failed the trial."""
+        return self.valid and not self.passed
+
 
 @dataclass(frozen=True)
 class Attempt:

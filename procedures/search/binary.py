@@ -95,6 +95,7 @@ def binary_search(
     resolution_fps: float,
     on_step: Callable[[Step], None] | None = None,
     share: float = NEAR,
+    floor_fps: float = 0.0,
 ) -> SearchResult:
     """Find the highest passing rate.
 
@@ -104,6 +105,8 @@ def binary_search(
         resolution_fps: stop when the interval is this narrow [fps], or as :func:`widest_fps` has it.
         on_step: told of every step.
         share: of the rate that failed; see there.
+        floor_fps: the search ends when the rate is known to be below this, where the device failed a
+            trial: where only the tester did, lower rates have to tell.
 
     Raises:
         ValueError: a bound or resolution that is not positive.
@@ -126,6 +129,9 @@ def binary_search(
     usual = halvings(upper_fps, resolution_fps)
     for number in count(1):
         if number > usual and is_narrow_enough(low, high, resolution_fps, share):
+            break
+        ended = high <= floor_fps or number > usual
+        if ended and low < floor_fps and any(s.verdict.device_failed for s in steps):
             break
         rate = (low + high) / 2
         name = f"s{number:02d}"
