@@ -109,7 +109,6 @@ class Inference:
 
         Args:
             trials: what was offered and lost: those of the call before, and further ones.
-            target: lost share at the critical load.
             most_fps: the largest load: the scale of what is thought of the device beforehand.
         """
         loads = np.array([t.rate_fps for t in trials])

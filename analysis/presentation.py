@@ -203,8 +203,6 @@ class Presentation(Generic[R]):
 
         Args:
             rows: records of one title, each with the values in which its run differs from others.
-            name: of the figures.
-            line_rate_bps: of the fastest medium.
         """
         del line_rate_bps
         rates = [

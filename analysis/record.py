@@ -306,7 +306,6 @@ class Record(Model):
                 copied; a rate may have its unit in the name there.
             conditions: what else the reader must know (preset, tester, device, proportions ...).
             direction: in place of the point's, where rates have none.
-            values: all other fields.
         """
         spec, attempts = result.spec, result.attempts
         at: Conditions = spec.conditions
@@ -418,9 +417,7 @@ class Record(Model):
 
         Args:
             figure: of a direction, where the metric names one.
-            direction: of the metric, or empty.
             mode: ``forward``, ``reverse`` or ``bidirectional``, as the paper states.
-            is_aggregate: whether the paper adds both directions.
 
         Returns:
             None if the record has no such value.
@@ -497,7 +494,6 @@ def describe_rates(
     """Return the rates of all repetitions, and whether the tester limits them.
 
     Args:
-        found: rate and trials of each repetition.
         capacity: the tester's own rate; None: unknown.
         margin: results above ``(1 - margin)`` of it are limited by the tester (SELF-02).
     """

@@ -108,14 +108,7 @@ def _make_sheet(
 def table(
     title: str, rows: Iterable[T], columns: Sequence[Column[T]], notes: Iterable[str] = ()
 ) -> Sheet:
-    """Make a table of rows of any kind.
-
-    Args:
-        title: what it shows.
-        rows: one for each line.
-        columns: headings and cells.
-        notes: sentences below it.
-    """
+    """Make a table of rows of any kind."""
     return _make_sheet(title, columns, [[c.cell(row) for c in columns] for row in rows], notes)
 
 

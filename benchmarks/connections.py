@@ -358,10 +358,6 @@ def share_of(
     """Return a rate that is given, or a share of P1 of one that was found; and where it comes from.
 
     Args:
-        point: where it was found.
-        benchmark: that found it.
-        words: what it is called.
-        share: of it.
         given_cps: takes its place [connections per second].
     """
     if given_cps is not None:
@@ -393,7 +389,6 @@ def prepared(point: Point, flows: int | None = None) -> Point | None:
     """Return the point at which every trial gets its connections first; None: no rate passed.
 
     Args:
-        point: as it is without.
         flows: so many connections, which frames take in turn both ways; None: as the run has it.
     """
     c = point.procedure.connections

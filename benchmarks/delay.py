@@ -239,11 +239,8 @@ def timing_record(
     """Make the record of one latency, PDV or IPDV point.
 
     Args:
-        result: the repetitions.
         loopback: the tester's own delays at the same rate, without a device (LAT-09).
-        conditions: what else the reader must know.
         stamps: when the tester stamps a frame, and how finely (LAT-03).
-        tester_error: documented error of the tester's delays.
     """
     spec, tags = result.spec, result.spec.request.tags
     kind = _KINDS[spec.benchmark]

@@ -112,7 +112,6 @@ def everything(
     """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences.
 
     Args:
-        plugin: of the technology.
         named: beside ``all``: what these lack is said when they are to be measured.
     """
     unfit = "never" if plugin.stateful else "only"

@@ -135,13 +135,7 @@ class BurstResult(Repeated[BurstSpec, BurstRepetition]):
 
 
 def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
-    """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02).
-
-    Args:
-        average_frames: average of the longest bursts without loss.
-        rate_fps: rate of the frames within the burst.
-        throughput_fps: measured throughput.
-    """
+    """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02)."""
     implied = average_frames / rate_fps
     return BufferTime(implied, implied * (1 - min(1.0, throughput_fps / rate_fps)))
 

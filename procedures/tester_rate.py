@@ -132,13 +132,7 @@ def min_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
 
 
 def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
-    """Whether one short trial far above a capacity passes: then that is not the tester's.
-
-    Args:
-        spec: how the capacity was looked for.
-        capacity_fps: what was found.
-        measure: the tester without a device.
-    """
+    """Whether one short trial far above a capacity passes: then that is not the tester's."""
     rate_fps = min(spec.media_fps, DOUBTFUL * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
@@ -152,8 +146,6 @@ def plausible_capacity(
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
 
     Args:
-        spec: how to look.
-        measure: the tester without a device.
         least_fps: see :func:`least_plausible_fps`.
         say: told when it is looked for again, or by long trials.
     """
@@ -184,10 +176,7 @@ def tester_capacity(
     of the machine in one makes the capacity too low rather than too high.
 
     Args:
-        spec: how to look.
-        measure: the tester without a device.
         again: how often it was looked for before, for the keys of the trials.
-        say: told before such trials begin.
     """
     name = f"a{again + 1}-t" if again else "t"
     keys: list[str] = []

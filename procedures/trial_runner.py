@@ -119,10 +119,6 @@ class TrialRunner:
         """Prepare the first trial.
 
         Args:
-            conditions: of the point.
-            point: common start of the keys.
-            measure: runs a trial.
-            watch: called before and after each trial.
             repetition, repetitions, unit, searched: see :class:`Progress`.
         """
         self.number = repetition
@@ -152,9 +148,7 @@ class TrialRunner:
         """Run one trial, and repeat it while it is invalid.
 
         Args:
-            trial: the trial without its key.
             step: last part of the key; empty if a repetition is one trial.
-            steps: steps expected in this repetition.
             bracket: bounds of the search [fps].
             assess: verdict on a result; None: that of the conditions.
         """
@@ -208,10 +202,6 @@ def repeat(
     """Carry a procedure out as often as asked; deterministic given the trial results.
 
     Args:
-        spec: of the point.
-        repetitions: how often.
-        watch: called before and after each trial.
-        once: carries out one repetition.
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.
         enough: whether the repetitions so far suffice; None: ``repetitions`` of them.
     """

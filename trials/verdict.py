@@ -53,8 +53,6 @@ def assess_trial(
     """Compare received with required frames in each direction and class.
 
     Args:
-        trial: the trial.
-        result: its counters.
         loss_tolerance: accepted share of lost frames, in every direction and class.
         sending_time_tolerance: longest sending time as a multiple of the duration.
     """

@@ -88,8 +88,6 @@ def compare(
     """Compare runs with a first one.
 
     Args:
-        first: the one the others are set against.
-        others: the others.
         presentations: they know what of a record can be compared.
         anyway: compare what differs in its conditions too, and say so.
     """

@@ -70,11 +70,7 @@ def look(number: int) -> Look:
 
 @contextmanager
 def drawing(name: str) -> Iterator[None]:
-    """Draw within this: style, and identifiers that depend on nothing but the figure.
-
-    Args:
-        name: of the figure, unique in its document.
-    """
+    """Draw within this: style, and identifiers that depend on nothing but the figure."""
     # a home directory that cannot be written is no news for whoever reads a report
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib as mpl

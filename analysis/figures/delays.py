@@ -17,7 +17,6 @@ def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
 
     Args:
         delays: all repetitions together by direction; lost frames count as infinitely late.
-        name: of the figure.
     """
     with drawing(name):
         figure, (left, right) = axes(width=10.0, height=3.8, panels=2)

@@ -85,8 +85,6 @@ def facts_of(
 
     Args:
         config: ``config.json``.
-        params: the technology's parameters with their defaults.
-        simulated: no frame was sent.
     """
     return {
         "plugin": config["plugin"],
@@ -155,7 +153,6 @@ def references(
         record: of ``results.json``.
         facts: see :func:`facts_of`.
         presentations: they know which metrics of the papers a benchmark measures.
-        paper: only of this one.
     """
     comparable: list[Reference] = []
     metrics = presentations.of(record).metrics if record.measured else {}

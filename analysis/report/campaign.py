@@ -34,12 +34,7 @@ def campaign_document(
     """Build the document.
 
     Args:
-        name, title: of the campaign.
-        paper: short name of the paper it repeats.
         notes: of its experiments, by name; of all of them, by ``""``.
-        runs: all of them.
-        presentations: of the benchmarks.
-        figures: whether to draw.
         links: whether the reports of single runs are beside it.
     """
     sections = [Section("In short", "short", list(_short(runs, paper, notes.get("", ""))))]

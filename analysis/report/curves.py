@@ -44,11 +44,7 @@ def curves(
     """Tables and figures of everything in an experiment that forms a curve.
 
     Args:
-        experiment: its name.
-        runs: its runs.
         every: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
-        presentations: of the benchmarks.
-        figures: whether to draw.
     """
     blocks: list[Block] = []
     axes = list(dict.fromkeys(a for r in runs for a in r.axes))

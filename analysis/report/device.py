@@ -14,12 +14,7 @@ LISTED = {"facts": "before the first change", "while_measured": "while it was me
 
 
 def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
-    """Commands in their order, and what the device printed of itself; one click away.
-
-    Args:
-        device: what the manifest says of it.
-        name: in headings.
-    """
+    """Commands in their order, and what the device printed of itself; one click away."""
     commands: Sequence[str] = device.get("commands", ())
     if commands:
         text = "\n".join(line for command in commands for line in command_lines(command))

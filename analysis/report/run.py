@@ -57,8 +57,6 @@ def build(
     """Build the document.
 
     Args:
-        data: the run.
-        presentations: of the benchmarks.
         paper: short name of a paper whose tables stand beside the run's, with all differences.
         most_figures: figures at most; None: all of them, 0: none is drawn.
     """

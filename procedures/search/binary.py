@@ -67,7 +67,6 @@ def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) ->
     Args:
         resolution_fps: what was asked for [fps].
         failed_fps: upper end of the bracket [fps].
-        share: of that end.
     """
     return min(resolution_fps, failed_fps * share)
 
@@ -103,7 +102,6 @@ def binary_search(
         try_rate: runs a trial (with retries, if the caller wants them) and judges it.
         upper_fps: highest rate that makes sense [fps].
         resolution_fps: stop when the interval is this narrow [fps], or as :func:`widest_fps` has it.
-        on_step: told of every step.
         share: of the rate that failed; see there.
         floor_fps: the search ends when the rate is known to be below this, where the device failed a
             trial: where only the tester did, lower rates have to tell.

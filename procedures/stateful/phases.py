@@ -155,13 +155,7 @@ def attempt_connections(
     Its directions are the Initiator's and the validation's.
 
     Args:
-        attempts: of the repetition.
         conditions: of the point; its loss tolerance is for phase 2 only.
-        connections: what to establish.
-        benchmark: who asks.
-        step: the rest of the key.
-        steps: expected in this repetition.
-        bracket: in which is searched.
     """
     mode: Mode = "forward" if connections.alpha is None else "bidirectional"
     purpose = "establish" if connections.purpose == "prepare" else connections.purpose
