@@ -225,6 +225,11 @@ class NotedSeries(Series):
         """What is odd about the repetitions."""
         return notes([inf if v is None else v for v in self.repeated], self.unit_name)
 
+    @property
+    def odd(self) -> Sequence[str]:
+        """The notes of a record that is such a figure."""
+        return self.notes
+
 
 class Values(RangedSeries):
     """A figure whose repetitions are its `values`."""
@@ -427,7 +432,8 @@ class Record(Model):
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """Everything that was repeated: whose it is (empty, or ending in a space), and its unit."""
-        yield from ()
+        if isinstance(self, Series):
+            yield "", self, self.unit_name
 
 
 class RatesFound(DispersedSeries, NotedSeries):
@@ -464,10 +470,6 @@ class RatesFound(DispersedSeries, NotedSeries):
     def limited(self) -> bool:
         """Whether the tester or the medium, not the device, decided."""
         return self.tester_limited or self.upper_bound_hit
-
-    @property
-    def odd(self) -> Sequence[str]:
-        return self.notes
 
 
 class RateRecord(RatesFound, RangedSeries, Record):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row, Series
+from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
@@ -23,9 +24,6 @@ from v6t.procedures.back_to_back import (
     deviation,
     measure_back_to_back,
 )
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 
 class BurstRecord(RangedSeries, NotedSeries, Record):
@@ -79,15 +77,8 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
         return self.values
 
     @property
-    def odd(self) -> Sequence[str]:
-        return self.notes
-
-    @property
     def offered(self) -> Sequence[float]:
         return [self.burst_rate]
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, self.unit
 
 
 def burst_record(

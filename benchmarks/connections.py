@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt
 from v6t.analysis.presentation import AT_LEAST, Clause, Percentiles, Result, clause
@@ -16,7 +16,6 @@ from v6t.analysis.record import (
     RateRecord,
     Record,
     Row,
-    Series,
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
@@ -32,8 +31,9 @@ from v6t.benchmarks.common import (
     rate_result,
     repeated,
 )
+from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.settings import MOST_CONNECTIONS
+from v6t.benchmarks.settings import MOST_CONNECTIONS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -48,10 +48,6 @@ from v6t.trials.codec import connections_to_json
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import MeasuredTechnology, RunContext
-    from v6t.benchmarks.settings import ProcedureSettings
 
 ANY_DIRECTION = "connections"
 """In place of a direction: phase 1 goes forward, the validation back."""
@@ -153,9 +149,6 @@ class ConnectionRateRecord(RateRecord):
         buckets = device.get("nf_conntrack_buckets")
         return f"{self.connections / buckets:.3g}" if buckets else "-"
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "connections/s"
-
 
 R = TypeVar("R", bound="ConnectionRateRecord")
 X = TypeVar("X", bound="CapacityRecord")
@@ -233,13 +226,6 @@ class TeardownRecord(NotedSeries, Record):
     @property
     def repeated(self) -> Sequence[float | None]:
         return [rate for rate in self.rates if rate is not None]
-
-    @property
-    def odd(self) -> Sequence[str]:
-        return self.notes
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "connections/s"
 
 
 class Step(Model):

@@ -6,14 +6,14 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Record, Row, Series
+from v6t.analysis.record import Figure, Model, Number, Row, Series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
@@ -33,8 +33,10 @@ from v6t.benchmarks.common import (
     repeated,
     row_head,
 )
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
+from v6t.benchmarks.share import StreamRecord
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import (
@@ -47,9 +49,6 @@ from v6t.procedures.timing import (
 from v6t.trials.delays import Distribution
 from v6t.trials.result import DirectionResult
 from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
@@ -124,7 +123,7 @@ class Ipdvs(Delays):
     """the same of each class of frames; empty for a class"""
 
 
-class DelayRecord(Record):
+class DelayRecord(StreamRecord):
     """Delays, or their variation, at one rate: medians of the repetitions with P1 and P99.
 
     A figure that a lost frame decides is null, "undefined" (LAT-05, PDV-02).
@@ -137,10 +136,6 @@ class DelayRecord(Record):
     """of all figures"""
     convention: Literal["per_direction"]
     """the rate is per direction"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str
-    """where that rate comes from"""
     share_of_rate: Number = 1.0
     """of that rate, where the tester could not carry out the trial at the rate itself"""
     duration_s: Number
@@ -158,10 +153,6 @@ class DelayRecord(Record):
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
     tester_error: str = ""
     """the documented error of the tester's delays; empty: the tester sends no frames"""
-
-    @property
-    def offered(self) -> Sequence[float]:
-        return [self.rate]
 
     @property
     def offered_from(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from v6t.analysis.presentation import Result
@@ -18,6 +18,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.common import POINT, Line, matched, rate_columns, rate_result, row_head
 from v6t.benchmarks.connections import prepared, rate
+from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
 from v6t.packets.direction import DIRECTIONS
@@ -28,9 +29,6 @@ from v6t.procedures.throughput import ThroughputResult, ThroughputSpec, measure_
 from v6t.profiles import entropy
 from v6t.profiles.entropy import find_variation, hold_variables
 from v6t.trials.trial import Capability, list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext, TechnologyClass
 
 _CASES = {
     "fixed": "fixed ports and addresses",

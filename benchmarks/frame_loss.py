@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
@@ -20,6 +20,7 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, Line, long_enough, repeated, row_head
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
 from v6t.procedures.frame_loss import (
@@ -31,9 +32,6 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 FULL = 60.0
 """Beyond this share of the medium's rate the axis shows all of it (FLR-07) [%]."""

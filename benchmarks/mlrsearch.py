@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import marked
@@ -35,14 +35,12 @@ from v6t.benchmarks.common import (
     repeated,
     row_head,
 )
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
 from v6t.procedures.search.goals import Goal, GoalResult
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 _LIKE = {
     "unconditionally": "unconditionally compliant with RFC 2544 section 24: its throughput",

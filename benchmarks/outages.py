@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, computed_field
 from v6t.analysis.marks import offered
@@ -17,14 +17,12 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
 from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, list_lines
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
 from v6t.trials.device_events import RESET_HOOKS
 from v6t.trials.trial import list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 
 class Outages(Values):

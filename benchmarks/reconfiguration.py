@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import Number, Record, Row, Series, Values
+from v6t.analysis.record import Number, Row, Series, Values
 from v6t.analysis.sheet import Column, count, seconds
 from v6t.base.errors import UsageError
 from v6t.benchmarks.common import POINT, Line, row_head
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.share import AtShare, ShareSettings
+from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
 from v6t.procedures.reconfiguration import (
     ReconfigurationResult,
     ReconfigurationSpec,
@@ -21,9 +22,6 @@ from v6t.procedures.reconfiguration import (
 )
 from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE
 from v6t.trials.trial import list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 
 class BlockedTimes(Values):
@@ -42,17 +40,13 @@ class BlockedTimes(Values):
         return max((s for s in self.silence if s is not None), default=None)
 
 
-class ReconfigurationRecord(Record):
+class ReconfigurationRecord(StreamRecord):
     """What traffic lost while something beside it was changed."""
 
     unit: Literal["s"]
     """of blocked times"""
     what: str
     """what was added, changed and removed"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str
-    """where the rate is from"""
     duration_s: Number
     """length of each stream [s]"""
     at_s: Number
@@ -65,10 +59,6 @@ class ReconfigurationRecord(Record):
         """What was done, in which direction, and the times, in the order of the streams."""
         for change in CONFIGURATION_CHANGES:
             yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
-
-    @property
-    def offered(self) -> Sequence[float]:
-        return [self.rate]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)

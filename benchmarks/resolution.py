@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
@@ -37,6 +37,7 @@ from v6t.benchmarks.common import (
     rate_columns,
     rate_result,
 )
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import decisive_trial, search_spec
@@ -44,9 +45,6 @@ from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, ma
 from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 LONGEST_TIMEOUT_S = 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
@@ -19,9 +19,10 @@ from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import POINT, Line, list_lines, row_head
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.share import AtShare, ShareSettings
+from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
     CriticalLoadSpec,
@@ -32,9 +33,6 @@ from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
 from v6t.procedures.trial_runner import Repeated
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 HOUR_S = 3600.0
 
@@ -64,15 +62,11 @@ class Soaked(Model):
     """lost share of the first and of the second half of the intervals [%]"""
 
 
-class SoakRecord(Record):
+class SoakRecord(StreamRecord):
     """Loss over hours at one rate."""
 
     unit: Literal["%"]
     """of lost shares"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str
-    """where the rate is from"""
     duration_s: Number
     """asked for, all stretches together [s]"""
     measured_s: Number
@@ -85,10 +79,6 @@ class SoakRecord(Record):
     """stretches in which the tester faltered: gaps, no loss of the device"""
     directions: dict[str, Soaked]
     """loss of each direction"""
-
-    @property
-    def offered(self) -> Sequence[float]:
-        return [self.rate]
 
 
 class ShapeFound(Model):

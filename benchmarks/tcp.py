@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
@@ -31,6 +31,7 @@ from v6t.benchmarks.connections import (
     rows_of,
     share_of,
 )
+from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
@@ -52,9 +53,6 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.tcp import Closing, Tcp, TcpCounts
 from v6t.trials.trial import Capability, Trial
 from v6t.trials.verdict import Attempt
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import MeasuredTechnology, RunContext
 
 _FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
@@ -20,7 +20,6 @@ from v6t.analysis.record import (
     Number,
     RateRecord,
     Row,
-    Series,
     counted_by,
     describe_rates,
 )
@@ -43,6 +42,7 @@ from v6t.benchmarks.common import (
     repeated,
     row_head,
 )
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, goal_figures, goal_warnings
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -57,9 +57,6 @@ from v6t.procedures.throughput import (
 from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability, Trial, list_directions
 from v6t.trials.verdict import assess_trial
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 T = TypeVar("T", bound=ThroughputSpec)
 MOST_STEPS = 2000
@@ -163,9 +160,6 @@ class ThroughputRecord(RateRecord):
         if value is None or not is_aggregate:
             return value
         return self.aggregate_median, "sum of both directions"
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "fps"
 
 
 def throughput_record(
