@@ -556,7 +556,7 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     for figure, unit in figures:
         cells += [
             Column(f"{figure}\n{unit}", lambda row, f=figure: _print_figure(row[1].get(f), _value)),
-            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _degradation)),
+            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _print_xpd)),
         ]
     return table(title, list(by_point.items()), cells)
 
@@ -591,7 +591,7 @@ def _print_figure(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
     return "-" if line is None else cell(line.value)
 
 
-def _degradation(figure: FlowFigure) -> str:
+def _print_xpd(figure: FlowFigure) -> str:
     return _xpd(figure.degradation_percent)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import CYCLE, look, thousands
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
@@ -69,8 +69,17 @@ class LossAtRate(Model):
     """surplus and other errors at this rate, in words"""
     by_role: dict[str, Summary] = Field(default_factory=dict)
     """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
-    fairness: Number | None = None
-    """share of the background that came through over that of the foreground, medians; 1: alike"""
+
+    @computed_field
+    @property
+    def fairness(self) -> Number | None:
+        """Share of the background that came through over that of the foreground (MIX-06)."""
+        foreground, background = (
+            self.by_role[role].median if self.by_role else None for role in FORWARDED_ROLES
+        )
+        if foreground is None or background is None or foreground >= 100:
+            return None
+        return (100 - background) / (100 - foreground)
 
     @property
     def loss(self) -> Summary:
@@ -201,15 +210,7 @@ def _at(
         ),
         errors=[o.error for o in offered if o.error],
         by_role=roles if all(s.count for s in roles.values()) else {},
-        fairness=_fairness(*(s.median for s in roles.values())),
     )
-
-
-def _fairness(foreground: float | None, background: float | None) -> float | None:
-    """How overload falls on the two (MIX-06), of lost shares [%]."""
-    if foreground is None or background is None or foreground >= 100:
-        return None
-    return (100 - background) / (100 - foreground)
 
 
 class FrameLossSettings(StrictModel):

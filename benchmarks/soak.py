@@ -98,6 +98,10 @@ class Found(NamedTuple):
     low: float
     high: float
 
+    @property
+    def interval(self) -> str:
+        return f"{self.low:,.0f} to {self.high:,.0f}"
+
 
 class CriticalLoadRecord(Record):
     """The load at which a given share is lost on average; rates in the record's `unit`."""
@@ -410,11 +414,6 @@ class CriticalLoadSettings(StrictModel):
     """Each trial is longer by so much than the one before [s]."""
 
 
-def _interval(record: CriticalLoadRecord) -> str:
-    load = record.critical_load
-    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
-
-
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     """The load at which a share of the frames is lost on average."""
 
@@ -466,7 +465,9 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         Column(
             "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
         ),
-        Column("95 % interval", _interval),
+        Column(
+            "95 % interval", lambda r: r.critical_load.interval if r.critical_load else UNDEFINED
+        ),
         Column("deviation", lambda r: count(r.critical_load and r.critical_load.deviation)),
         Column("stretch", lambda r: _shape(r, "stretch")),
         Column("erf", lambda r: _shape(r, "erf")),

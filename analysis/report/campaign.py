@@ -9,7 +9,7 @@ from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Percentiles, Presentations, Result
 from v6t.analysis.published.library import facts_of, library, measured_there, references, sources
-from v6t.analysis.record import Record
+from v6t.analysis.record import FPS, Record
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
@@ -150,7 +150,8 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
                     *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )
-                title = f"{record.title}, {_unit(f)}"
+                per_direction = " per direction" * (f["unit"] == FPS)
+                title = f"{record.title}, {f['unit'] or ''}{per_direction}"
                 groups.setdefault(title, []).append(row)
     names = [
         *text_columns(*map(axis_name, axes)),
@@ -159,11 +160,6 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
         *("median", "P1", "P99", "repetitions"),
     ]
     return [sheet(title, names, rows) for title, rows in groups.items()]
-
-
-def _unit(figure: Mapping[str, Any]) -> str:
-    unit = figure["unit"] or ""
-    return f"{unit} per direction" if unit == "frames per second" else str(unit)
 
 
 def _paper(

@@ -20,6 +20,7 @@ DIFFERING = {
 
 def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
     """Make a table for each published one; none where nothing can stand beside it."""
+    simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[str, ...]]] = {}
     for entry, measured in mean_pairs(runs):
         metric = entry["metric"].partition(" (")[0]
@@ -32,7 +33,7 @@ def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
                 f"{measured:,.5g}",
                 entry["unit"],
                 f"{measured / entry['mean']:.3f}",
-                DIFFERING[metric] + ("; simulated" if _simulated(runs) else ""),
+                DIFFERING[metric] + "; simulated" * simulated,
             )
         )
     names = [
@@ -78,7 +79,3 @@ def _kbps(records: Sequence[Record]) -> list[float]:
 def _delays(records: Sequence[Record]) -> list[float]:
     """Return the typical round-trip times [ms], by frame size."""
     return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
-
-
-def _simulated(runs: Sequence[CampaignRun]) -> bool:
-    return any(run.data.simulated for run in runs if run.data is not None)

@@ -150,7 +150,8 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
             blocks += (Text(note, "warning") for note in footnotes(measured))
             words = legend(_headings(blocks))
             if words:
-                blocks.append(_meaning(words))
+                meanings = [Facts(tuple(words))]
+                blocks.append(Collapsible("What the words mean", meanings, brief=True, shown=True))
         if found := list_warnings(records, presentations):
             blocks.append(Items([str(warning) for warning in found]))
         if measured:
@@ -179,10 +180,6 @@ def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Se
             blocks.append(Collapsible(f"{presentation.title}: {len(drawn)} figures", drawn))
     words = "Every trial of each search in order, and the rate of every repetition."
     return Section("How the rates were found", "traces", [Text(words), *blocks] if blocks else [])
-
-
-def _meaning(words: Sequence[tuple[str, str]]) -> Block:
-    return Collapsible("What the words mean", [Facts(tuple(words))], brief=True, shown=True)
 
 
 def _headings(blocks: Sequence[Block]) -> list[str]:
