@@ -427,7 +427,6 @@ class Record(Model):
         Returns:
             None if the record has no such value.
         """
-        del figure, direction, mode, is_aggregate
         return None
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
@@ -478,7 +477,6 @@ class RateRecord(RatesFound, RangedSeries, Record):
     def find_published_value(
         self, figure: str, direction: str, mode: str, *, is_aggregate: bool
     ) -> tuple[float | None, str] | None:
-        del figure, direction, is_aggregate
         if self.direction == "connections":
             return self.median, "phase 1"
         return (self.median, self.direction) if self.direction == mode else None

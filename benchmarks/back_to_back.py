@@ -163,16 +163,14 @@ class BurstSettings(StrictModel):
 
 
 class BackToBack(Benchmark[BurstRecord, BurstSettings]):
-    """The longest burst at the smallest gap that the device forwards without loss."""
+    """The longest burst without loss, and the buffer it stands for."""
 
     name = "back-to-back"
     title = "Back-to-back frames"
     record = BurstRecord
-    summary = "The longest burst without loss, and the buffer it stands for."
     order = 50
     searches = True
     connections = "also"
-    section = "back_to_back"
     model = BurstSettings
     quick = BurstSettings(
         repetitions=2,

@@ -470,13 +470,12 @@ def found_capacity(record: CapacityRecord) -> str:
 
 
 class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
-    """The highest rate at which every new connection is forwarded and stands."""
+    """The highest rate at which every new connection stands."""
 
     name = "connection-rate"
     title = "Maximum connection establishment rate"
     record = ConnectionRateRecord
     metrics: ClassVar = {"max connection establishment rate": ""}
-    summary = "The highest rate at which every new connection stands."
     phase = Phase.CONNECTIONS
     order = 10
     searches = True
@@ -563,16 +562,14 @@ class CapacitySettings(StrictModel):
 
 
 class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
-    """How many connections a table holds."""
+    """How many connections the device's table holds."""
 
     name = "capacity"
     title = "Connection tracking table capacity"
     record = CapacityRecord
-    summary = "How many connections the device's table holds."
     phase = Phase.TABLE
     order = 20
     one_size = True
-    section = "capacity"
     model = CapacitySettings
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
@@ -641,17 +638,15 @@ class TeardownSettings(StrictModel):
 
 
 class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
-    """How fast a full table is emptied."""
+    """How fast the device empties a full table of connections."""
 
     name = "teardown"
     title = "Connection tear-down rate"
     record = TeardownRecord
-    summary = "How fast the device empties a full table of connections."
     phase = Phase.TABLE
     order = 10
     connections = "only"
     one_size = True
-    section = "teardown"
     model = TeardownSettings
 
     def run(self, point: Point) -> Measured:

@@ -165,7 +165,6 @@ class DelayRecord(StreamRecord):
     def find_published_value(
         self, figure: str, direction: str, mode: str, *, is_aggregate: bool
     ) -> tuple[float | None, str] | None:
-        del mode, is_aggregate
         if self.direction != "bidirectional" or direction not in self.directions:
             return None
         return self.directions[direction].figures[figure].median, f"{direction}, both"
@@ -378,7 +377,6 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def request(self, settings: D, extra_s: float) -> DelayRequest:
         """Return what the tester times; ``extra_s``: by which the stream is longer than asked for."""
-        del settings, extra_s
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
@@ -564,15 +562,13 @@ class Delay(Benchmark[DelayRecord, D]):
 
 
 class Latency(Delay[LatencySettings]):
-    """Typical and worst case delay of tagged frames."""
+    """Typical and worst case delay of tagged frames at the throughput."""
 
     name = "latency"
     title = "Latency"
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
-    summary = "Typical and worst case delay of tagged frames at the throughput."
     order = 60
-    section = "latency"
     model = LatencySettings
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     capabilities = frozenset({"tags"})
@@ -661,14 +657,13 @@ class DelayVariation(Delay[DelayVariationSettings]):
 
 
 class Pdv(DelayVariation):
-    """Spread of the delays."""
+    """How much the delays of all frames differ (99.9th percentile less the smallest)."""
 
     name = "pdv"
     title = "PDV"
     record = PdvRecord
     metrics: ClassVar = {"PDV": "pdv"}
     source = "RFC 8219 section 7.3.1 (PDV-01)"
-    summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
     capabilities = frozenset({"every-frame"})
 
@@ -681,13 +676,12 @@ class Pdv(DelayVariation):
 
 
 class Ipdv(DelayVariation):
-    """Differences between the delays of successive frames."""
+    """How much the delay changes from one frame to the next."""
 
     name = "ipdv"
     title = "IPDV"
     record = IpdvRecord
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
-    summary = "How much the delay changes from one frame to the next."
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
 

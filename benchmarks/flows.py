@@ -280,12 +280,10 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     name = "flows"
     title = "Throughput by network flows"
     record = FlowsRecord
-    summary = "The throughput of one flow, and how it changes with more of them."
     phase = Phase.VARIANTS
     order = 10
     searches = True
     connections = "also"
-    section = "flows"
     model = FlowSettings
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
     heeds = frozenset({"adaptive"})
@@ -449,12 +447,11 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
 
 
 class RssProbe(Benchmark[ProbeRecord, StrictModel]):
-    """The throughput with fixed headers, random ports, random addresses, and both."""
+    """Which pseudorandom header fields spread frames over the device's cores."""
 
     name = "rss-probe"
     title = "Entropy this device needs"
     record = ProbeRecord
-    summary = "Which pseudorandom header fields spread frames over the device's cores."
     phase = Phase.VARIANTS
     order = 20
     searches = True

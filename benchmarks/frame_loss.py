@@ -227,16 +227,14 @@ class FrameLossSettings(StrictModel):
 
 
 class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
-    """Lost shares of the frames at falling rates."""
+    """The share of frames that is lost at rates from the maximum down."""
 
     name = "frame-loss"
     title = "Frame loss rate"
     record = FrameLossRecord
-    summary = "The share of frames that is lost at rates from the maximum down."
     order = 30
     searches = True
     connections = "also"
-    section = "frame_loss"
     model = FrameLossSettings
     quick = FrameLossSettings(duration_s=0.4, repetitions=1)
     heeds = frozenset({"adaptive"})
@@ -328,7 +326,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        del line_rate_bps
         every = [record for records in split_lines(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
         for number, records in enumerate(split_batches(every, MAX_LINES)):
@@ -390,11 +387,10 @@ _BY_ROLE: Sequence[Column[Line]] = (
 
 
 class FrameLossFrameTimeout(Deadline, FrameLoss):
-    """A frame that takes longer than a deadline is lost (FLR-06)."""
+    """The share of frames that is lost or comes too late, at falling rates."""
 
     name = "frame-loss-frame-timeout"
     title = "Frame loss rate with per-frame timeout"
-    summary = "The share of frames that is lost or comes too late, at falling rates."
     order = 40
 
     def trial_s(self, bound: RunContext) -> float:

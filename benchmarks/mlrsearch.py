@@ -280,17 +280,15 @@ def _aggregate(line: Line) -> str:
 
 
 class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
-    """Bounds and conditional throughput of several goals, from one search."""
+    """Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."""
 
     name = "mlrsearch"
     title = "MLRsearch (RFC 9971)"
     record = MlrRecord
     metrics: ClassVar = {"relevant lower bound": ""}
-    summary = "Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."
     order = 15
     searches = True
     connections = "also"
-    section = "mlrsearch"
     model = MlrSettings
     # in shorter trials one hiccup of a shared machine is longer than what sending may take
     quick = MlrSettings(
@@ -391,7 +389,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return [Line(r, figures) for r in records for figures in r.goals]
 
     def definition(self, records: Sequence[MlrRecord]) -> str:
-        del records
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
             "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "

@@ -194,15 +194,13 @@ class Outage(Benchmark[OutageRecord, S]):
 
 
 class Reset(Outage[ResetSettings]):
-    """How long a device forwards nothing while it is reset."""
+    """How long nothing is forwarded while the device is reset."""
 
     name = "reset"
     title = "Reset"
     record = ResetRecord
-    summary = "How long nothing is forwarded while the device is reset."
     order = 100
     connections = "also"
-    section = "reset"
     model = ResetSettings
     quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
@@ -268,15 +266,13 @@ class RecoverySettings(StrictModel):
 
 
 class SystemRecovery(Outage[RecoverySettings]):
-    """How long a device loses frames after an overload."""
+    """How long frames are still lost after an overload has ended."""
 
     name = "system-recovery"
     title = "System recovery"
     record = RecoveryRecord
-    summary = "How long frames are still lost after an overload has ended."
     order = 90
     connections = "also"
-    section = "system_recovery"
     model = RecoverySettings
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})

@@ -120,17 +120,13 @@ class ReconfigurationSettings(ShareSettings):
 
 
 class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
-    """Lost frames and blocked time by kind of change."""
+    """What traffic loses while a rule, route or domain beside it is added, changed, removed."""
 
     name = "reconfiguration"
     title = "Reconfiguration under traffic"
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
-    summary = (
-        "What traffic loses while a rule, route or domain beside it is added, changed, removed."
-    )
     order = 130
     connections = "also"
-    section = "reconfiguration"
     model = ReconfigurationSettings
     quick = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True
@@ -155,7 +151,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         bound.describe_live_change()
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        del bound
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
             "traffic"

@@ -201,18 +201,16 @@ class ResolutionSettings(StrictModel):
 
 
 class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
-    """The highest rate at which every query is answered rightly."""
+    """The highest rate at which every DNS query is answered rightly in time."""
 
     name = "resolution"
     title = "DNS resolution performance"
     record = ResolutionRecord
     metrics: ClassVar = {"DNS resolution performance": ""}
-    summary = "The highest rate at which every DNS query is answered rightly in time."
     phase = Phase.QUERIES
     order = 10
     searches = True
     exchange = "queries"
-    section = "resolution"
     model = ResolutionSettings
     quick = ResolutionSettings(cached_names=200, resolution_qps=500.0)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
@@ -358,7 +356,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             yield table(f"{r.title}: median (P1 to P99), queries/s", shares, columns)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
-        del data
         for r in records:
             if len(r.combinations) < 2:
                 continue

@@ -280,15 +280,13 @@ class SoakSettings(ShareSettings):
 
 
 class Soak(AtShare[SoakRecord, SoakSettings]):
-    """Loss over hours, interval by interval."""
+    """Loss over hours at a share of the throughput, and when it came."""
 
     name = "soak"
     title = "Soak test"
     record: ClassVar[type[SoakRecord]] = SoakRecord
-    summary = "Loss over hours at a share of the throughput, and when it came."
     order = 110
     connections = "also"
-    section = "soak"
     model = SoakSettings
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
     in_all = False
@@ -415,18 +413,14 @@ class CriticalLoadSettings(StrictModel):
 
 
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
-    """The load at which a share of the frames is lost on average."""
+    """The load at which a device with random loss loses a given share on average (PLRsearch)."""
 
     name = "critical-load"
     title = "Critical load"
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
-    summary = (
-        "The load at which a device with random loss loses a given share on average (PLRsearch)."
-    )
     order = 120
     searches = True
     connections = "also"
-    section = "critical_load"
     model = CriticalLoadSettings
     quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     in_all = False

@@ -376,7 +376,6 @@ class OfTcp(OfConnections[R, S]):
         return settings
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        del bound
         return ()
 
     def check(self, bound: RunContext) -> None:
@@ -422,14 +421,11 @@ class OfTcp(OfConnections[R, S]):
 
 
 class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
-    """The highest rate at which every connection of TCP is established and brings its object."""
+    """The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."""
 
     name = "tcp-rate"
     title = "Maximum TCP connection establishment rate"
     record = TcpRateRecord
-    summary = (
-        "The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."
-    )
     order = 10
 
     def run(self, point: Point) -> Measured:
@@ -501,14 +497,12 @@ class TcpCapacity(
     CapacitySearch[TcpCapacityRecord, TcpCapacitySettings],
     OfTcp[TcpCapacityRecord, TcpCapacitySettings],
 ):
-    """How many connections of TCP are open at a time."""
+    """How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."""
 
     name = "tcp-capacity"
     title = "Concurrent TCP connection capacity"
     record = TcpCapacityRecord
-    summary = "How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."
     order = 20
-    section = "tcp_capacity"
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 

@@ -310,13 +310,12 @@ def _aggregate(record: ThroughputRecord) -> str:
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
-    """The highest rate without loss."""
+    """The highest rate at which no frame is lost."""
 
     name = "throughput"
     title = "Throughput"
     record = ThroughputRecord
     metrics: ClassVar = {"throughput": "", "tester capacity": ""}
-    summary = "The highest rate at which no frame is lost."
     order = 10
     searches = True
     connections = "also"
@@ -459,12 +458,11 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
 
 class ThroughputFrameTimeout(Deadline, Throughput):
-    """A frame that takes longer than a deadline is lost (TP-06)."""
+    """The highest rate at which every frame arrives within a deadline."""
 
     name = "throughput-frame-timeout"
     title = "Throughput with per-frame timeout"
     metrics: ClassVar = {"throughput with timeout": ""}
-    summary = "The highest rate at which every frame arrives within a deadline."
     order = 20
 
     @property
@@ -475,7 +473,6 @@ class ThroughputFrameTimeout(Deadline, Throughput):
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        del data, records
         yield from ()
 
     def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:

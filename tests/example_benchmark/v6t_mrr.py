@@ -50,10 +50,9 @@ class MrrRecord(Record):
 
 
 class Mrr(Benchmark[MrrRecord, MrrSettings]):
-    """The maximum receive rate."""
+    """What arrives, frame by second, at the highest rate that tester and medium carry."""
 
-    name, title, section, order = "mrr", "Maximum receive rate (MRR)", "mrr", 60
-    summary = "What arrives, frame by second, at the highest rate that tester and medium carry."
+    name, title, order = "mrr", "Maximum receive rate (MRR)", 60
     model, quick, record = MrrSettings, MrrSettings(duration_s=0.5, trials=3), MrrRecord
     columns = (
         *POINT,
