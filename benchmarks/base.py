@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from v6t.analysis.means import with_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Record
+from v6t.analysis.record import FrameSizes, Record, counted_by
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
+from v6t.procedures.tester_rate import usable_fps
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
@@ -175,6 +178,30 @@ class Benchmark(Presentation[R], Generic[R, S]):
     def cautions(self, bound: RunContext) -> Iterator[str]:
         """Yield what is allowed and yet probably not meant."""
         yield from ()
+
+    def measure(self, point: Point) -> Measured:
+        """Run at a point and complete the record with what concerns the tester (SELF-02)."""
+        return self._complete(point, self.run(point))
+
+    def refuse(self, point: Point, why: str) -> Measured:
+        """Make the complete record of a point that is not measured."""
+        return self._complete(point, self.nothing(point, why))
+
+    def _complete(self, point: Point, measured: Measured) -> Measured:
+        record = measured.record
+        changes: dict[str, Any] = {}
+        if record.offered and self.phase is Phase.STREAMS:
+            margin = point.procedure.selftest_margin
+            usable = usable_fps(point.tester_capacity.rate_fps, margin)
+            above = [rate for rate in record.offered if rate > usable]
+            changes = {"usable_fps": usable, "above_usable": above}
+        results = point.runner.results
+        if counting := counted_by(results[key] for key in record.trials if key in results):
+            changes["counted_by"] = counting
+        record = record.model_copy(update=changes)
+        if point.procedure.means:
+            record = with_means(record)
+        return replace(measured, record=record)
 
     @abstractmethod
     def run(self, point: Point) -> Measured:

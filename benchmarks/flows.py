@@ -514,10 +514,12 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     )
 
     def rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
-        return [Line(r, rates, case=case) for r in records for case, rates in r.cases.items()]
+        return [
+            Line(r, rates, case=case) for r in records for case, rates in sorted(r.cases.items())
+        ]
 
     def results(self, record: ProbeRecord) -> Iterator[Result]:
-        for case, variant in record.cases.items():
+        for case, variant in sorted(record.cases.items()):
             yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
     def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:

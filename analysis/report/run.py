@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from v6t.analysis.blocks import (
@@ -305,7 +306,8 @@ def _compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
 def _raw(data: RunData) -> Block:
     rows = []
     for trial in data.trials[:MOST_TRIALS]:
-        for row in list_trial_rows(trial.asked, trial.result):
+        listed = list_trial_rows(trial.asked, trial.result)
+        for row in sorted(listed, key=itemgetter("direction", "class")):
             rows.append(tuple(_cell(row[k]) for k in _RAW))
     names = [Column(k.replace("_", " "), text=k in _TEXT) for k in _RAW]
     rest = len(data.trials) - MOST_TRIALS

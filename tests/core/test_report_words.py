@@ -15,6 +15,7 @@ from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import setup
+from v6t.core.runs.run_data import load_run
 
 from .reportruns import made
 
@@ -46,7 +47,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name
         page = (path / "report.html").read_text()
         assert "IPv6/IPv4" not in page, name
-        for table in presentations().sheets(write.load(path).records):
+        for table in presentations().sheets(load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 

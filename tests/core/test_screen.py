@@ -74,9 +74,9 @@ def run(tmp_path_factory):
 
 
 def _records(directory):
-    from v6t.core.reporting.write import load
+    from v6t.core.runs.run_data import load_run
 
-    return load(directory).records
+    return load_run(directory).records
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
