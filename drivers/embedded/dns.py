@@ -20,7 +20,7 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.intent.device import Links, host_arguments
 from v6t.packets.headers import UDP, to_numbers, view
-from v6t.profiles.dns import verdicts
+from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
 from v6t.profiles.dns.messages import (
     QUESTION_END,
@@ -163,7 +163,7 @@ class DnsClient(ClientPort):
             time.sleep(TICK_S if self._drain() else 5 * TICK_S)
         self._drain_all()
         open_ones = int(np.count_nonzero(self._state[: self._sent] == _OPEN))
-        reasons = {verdicts.LATE: self._late, verdicts.MISSING: open_ones, **self._reasons}
+        reasons = {messages.LATE: self._late, messages.MISSING: open_ones, **self._reasons}
         health = self._read_health()
         return {
             "sent": self._sent - health["unsent"],
@@ -227,21 +227,21 @@ class DnsClient(ClientPort):
         queries = rest + (self._sent - 1 - rest) // period * period
         ours &= queries >= 0
         if not ours.all():
-            self._reasons[verdicts.STRAY] += int(np.count_nonzero(~ours))
+            self._reasons[messages.STRAY] += int(np.count_nonzero(~ours))
             frames, times, queries = frames[ours], times[ours], queries[ours]
         if not len(queries):
             return
         addresses = self._zone.list_addresses(self._names.numbers(queries))
         expected = self._zone.list_expected_records(addresses, self._own_share)
-        judged = verdicts.judge_answers(frames[:, at:], addresses, expected)
+        judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
-            if self._wrong is None and reason in verdicts.DIFFERS:
+            if self._wrong is None and reason in messages.DIFFERS:
                 self._wrong = self._describe_wrong_answer(
                     frames[row], int(queries[row]), expected[row], reason
                 )
         self._count(queries, times - self._times[queries], judged)
 
-    def _count(self, queries: I64, delays: I64, judged: verdicts.AnswerVerdicts) -> None:
+    def _count(self, queries: I64, delays: I64, judged: messages.AnswerVerdicts) -> None:
         first = np.zeros(len(queries), bool)
         first[np.unique(queries, return_index=True)[1]] = True
         first &= self._state[queries] == _OPEN
@@ -263,7 +263,7 @@ class DnsClient(ClientPort):
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
         data = self._layout.message + QUESTION_END + 12
-        has_record = reason == verdicts.WRONG and right.shape[1] >= data + 16
+        has_record = reason == messages.WRONG and right.shape[1] >= data + 16
         if has_record:
             right[0, data : data + 16] = expected
             self._layout.finish(right)
@@ -295,7 +295,7 @@ class DnsTrials:
         behind = DnsLayout(zone.server.version, right.vlan)
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
-        header = before.header((left.tester_mac, left.dut_mac), *ends)
+        header = before.build_header((left.tester_mac, left.dut_mac), *ends)
         ports: list[dict[str, Any]] = [
             {
                 "interface": s,

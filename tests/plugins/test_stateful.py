@@ -80,7 +80,7 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        view = Nat((), (), p.pool, public=p.public.span)
+        view = Nat((), (), p.pool, public=p.public_pool.span)
         super().__init__(plugin.dut_intent(), view, "right", 1500, table)
 
     def is_ipv4_destination(self, destination):
@@ -100,8 +100,8 @@ class DualDevice(NatDevice):
 
     def __init__(self, plugin):
         p, intent = plugin.params, plugin.dut_intent()
-        pool = tuple(p.public.first + n for n in range(p.public.count))
-        super().__init__(intent, Nat((), (), pool, public=p.public.span))
+        pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))
+        super().__init__(intent, Nat((), (), pool, public=p.public_pool.span))
         self.is_translating = p.variant in TRANSLATING
         table = AddressTable(prefix=INSIDE.prefix)
         self.hop = StatelessTranslatingDevice(intent, "left", 1500, table)
