@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
@@ -25,17 +25,17 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
-class Ports(PluginParams):
-    """A range of ports, both ends included."""
+class Bounds(PluginParams):
+    """The order of ``min`` and ``max``, which subclasses declare."""
 
     noun: ClassVar[str] = "port"
     """Name of a value in messages."""
-
-    min: int = Field(ge=1, le=65535)
-    max: int = Field(ge=1, le=65535)
+    if TYPE_CHECKING:
+        min: int
+        max: int
 
     @model_validator(mode="after")
-    def _check_order(self) -> Ports:
+    def _check_order(self) -> Bounds:
         if self.min > self.max:
             problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
             raise InvalidValue(problem, code="empty-range")
@@ -46,10 +46,19 @@ class Ports(PluginParams):
         return self.max - self.min + 1
 
 
-class ValueRange(Ports):
+class Ports(Bounds):
+    """A range of ports, both ends included."""
+
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
+
+
+class ValueRange(Bounds):
     """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
 
     policy: Policy = "random"
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
 
     def make_variable(self, name: str) -> Variable:
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
