@@ -14,9 +14,9 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
-from v6t.core.campaigns.campaign import opened
-from v6t.core.config.files import Flags
+from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.reporting.write import write
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.events import Listener
@@ -125,7 +125,7 @@ class Campaign:
     @cached_property
     def runs(self) -> Mapping[str, Run]:
         """Runs that have begun, by their directory."""
-        names = [run.directory for run in opened(self.path).runs]
+        names = [run.directory for run in load_campaign(self.path).runs]
         return {n: Run(self.path / n) for n in names if (self.path / n / rundir.CONFIG).is_file()}
 
     def table(self, name: str) -> list[Row]:
@@ -151,7 +151,7 @@ def load(directory: str | Path) -> Run | Campaign:
     """
     path = Path(directory)
     if (path / "campaign.json").is_file():
-        opened(path)
+        load_campaign(path)
         return Campaign(path)
     if not (path / rundir.CONFIG).is_file():
         raise rundir.no_run(path)

@@ -120,9 +120,8 @@ def _paragraphs(text: str) -> str:
 
 def _run_file() -> Iterator[str]:
     from v6t.benchmarks import registry
-    from v6t.core.config.files import RunFile
     from v6t.core.config.presets import procedure_of
-    from v6t.core.config.settings import procedure_model
+    from v6t.core.config.settings import RunFile, procedure_model
 
     yield "# Run file\n"
     yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"
@@ -159,7 +158,7 @@ def _run_file() -> Iterator[str]:
 
 
 def _testbed_file() -> Iterator[str]:
-    from v6t.core.config.files import TestbedFile
+    from v6t.core.config.settings import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import REFERENCE, driver_type, names
     from v6t.drivers.testers import TESTERS

@@ -1,7 +1,7 @@
 """A campaign: many runs, one after the other or on several testbeds at once, resumable as a whole.
 
-Everything a campaign needs is decided before its first run and written to ``campaign.json``; each
-run has a directory of its own. So a campaign that was killed goes on from its directory alone.
+Everything is decided before the first run and written to ``campaign.json``; each run has its own
+directory. A campaign that was killed goes on from its directory alone.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, write_atomically
-from v6t.core.campaigns.file import Planned, Section, read
+from v6t.core.campaigns.file import PlannedRun, read_campaign
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.bound import bind
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.config.yaml_document import Document
-from v6t.core.runs import rundir as names
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags, ResolvedRun
+from v6t.core.config.yaml_file import YamlFile
+from v6t.core.runs import rundir
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import Streams, plan
 from v6t.core.runs.progress import duration
@@ -66,6 +67,11 @@ class CampaignRun:
         """The run to carry out."""
         return ResolvedRun.model_validate(self.config)
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the run in its campaign, whatever its number."""
+        return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
+
 
 @dataclass(frozen=True)
 class Campaign:
@@ -102,7 +108,7 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line changes in every run.
+    """Changes of the command line to every run.
 
     Attributes:
         beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
@@ -111,51 +117,96 @@ class Overrides:
         preset, repetitions, procedure: see ``v6t run``.
     """
 
-    beds: tuple[tuple[str, Path], ...] = ()
-    only: tuple[str, ...] = ()
+    beds: Mapping[str, Path] = field(default_factory=dict)
+    only: Sequence[str] = ()
     tester: str | None = None
     preset: str | None = None
     repetitions: int | None = None
-    procedure: tuple[tuple[str, str], ...] = ()
+    procedure: Mapping[str, str] = field(default_factory=dict)
 
 
-def lay_out(file: Path | Document, overrides: Overrides | None = None) -> Campaign:
+def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
     """Read a campaign file and resolve all its runs; nothing is touched.
 
     Raises:
         UsageError: what is wrong, with the line of its experiment.
     """
     changes = overrides or Overrides()
-    path = file.path if isinstance(file, Document) else file
-    content, planned = read(file, dict(changes.beds), changes.only)
+    path = file.path if isinstance(file, YamlFile) else file
+    content, planned = read_campaign(file, changes.beds, changes.only)
     own = path in packaged().values() and not changes.beds and changes.tester is None
-    if own and not all(_stands_here(p.bed) for p in planned):
+    if own and not all(_is_lab(p.bed.data) for p in planned):
         raise UsageError(
             f"the campaign {path.stem} comes without a testbed",
             "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
             code="missing-setting",
         )
     compiled: dict[str, Mapping[str, Streams]] = {}
-    runs = [_laid_out(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
-    notes = {e.name: _note(e.note, e.differs) for e in content.experiments}
+    runs = [_resolve_run(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
+    notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
     if content.differs:
-        notes[""] = _note("", content.differs)
+        notes[""] = _add_differences("", content.differs)
     return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
 
 
-def _stands_here(bed: Mapping[str, Any]) -> bool:
-    """Whether a campaign's own testbed is this machine's lab, and no example of somebody's bench."""
+def _is_lab(bed: Mapping[str, Any]) -> bool:
+    """Return whether a campaign's own testbed is this machine's lab, not an example of a bench."""
     tester = bed.get("tester") or {}
     return bool(tester) and kind_of(tester["kind"], tester.get("options", {})).in_lab
 
 
-def _note(note: str, differs: Mapping[str, str]) -> str:
-    """Words for the report, with the differences from a paper."""
-    said = "; ".join(text.rstrip(".") for text in differs.values())
-    return f"{note} Differs from the paper: {said}.".strip() if differs else note
+def _add_differences(note: str, differs: Mapping[str, str]) -> str:
+    differences = "; ".join(text.rstrip(".") for text in differs.values())
+    return f"{note} Differs from the paper: {differences}.".strip() if differs else note
 
 
-def start(campaign: Campaign, directory: Path) -> None:
+def _resolve_run(
+    number: int,
+    planned: PlannedRun,
+    overrides: Overrides,
+    compiled: dict[str, Mapping[str, Streams]],
+) -> CampaignRun:
+    tester = planned.bed.data.get("tester") or {}
+    # a tester that is not a section is an error of the resolution
+    if (
+        overrides.tester is not None
+        and isinstance(tester, dict)
+        and tester.get("kind") != overrides.tester
+    ):
+        planned.bed.data["tester"] = {"kind": overrides.tester}
+    flags = Flags(
+        preset=overrides.preset,
+        procedure={"repetitions": overrides.repetitions},
+        procedure_texts=overrides.procedure,
+    )
+    bound = resolve_and_bind(planned.run, planned.bed, flags)
+    cost = plan(bound, compiled)
+    return CampaignRun(
+        name_directory(f"{number:03d}", planned.experiment, planned.axes),
+        planned.experiment,
+        planned.testbed,
+        dict(planned.axes),
+        bound.settings.model_dump(mode="json"),
+        cost.trials,
+        cost.duration_s,
+    )
+
+
+def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
+    """Name a run's directory: its number, its experiment, the values that vary."""
+    words = [number, experiment, *map(_slug, axes.values())]
+    return "-".join(w for w in words if w)[:100]
+
+
+def _slug(value: Any) -> str:
+    if isinstance(value, dict):
+        value = [f"{k}{v}" for k, v in value.items()]
+    if isinstance(value, list):
+        value = "-".join(map(str, value))
+    return re.sub(r"[^A-Za-z0-9.]+", "-", str(value)).strip("-.")[:24]
+
+
+def create_campaign(campaign: Campaign, directory: Path) -> None:
     """Write the plan into a new directory.
 
     Raises:
@@ -173,18 +224,18 @@ def start(campaign: Campaign, directory: Path) -> None:
                 f"{directory} is not empty", "choose another directory with -o", code="file-exists"
             )
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_plan(directory, campaign)
+        _write_plan(directory, campaign)
     except OSError as exc:
         raise UsageError(
             f"cannot create {directory}: {exc.strerror}", code="file-unwritable"
         ) from exc
 
 
-def opened(directory: Path) -> Campaign:
+def load_campaign(directory: Path) -> Campaign:
     """Load the campaign of a directory.
 
     Raises:
-        UsageError: it holds none.
+        UsageError: the directory does not hold a campaign, or its plan is damaged.
     """
     from pydantic import TypeAdapter, ValidationError
     from v6t.analysis.published.library import sources
@@ -192,14 +243,14 @@ def opened(directory: Path) -> Campaign:
     try:
         content = read_json(directory / PLAN)
         if content.pop("schema", SCHEMA) != SCHEMA:
-            raise ValueError("it is of a version that is not known here")
-        found: Campaign = TypeAdapter(Campaign).validate_python(content)
-        outside = [r.directory for r in found.runs if not _NAME.fullmatch(r.directory)]
+            raise ValueError("its version is unknown")
+        campaign: Campaign = TypeAdapter(Campaign).validate_python(content)
+        outside = [r.directory for r in campaign.runs if not _NAME.fullmatch(r.directory)]
         if outside:  # runs are made in them
-            raise ValueError(f"{outside[0]!r} is no directory of a run")
-        if found.paper is not None and found.paper not in sources():
-            raise ValueError(f"there is no paper {found.paper!r}")
-        return found
+            raise ValueError(f"{outside[0]!r} is not a directory of a run")
+        if campaign.paper is not None and campaign.paper not in sources():
+            raise ValueError(f"unknown paper {campaign.paper!r}")
+        return campaign
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
         raise UsageError(
@@ -215,25 +266,66 @@ def opened(directory: Path) -> Campaign:
         raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc
 
 
-def write_plan(directory: Path, campaign: Campaign) -> None:
-    """Keep what is to be done, in place of what was kept."""
+def _write_plan(directory: Path, campaign: Campaign) -> None:
     content = {"schema": SCHEMA, **asdict(campaign)}
     write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n")
 
 
-def status_of(directory: Path, run: CampaignRun) -> str:
+def extend_campaign(directory: Path, campaign: Campaign) -> int:
+    """Add to the plan in a directory what a campaign has beyond it; nothing planned there is touched.
+
+    Runs are the same if they have experiment, testbed and axes in common; those that the campaign lacks
+    stay.
+
+    Returns:
+        Number of runs that were added.
+
+    Raises:
+        UsageError: the directory holds another campaign, or a run was planned with other settings:
+            results of both would stand side by side.
+    """
+    planned = load_campaign(directory)
+    if planned.name != campaign.name:
+        raise UsageError(
+            f"{directory} holds the campaign {planned.name}, not {campaign.name}",
+            "give it another directory with -o",
+            code="campaign-changed",
+        )
+    known = {run.key: run for run in planned.runs}
+    runs, number = [], len(planned.runs)
+    for run in campaign.runs:
+        before = known.get(run.key)
+        if before is None:
+            number += 1
+            before = replace(
+                run, directory=name_directory(f"{number:03d}", run.experiment, run.axes)
+            )
+        elif before.resolved != run.resolved:
+            raise UsageError(
+                f"{before.directory} was planned with different settings",
+                "measure the changed campaign in another directory with -o",
+                code="campaign-changed",
+            )
+        runs.append(before)
+    gone = [run for run in planned.runs if run not in runs]
+    notes = {**planned.notes, **campaign.notes}
+    _write_plan(directory, replace(campaign, runs=(*runs, *gone), notes=notes))
+    return number - len(planned.runs)
+
+
+def read_status(directory: Path, run: CampaignRun) -> str:
     """Return ``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
-    if failure_of(directory, run):
+    if read_failure(directory, run):
         return FAILED
     try:
-        content = read_json(directory / run.directory / names.RESULTS)
+        content = read_json(directory / run.directory / rundir.RESULTS)
     except (OSError, UsageError):
         return WAITING
     return str(content.get("status", RUNNING))
 
 
-def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
-    """Why a run could not be carried out; None if it could, or was not tried."""
+def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
+    """Return why a run failed, or None if it did not fail or was not tried."""
     try:
         found = read_json(directory / FAILURES / f"{run.directory}.json")
     except (OSError, UsageError):
@@ -241,65 +333,57 @@ def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def carry_out(
-    directory: Path,
-    runs: Sequence[CampaignRun],
-    events: Listener,
-) -> list[V6tError]:
-    """Make the runs that are not complete; one that fails does not end the others.
-
-    Args:
-        directory: of the campaign.
-        runs: which ones.
-        events: receives the events of all runs.
+def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:
+    """Carry out the runs that are not complete; one that fails does not end the others.
 
     Returns:
         The errors of the runs that failed.
 
     Raises:
-        V6tError: a run's, in the place of a Ctrl-C.
+        V6tError: a run's error that hides a Ctrl-C.
     """
     errors: list[V6tError] = []
     clock = _Clock(runs)
     for number, run in enumerate(runs, 1):
-        status = status_of(directory, run)
-        if status == COMPLETE:
-            clock.passed(run)
+        if read_status(directory, run) == COMPLETE:
+            clock.skip(run)
             continue
         events.on_run_start(run.directory)
-        events.on_message(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
+        events.on_message(
+            f"run {number} of {len(runs)}, {run.directory}, {clock.describe_time_left()}"
+        )
         began = time.monotonic()
         try:
             with attribute_errors():
-                _make(directory, run, events)
+                _carry_out(directory, run, events)
         except V6tError as exc:
             errors.append(exc)
-            _note_failure(directory, run, exc)
+            _write_failure(directory, run, exc)
             if hides_interrupt(exc):
                 raise
             events.on_message(f"{run.directory} failed: {exc.message}")
-        clock.made(run, time.monotonic() - began)
+        clock.add(run, time.monotonic() - began)
     events.on_run_start("")
     return errors
 
 
-def _make(directory: Path, run: CampaignRun, events: Listener) -> None:
+def _carry_out(directory: Path, run: CampaignRun, events: Listener) -> None:
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
-    if status_of(directory, run) == INCORRECT or not (path / names.CONFIG).exists():
+    if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
         # a device that translated wrongly is looked at anew; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
     bound = bind(run.resolved)
     bound.tester.prepare()
-    if (path / names.CONFIG).exists():
+    if (path / rundir.CONFIG).exists():
         resume(path, events, plan(bound))
     else:
         execute(bound, path, events)
 
 
-def _note_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
-    if status_of(directory, run) == INCORRECT:
+def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
+    if read_status(directory, run) == INCORRECT:
         return  # its results say so themselves
     folder = directory / FAILURES
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -308,74 +392,20 @@ def _note_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
 
 
 class _Clock:
-    """How long the rest takes: the plan, corrected by how long the runs so far took."""
+    """Time left: the plan, corrected by the duration of the runs so far."""
 
     def __init__(self, runs: Sequence[CampaignRun]) -> None:
         self._left_s = sum(r.duration_s for r in runs)
         self._planned_s = self._spent_s = 0.0
 
-    def passed(self, run: CampaignRun) -> None:
-        """Note a run that was complete already."""
+    def skip(self, run: CampaignRun) -> None:
         self._left_s -= run.duration_s
 
-    def made(self, run: CampaignRun, seconds: float) -> None:
-        """Note a run that was made now."""
-        self.passed(run)
+    def add(self, run: CampaignRun, seconds: float) -> None:
+        self.skip(run)
         self._planned_s += run.duration_s
         self._spent_s += seconds
 
-    def left(self) -> str:
-        """``", about 3 h 20 min left"``."""
+    def describe_time_left(self) -> str:
         share = self._spent_s / self._planned_s if self._planned_s else 1.0
-        return f", about {duration(max(0.0, self._left_s * share))} left"
-
-
-def _laid_out(
-    number: int, planned: Planned, overrides: Overrides, compiled: dict[str, Mapping[str, Streams]]
-) -> CampaignRun:
-    from v6t.core.config.files import Flags
-    from v6t.core.config.resolve import resolve_and_bind
-
-    bed = dict(planned.bed)
-    # anything yet: who resolves the run says what is wrong with it
-    tester = bed.get("tester") or {}
-    other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
-    if overrides.tester is not None and other:
-        bed["tester"] = {"kind": overrides.tester}
-    flags = Flags(
-        preset=overrides.preset,
-        procedure={"repetitions": overrides.repetitions},
-        procedure_texts=dict(overrides.procedure),
-    )
-    bound = resolve_and_bind(
-        Section(planned.run, planned.document, planned.keys),
-        Section(bed, planned.document, planned.keys),
-        flags,
-    )
-    cost = plan(bound, compiled)
-    directory = directory_of(f"{number:03d}", planned.experiment, planned.axes)
-    config = bound.settings.model_dump(mode="json")
-    return CampaignRun(
-        directory,
-        planned.experiment,
-        planned.testbed,
-        dict(planned.axes),
-        config,
-        cost.trials,
-        cost.duration_s,
-    )
-
-
-def directory_of(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
-    """Name a run's directory: its number, its experiment, what varies."""
-    words = [number, experiment, *(_slug(v) for v in axes.values())]
-    return "-".join(w for w in words if w)[:100]
-
-
-def _slug(value: Any) -> str:
-    """Write a value as part of a directory's name."""
-    if isinstance(value, dict):
-        value = "-".join(f"{k}{v}" for k, v in value.items())
-    if isinstance(value, list):
-        value = "-".join(map(str, value))
-    return re.sub(r"[^A-Za-z0-9.]+", "-", str(value)).strip("-.")[:24]
+        return f"about {duration(max(0.0, self._left_s * share))} left"

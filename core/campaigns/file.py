@@ -12,12 +12,11 @@ from typing import Any
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.core.config.validation import error_at, validated, within
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.validation import check_name, locate_errors, validate
+from v6t.core.config.yaml_file import YamlFile, deep_merge
 
 MOST_RUNS = 10_000
-OF_TESTBEDS = ("tester", "dut", "links", "line_rate")
-"""First parts of settings that stand in a testbed file, not in a run file."""
+TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")
 
 
 class Experiment(StrictModel):
@@ -67,54 +66,41 @@ class CampaignFile(StrictModel):
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One run of a campaign, as the file describes it.
+class PlannedRun:
+    """One run of a campaign as its file describes it.
 
     Attributes:
         experiment: its name.
         testbed: name of the testbed; empty where the file names none.
-        axes: what varies, by setting.
-        run: as in a run file.
-        bed: as in a testbed file.
-        document: where errors are said to stand.
-        keys: the experiment's place in the file.
+        axes: values that vary, by setting.
+        run: settings of a run file.
+        bed: settings of a testbed file.
     """
 
     experiment: str
     testbed: str
     axes: Mapping[str, Any]
-    run: dict[str, Any]
-    bed: dict[str, Any]
-    document: Document
-    keys: tuple[str | int, ...]
+    run: ExperimentSettings
+    bed: ExperimentSettings
 
 
-class Section(Document):
+class ExperimentSettings(YamlFile):
     """Settings that a campaign file puts together; errors name the experiment's line."""
 
-    def __init__(self, data: dict[str, Any], origin: Document, keys: Sequence[str | int]) -> None:
-        """Stand for a file.
-
-        Args:
-            data: the settings.
-            origin: the campaign file.
-            keys: of the experiment in it.
-        """
+    def __init__(self, data: dict[str, Any], origin: YamlFile, keys: Sequence[str | int]) -> None:
         self.path = origin.path
         self.data = data
-        self._place = origin.where(keys)
+        self._place = origin.place(keys)
 
-    def where(self, keys: Sequence[str | int]) -> str:
+    def place(self, keys: Sequence[Any]) -> str:
         """Return the experiment's line, and the setting."""
-        return f"{self._place}: {'.'.join(map(str, keys))}" if keys else self._place
+        return f"{self._place}{'.'.join(map(str, keys))}: " if keys else self._place
 
 
-def read(
-    file: Path | Document,
-    beds: Mapping[str, Path] | None = None,
-    only: Sequence[str] = (),
-) -> tuple[CampaignFile, list[Planned]]:
-    """Read a campaign file and lay out its runs.
+def read_campaign(
+    file: Path | YamlFile, beds: Mapping[str, Path] | None = None, only: Sequence[str] = ()
+) -> tuple[CampaignFile, list[PlannedRun]]:
+    """Read a campaign file and list its runs.
 
     Args:
         file: to read, or read already.
@@ -124,9 +110,9 @@ def read(
     Raises:
         UsageError: what is wrong, with its line.
     """
-    document = file if isinstance(file, Document) else Document(file)
+    document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
-    content: CampaignFile = validated(CampaignFile, document.data, document)
+    content: CampaignFile = validate(CampaignFile, document.data, document)
     _replace_beds(content, beds or {})
     names = [e.name for e in content.experiments]
     for name in only:
@@ -141,147 +127,117 @@ def read(
     if content.paper is not None:
         from v6t.analysis.published.library import sources
 
-        with within(document, ("paper",)):
-            if content.paper not in sources():
-                raise UsageError(
-                    f"unknown paper '{content.paper}'",
-                    "one of " + ", ".join(sources()),
-                    code="unknown-name",
-                )
-    runs = []
+        with locate_errors(document, "paper"):
+            check_name(content.paper, tuple(sources()), "paper")
+    runs: list[PlannedRun] = []
     for number, experiment in enumerate(content.experiments):
         if only and experiment.name not in only:
             continue
-        runs += list(_runs(document, content, number, experiment))
+        runs += _plan_runs(document, content, experiment, ("experiments", number))
         if len(runs) > MOST_RUNS:
             raise UsageError(f"{path}: these are more than {MOST_RUNS:,} runs", code="out-of-range")
     return content, runs
 
 
-def _runs(
-    document: Document, content: CampaignFile, number: int, experiment: Experiment
-) -> Iterator[Planned]:
-    keys = ("experiments", number)
-    for axis, values in experiment.matrix.items():
-        if not values:
-            raise error_at(
-                document,
-                (*keys, "matrix", axis),
-                f"the axis {axis} has no values",
-                code="wrong-length",
+def _plan_runs(
+    document: YamlFile, content: CampaignFile, experiment: Experiment, keys: tuple[str | int, ...]
+) -> Iterator[PlannedRun]:
+    with locate_errors(document, *keys):
+        for choice in itertools.product(*_list_axes(experiment)):
+            axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))
+            if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
+                continue
+            bed_name = str(axes.get("testbed", experiment.testbed or _find_only_bed(content)))
+            bed = _load_bed(document, content, bed_name)
+            run = deepcopy(deep_merge(content.run, experiment.run))
+            for _, settings in choice:
+                for name, value in settings.items():
+                    if name != "testbed":
+                        section = name.partition(".")[0]
+                        _put(bed if section in TESTBED_SECTIONS else run, name, value)
+            yield PlannedRun(
+                experiment.name,
+                bed_name,
+                axes,
+                ExperimentSettings(run, document, keys),
+                ExperimentSettings(bed, document, keys),
             )
+
+
+def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]:
+    """Return for each axis its values: their names, and the settings that change with them."""
     for axis in experiment.along:
         if axis not in experiment.matrix:
-            raise error_at(
-                document,
-                (*keys, "along", axis),
-                f"the matrix lacks the axis {axis}",
-                code="unknown-name",
+            raise UsageError(
+                f"the matrix lacks the axis {axis}", path=("along", axis), code="unknown-name"
             )
-    columns = [
-        [(name, value, beside) for (name, value), beside in zip(
-            _named(values), _alongside(document, keys, experiment, axis), strict=True
-        )]
-        for axis, values in experiment.matrix.items()
-    ]  # fmt: skip
-    for chosen in itertools.product(*columns):
-        axes = dict(zip(experiment.matrix, (name for name, _, _ in chosen), strict=True))
-        values = dict(zip(experiment.matrix, (value for _, value, _ in chosen), strict=True))
-        for _, _, beside in chosen:
-            values |= beside
-        if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
-            continue
-        bed_name = str(axes.get("testbed", experiment.testbed or _only(content)))
-        bed = _bed(document, content, bed_name, keys)
-        run = _merged(content.run, experiment.run)
-        for axis, value in values.items():
-            if axis != "testbed":
-                place = bed if axis.partition(".")[0] in OF_TESTBEDS else run
-                _put(place, axis, value)
-        yield Planned(experiment.name, bed_name, axes, run, bed, document, keys)
-
-
-def _named(values: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
-    """Values of an axis with what they are called: themselves, or their names."""
-    return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
-
-
-def _alongside(
-    document: Document, keys: tuple[str | int, ...], experiment: Experiment, axis: str
-) -> list[dict[str, Any]]:
-    """For each value of an axis the settings that change with it."""
-    many = len(experiment.matrix[axis])
-    columns = experiment.along.get(axis, {})
-    for name, values in columns.items():
-        if len(values) != many:
-            raise error_at(
-                document,
-                (*keys, "along", axis, name),
-                f"along {axis}, {name} has {len(values)} values, the axis {many}",
-                code="wrong-length",
+    axes = []
+    for axis, values in experiment.matrix.items():
+        if not values:
+            raise UsageError(
+                f"the axis {axis} has no values", path=("matrix", axis), code="wrong-length"
             )
-    return [{name: values[n] for name, values in columns.items()} for n in range(many)]
+        named = values.items() if isinstance(values, dict) else [(v, v) for v in values]
+        choices = [(name, {axis: value}) for name, value in named]
+        for setting, others in experiment.along.get(axis, {}).items():
+            if len(others) != len(choices):
+                raise UsageError(
+                    f"along {axis}, {setting} has {len(others)} values, the axis {len(choices)}",
+                    path=("along", axis, setting),
+                    code="wrong-length",
+                )
+            for (_, settings), other in zip(choices, others, strict=True):
+                settings[setting] = other
+        axes.append(choices)
+    return axes
 
 
 def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
-    """Put testbed files in place of the file's testbeds."""
     for name, path in beds.items():
-        known = name or _only(content)
+        known = name or _find_only_bed(content)
         if known not in content.testbeds and (name or content.testbeds):
             raise UsageError(
-                f"--testbed {path} lacks the name of a testbed" if not name
-                else f"unknown testbed '{name}'",
+                f"unknown testbed '{name}'"
+                if name
+                else f"--testbed {path} lacks the name of a testbed",
                 "--testbed NAME=FILE, with one of " + (", ".join(content.testbeds) or "none"),
                 code="missing-setting",
-            )  # fmt: skip
+            )
         content.testbeds[known or path.stem] = str(path.absolute())
 
 
-def _only(content: CampaignFile) -> str:
-    """Return the one testbed of the file, or none."""
+def _find_only_bed(content: CampaignFile) -> str:
     return next(iter(content.testbeds)) if len(content.testbeds) == 1 else ""
 
 
-def _bed(
-    document: Document, content: CampaignFile, name: str, keys: tuple[str | int, ...]
-) -> dict[str, Any]:
+def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
     if not name and not content.testbeds:
         return {}
     if name not in content.testbeds:
-        known = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
-        if not name:
-            missing = "the name of the testbed is missing"
-            raise error_at(document, keys, missing, known, code="missing-setting")
-        raise error_at(document, keys, f"unknown testbed '{name}'", known, code="unknown-name")
+        raise UsageError(
+            f"unknown testbed '{name}'" if name else "the name of the testbed is missing",
+            "testbeds of this file: " + (", ".join(content.testbeds) or "none"),
+            code="unknown-name" if name else "missing-setting",
+        )
     given = content.testbeds[name]
     if isinstance(given, str):
-        return Document(document.path.parent / given).data
+        return YamlFile(document.path.parent / given).data
     return deepcopy(given)
 
 
-def _put(values: dict[str, Any], axis: str, value: Any) -> None:
-    """Set ``a.b.c``; mappings are laid over what is there; a single frame size is a list of one."""
-    *path, last = axis.split(".")
-    place = values
+def _put(values: dict[str, Any], name: str, value: Any) -> None:
+    """Set ``a.b.c``; sections are merged; a single frame size is a list of one."""
+    *path, last = name.split(".")
+    section = values
     for part in path:
-        inner = place.setdefault(part, {})
-        if not isinstance(inner, dict):
+        section = section.setdefault(part, {})
+        if not isinstance(section, dict):
             raise UsageError(
-                f"the axis {axis} leads into '{part}', which is one value", code="not-a-section"
+                f"the axis {name} leads into '{part}', which is one value", code="not-a-section"
             )
-        place = inner
-    if isinstance(value, dict) and isinstance(place.get(last), dict):
-        place[last] = _merged(place[last], value)
-    elif axis in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
-        place[last] = [value]
+    if isinstance(value, dict) and isinstance(section.get(last), dict):
+        section[last] = deep_merge(section[last], value)
+    elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
+        section[last] = [value]
     else:
-        place[last] = deepcopy(value)
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    merged = deepcopy(dict(below))
-    for name, value in above.items():
-        under = merged.get(name)
-        both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        merged[name] = _merged(under, value) if both else deepcopy(value)
-    return merged
+        section[last] = deepcopy(value)

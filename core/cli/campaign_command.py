@@ -10,7 +10,7 @@ from v6t.core.campaigns.packaged import locate
 from v6t.core.cli.options import assignments, live_flag, names, report_flag
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.yaml_file import YamlFile
 
 
 @click.command(short_help="carry out many runs described by one file")
@@ -56,7 +56,7 @@ def command(
     different testbeds are made at the same time.
     """
     if file is not None:
-        document = Document(locate(file))
+        document = YamlFile(locate(file))
     elif resume is None and not listing:
         raise UsageError(
             "the campaign file is missing",
@@ -77,10 +77,10 @@ def command(
         )
     if resume is not None and file is None:
         return session.continue_campaign(resume, report, group, live)
-    from v6t.core.campaigns.campaign import Overrides, lay_out
+    from v6t.core.campaigns.campaign import Overrides, plan_campaign
 
-    changes = Overrides(_beds(testbeds), only, tester, preset, reps, tuple(set_procedure.items()))
-    campaign = lay_out(document, changes)
+    changes = Overrides(_beds(testbeds), only, tester, preset, reps, set_procedure)
+    campaign = plan_campaign(document, changes)
     if resume is not None:
         return session.add(campaign, resume, report, live)
     if dry_run:
@@ -95,7 +95,7 @@ def command(
     return session.begin(campaign, output, report, live)
 
 
-def _beds(given: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+def _beds(given: tuple[str, ...]) -> dict[str, Path]:
     """Testbed files by the names they stand for; without a name by an empty one."""
     found: dict[str, Path] = {}
     for text in given:
@@ -107,4 +107,4 @@ def _beds(given: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
                 "--testbed is given twice for the same testbed", "write NAME=FILE", code="duplicate"
             )
         found[name] = Path(file)
-    return tuple(found.items())
+    return found

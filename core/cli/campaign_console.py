@@ -17,8 +17,15 @@ from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.base.text import escape_line
 from v6t.core import log
-from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
-from v6t.core.campaigns.states import States
+from v6t.core.campaigns.campaign import (
+    Campaign,
+    CampaignRun,
+    create_campaign,
+    load_campaign,
+    read_status,
+    run_campaign,
+)
+from v6t.core.campaigns.results import CampaignProgress
 from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
@@ -35,10 +42,10 @@ _LOG = logging.getLogger(__name__)
 def show_packaged() -> None:
     """Names and titles of the campaigns that come with v6t."""
     from v6t.core.campaigns.packaged import packaged
-    from v6t.core.config.yaml_document import Document
+    from v6t.core.config.yaml_file import YamlFile
 
     for name, path in packaged().items():
-        print(f"{name:<16} {Document(path).data.get('title', '')}")
+        print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
 
 def show_plan(campaign: Campaign) -> None:
@@ -59,19 +66,19 @@ def show_plan(campaign: Campaign) -> None:
 def begin(campaign: Campaign, directory: Path, report: bool, page: str | None) -> int:
     """Start a campaign in a new directory."""
     with _page(page, directory, campaign) as view:  # what is wrong with it is said before all else
-        start(campaign, directory)
+        create_campaign(campaign, directory)
         runs = number_of(len(campaign.runs), "run")
         log.notice(f"{runs}, about {duration(campaign.duration_s)}")
-        return _carry_on(directory, opened(directory), report, view)
+        return _carry_on(directory, load_campaign(directory), report, view)
 
 
 def add(campaign: Campaign, directory: Path, report: bool, page: str | None) -> int:
     """Go on with a campaign in its directory, and with what its file has beyond it."""
-    from v6t.core.campaigns.extended import extend
+    from v6t.core.campaigns.campaign import extend_campaign
 
-    opened(directory)  # before a lock is left where no campaign is
+    load_campaign(directory)  # before a lock is left where no campaign is
     with hold_lock(directory):
-        more = extend(directory, campaign)
+        more = extend_campaign(directory, campaign)
     log.notice(f"{number_of(more, 'run')} more than planned before")
     return continue_campaign(directory, report, None, page)
 
@@ -80,7 +87,7 @@ def continue_campaign(
     directory: Path, report: bool, group: str | None, page: str | None = None
 ) -> int:
     """Make what is not complete; returns the exit status of the first run that failed."""
-    campaign = opened(directory)
+    campaign = load_campaign(directory)
     if group is None:
         with _page(page, directory, campaign) as view:
             return _carry_on(directory, campaign, report, view)
@@ -95,10 +102,10 @@ def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView 
     groups = campaign.groups()
     with hold_lock(directory), signals(lambda: of_campaign(lambda: _begun(directory), directory)):
         if len(groups) > 1:
-            from v6t.core.campaigns.workers import work_in_parallel
+            from v6t.core.campaigns.workers import run_in_parallel
 
             look_on = partial(_look_on, directory, campaign, view)
-            status = work_in_parallel(directory, groups, report, look_on)
+            status = run_in_parallel(directory, groups, report, look_on)
         else:
             status = _work(directory, campaign.runs, report, "", view)
     return _conclude(directory, campaign, status, report)
@@ -110,11 +117,11 @@ def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[Liv
     if page is None:
         yield None
         return
-    from v6t.core.campaigns.summary import page_of
+    from v6t.core.campaigns.results import render_page
     from v6t.core.cli.progress import LineProgress
     from v6t.core.reporting.live import LiveView, parse_address
 
-    made = partial(page_of, campaign=campaign, kept={})
+    made = partial(render_page, campaign=campaign, complete={})
     with contextlib.closing(
         LiveView(parse_address(page), directory, LineProgress().on_message, made)
     ) as view:
@@ -136,10 +143,10 @@ def _look_on(
     """While processes of their own make the runs, a page says which of them go on."""
     if view is None:
         return
-    states = States(directory, campaign)
+    progress = CampaignProgress(directory, campaign)
     with view:
         while at_work():
-            view.show_state(states.told)
+            view.show_state(progress.describe)
             time.sleep(1.0)
 
 
@@ -161,7 +168,7 @@ def _work(
     messages = _Prefixed(prefix).on_message if log.is_quiet() else terminal.on_message
     with log.shown_by(messages), contextlib.nullcontext() if view is None else view:
         try:
-            failed = carry_out(directory, runs, events)
+            failed = run_campaign(directory, runs, events)
         except BaseException as exc:
             if hides_interrupt(exc):
                 again = f"v6t campaign --resume {shlex.quote(str(directory))}"
@@ -189,16 +196,16 @@ def _report(directory: Path, runs: Sequence[CampaignRun]) -> None:
 
 
 def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) -> int:
-    from v6t.core.campaigns.summary import FILES, runs_of, tables, write_summary
+    from v6t.core.campaigns.results import FILES, load_runs, make_tables, write_summary
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
 
-    done = sum(status_of(directory, run) == "complete" for run in campaign.runs)
+    done = sum(read_status(directory, run) == "complete" for run in campaign.runs)
     for run in campaign.runs:
-        print(escape_line(f"{run.directory}: {status_of(directory, run)}"))
-    runs = runs_of(directory, campaign)
+        print(escape_line(f"{run.directory}: {read_status(directory, run)}"))
+    runs = load_runs(directory, campaign)
     console = console_for_tables()
-    for sheet in tables(runs):
+    for sheet in make_tables(runs):
         print_table(console, sheet)
     print(f"{done} of {len(campaign.runs)} runs complete")
     # the page with its figures is the report; what programs and people with an editor read always is

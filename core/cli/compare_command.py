@@ -48,7 +48,7 @@ def command(
 
     Exit status 7: a result is worse than that of the first run.
     """
-    from v6t.core.campaigns.together import are_campaigns, compared
+    from v6t.core.campaigns.results import are_campaigns, compare_campaigns
     from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading, refuse_absent
 
     refuse_absent(directories)
@@ -57,7 +57,7 @@ def command(
         _compare_audits(directories, anyway, published, output, as_json)
         return 0
     if are_campaigns(directories) and not published:
-        return _give(compared(directories, anyway), output, as_json)
+        return _give(compare_campaigns(directories, anyway), output, as_json)
     directories = tuple(map(latest_run, directories))
     if len(directories) == 1 and not published:
         try:

@@ -68,8 +68,8 @@ def command(
     force: bool,
 ) -> None:
     """Write what TRex would send; needs neither TRex nor root."""
-    from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
+    from v6t.core.config.settings import Flags
     from v6t.core.runs.bench import STREAM_IDS
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic

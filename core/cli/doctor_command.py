@@ -37,9 +37,9 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
 
     tester = None
     if testbed is not None:
-        from v6t.core.config.resolve import tester_of
+        from v6t.core.config.resolve import resolve_tester
 
-        tester = tester_of(testbed)
+        tester = resolve_tester(testbed)
     elif plugin is not None:
         raise UsageError(
             "--plugin is for the device of a testbed",

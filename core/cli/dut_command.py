@@ -335,8 +335,8 @@ def _resolve(
         bound = bind(read_config(given["run_file"]))
         return replace(bound, rollback_command=_rollback_command(given, whole=False))
     run_file, testbed = read_first(given["run_file"]), read_first(given["testbed"])
-    from v6t.core.config.files import Flags
-    from v6t.core.config.resolve import driver_named, resolve_and_bind
+    from v6t.core.config.resolve import find_driver_name, resolve_and_bind
+    from v6t.core.config.settings import Flags
 
     plugin = given["plugin"]
     if any_technology and plugin is None and run_file is None:
@@ -352,7 +352,7 @@ def _resolve(
             )
         if given["dut"] is not None:
             driver_type(given["dut"])  # refuses an unknown name
-        plugin = find_technology(given["dut"] or driver_named(testbed))
+        plugin = find_technology(given["dut"] or find_driver_name(testbed))
     flags = Flags(
         plugin=plugin,
         params=given["params"],
@@ -364,7 +364,7 @@ def _resolve(
         single_frames=procedure is not None,
     )
     bound = resolve_and_bind(run_file, testbed, flags)
-    told = given["dut"] or driver_named(testbed)
+    told = given["dut"] or find_driver_name(testbed)
     whole = bound.driver.of_parts or bound.driver.name != told
     return replace(bound, rollback_command=_rollback_command(given, whole=whole))
 

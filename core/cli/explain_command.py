@@ -26,7 +26,7 @@ def command(name: tuple[str, ...], plugin: str | None, everything: bool, as_json
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
     `limited by the tester`; an error code. Without a name: the names.
     """
-    from v6t.core.config.lookup import every_setting, list_names, look_up
+    from v6t.core.config.explain import every_setting, list_names, look_up
 
     if not name and not everything:
         groups = list_names(plugin)

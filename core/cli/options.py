@@ -18,7 +18,7 @@ from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.mixes import is_mix, normalize_mix
 
 if TYPE_CHECKING:
-    from v6t.core.config.yaml_document import Document
+    from v6t.core.config.yaml_file import YamlFile
 
 __all__ = [
     "FrameSizeOption",
@@ -242,8 +242,8 @@ def resolve_flags(given: dict[str, Any]) -> Any:
     """
     accept_technology(given)
     run_file, testbed = read_first(given.pop("run_file")), read_first(given.pop("testbed"))
-    from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
+    from v6t.core.config.settings import Flags
 
     force = given.pop("force")
     flags = Flags(
@@ -260,7 +260,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         frame_sizes=given.pop("frame_sizes"),
         procedure={"adaptive": {}} if given.pop("adaptive") else {},
         procedure_texts=given.pop("set_procedure"),
-        of_settings=given.pop("of_settings"),
+        settings=given.pop("settings"),
         modifier=given.pop("modifier"),
         seed=given.pop("seed"),
         label=given.pop("label"),
@@ -288,15 +288,15 @@ def accept_technology(given: dict[str, Any]) -> None:
     given["plugin"], given["run_file"] = str(path), None
 
 
-def read_first(path: Path | None) -> Document | None:
+def read_first(path: Path | None) -> YamlFile | None:
     """Read a file of settings before slow imports, so that a bad one is reported at once.
 
     Raises:
         UsageError: what is wrong.
     """
-    from v6t.core.config.yaml_document import Document
+    from v6t.core.config.yaml_file import YamlFile
 
-    return None if path is None else Document(path)
+    return None if path is None else YamlFile(path)
 
 
 def _preset(name: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from v6t.analysis.sheet import number_of
 from v6t.core.cli.wrapping import wrap
-from v6t.core.config.cautions import cautions
+from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.core.runs.progress import duration
@@ -54,7 +54,7 @@ def _short(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         yield from _row("", "(commands: v6t dut plan, or -v)")
     elif not bound.driver.absent:
         yield from _row("device needs", "; ".join(_device(bound)))
-    warnings = [*planned.caveats, *cautions(bound)]
+    warnings = [*planned.caveats, *list_setting_warnings(bound)]
     for number, warning in enumerate(warnings):
         yield from _row("" if number else "warnings", warning)
     yield "Nothing was changed."
@@ -118,5 +118,5 @@ def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         yield "Commands for the device"
         yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
     yield from map(wrap, planned.caveats)
-    yield from (wrap(f"note: {caution}") for caution in cautions(bound))
+    yield from (wrap(f"note: {caution}") for caution in list_setting_warnings(bound))
     yield "Nothing was changed."

@@ -43,7 +43,7 @@ def command(
 
     directory = latest_run(directory)
     if (directory / "campaign.json").exists():
-        from v6t.core.campaigns.summary import write_summary
+        from v6t.core.campaigns.results import write_summary
 
         if paper:
             raise UsageError(

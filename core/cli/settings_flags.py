@@ -19,7 +19,7 @@ class Measuring(click.Command):
 
     Which there are only the benchmarks know, and to import them all is half of what a start costs: they
     are asked when such a flag is used, or all are listed. What was said of settings is the parameter
-    ``of_settings``, texts by flag.
+    ``settings``, texts by flag.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -28,7 +28,7 @@ class Measuring(click.Command):
         if ctx.meta.get(UNUSED):
             return own
         cut = [param.name for param in own].index(BEHIND) + 1
-        return [*own[:cut], *self._of_settings, *own[cut:]]
+        return [*own[:cut], *self._options, *own[cut:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's."""
@@ -38,15 +38,15 @@ class Measuring(click.Command):
         ctx.meta[UNUSED] = used <= own and not listed
         rest = super().parse_args(ctx, args)
         said = {}
-        for param in () if ctx.meta[UNUSED] else self._of_settings:
+        for param in () if ctx.meta[UNUSED] else self._options:
             text = ctx.params.pop(param.name or "", None)
             if text is not None:
                 said[param.opts[0]] = text
-        ctx.params["of_settings"] = said
+        ctx.params["settings"] = said
         return rest
 
     @cached_property
-    def _of_settings(self) -> Sequence[click.Option]:
+    def _options(self) -> Sequence[click.Option]:
         """The help is that of the first setting a flag stands for."""
         from v6t.base.strict_model import describe_fields
         from v6t.benchmarks import registry

@@ -69,7 +69,7 @@ def drivers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Every setting of the files."""
-    from v6t.core.config.lookup import every_setting
+    from v6t.core.config.explain import every_setting
 
     del param
     return _beginning((row.name for row in every_setting(_plugin(ctx))), incomplete)

@@ -42,13 +42,13 @@ def command(
 
     Exit status 7: the last change of some result is for the worse.
     """
-    from v6t.core.campaigns.together import are_campaigns, trends
+    from v6t.core.campaigns.results import are_campaigns, find_campaign_trends
     from v6t.core.cli.document_view import give
     from v6t.core.reporting.trend import find_trend, make_document
     from v6t.core.runs.rundir import refuse_absent
 
     refuse_absent(directories)
     several = are_campaigns(directories)
-    trend = (trends if several else find_trend)(directories, order, least_percent)
+    trend = (find_campaign_trends if several else find_trend)(directories, order, least_percent)
     give(trend.to_json, lambda: make_document(trend, figures=output is not None), output, as_json)
     return WORSE if trend.worse else 0

@@ -1,42 +1,44 @@
-"""A run with the objects its settings name: made once, then handed to whoever needs them."""
+"""A run with the objects that its settings name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.config.technology import links_of, on_device, params_of
+from v6t.core.config.settings import LinkSettings, ResolvedRun
+from v6t.core.config.validation import Origin, locate_errors, validate
 from v6t.core.modifiers.registry import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
-from v6t.intent.device import DeviceRequirements
+from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port
+from v6t.plugins.address_plan import check_addresses
+from v6t.plugins.base import Link, Links, PluginParams, Technology
 
 if TYPE_CHECKING:
     from v6t.core.modifiers.base import Modifier
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester import Oracle
     from v6t.drivers.tester_kind import TesterKind
-    from v6t.plugins.base import DeviceIntent, Technology
+    from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
 
 
 @dataclass(frozen=True)
 class BoundRun:
-    """A resolved run and what its names stand for.
+    """A resolved run and its objects.
 
     Attributes:
-        settings: what stands in the run directory.
+        settings: content of the run directory's ``config.json``.
         technology: the plugin as the tester sees it.
-        device: the plugin as the reference device sees it: the same, but for the device's own
-            overrides.
+        device: the plugin as the reference device sees it, with the device's own overrides.
         driver: of the device under test.
-        tester: which kind, with its options.
+        tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
-        notes: what became of the settings otherwise than one may think, in sentences.
+        notes: warnings about settings that resolution has changed.
     """
 
     settings: ResolvedRun
@@ -59,16 +61,16 @@ class BoundRun:
 
     @cached_property
     def modifier(self) -> Modifier | None:
-        """What goes on beside the test traffic; None: nothing.
+        """What goes on beside the test traffic, or None.
 
         Raises:
-            UsageError: there is none of this name.
+            UsageError: the name of the modifier is unknown.
         """
         name = self.settings.modifier
         return None if name is None else MODIFIERS.load(name)()
 
     def modified(self, traffic: Traffic) -> Traffic:
-        """Traffic of a direction with what the modifier sends."""
+        """Add the modifier's frames to the traffic of a direction."""
         if self.modifier is None:
             return traffic
         return self.modifier.traffic(traffic, self.technology.links)
@@ -78,9 +80,8 @@ class BoundRun:
         """What the device must be, with what the run requires of it."""
         run = self.settings
         fills_table = run.connects and any(registry.load(n).fills_table for n in run.benchmarks)
-        modifier = self.modifier
         requirements = replace(
-            DeviceRequirements() if modifier is None else modifier.requirements,
+            self.modifier.requirements if self.modifier else DeviceRequirements(),
             live_change=self.reconfigures,
             sessions=run.procedure.connections.count if fills_table else 0,
         )
@@ -88,29 +89,28 @@ class BoundRun:
 
     @property
     def reconfigures(self) -> bool:
-        """Something of the device is added, changed and removed under traffic."""
+        """Whether the device's configuration is changed under traffic."""
         return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
     def describe_live_change(self) -> str:
-        """Return what a driven device is changed in under traffic; empty: nothing.
+        """Describe what is changed under traffic on a driven device; empty: nothing.
 
         Raises:
             UsageError: the driver changes nothing of this technology.
         """
-        plan = self.driver.plan(self.intent, self.driver.example(self.intent))
-        change = plan.live_change
+        change = self.driver.plan(self.intent, self.driver.example(self.intent)).live_change
         return "" if change is None else change.what + (change.how and f" ({change.how})")
 
     @cached_property
     def oracle(self) -> Oracle:
-        """Who knows the frames this device must emit: the technology, as the driver's device does it."""
+        """The frames that this device must emit: the technology's, as the driver's device does it."""
         if self.tester.simulates:
             return self.technology
         return self.driver.oracle(self.technology, self.technology.dut_intent())
 
     @property
     def timeout_s(self) -> float | None:
-        """The device's idle connections live so long [s]; None: for ever, or unknown."""
+        """Lifetime of the device's idle connections [s]; None: unlimited or unknown."""
         if self.tester.simulates:
             return self.tester.timeout_s
         own = self.driver.timeout_s(self.intent) if self.driven else self.tester.timeout_s
@@ -120,24 +120,83 @@ class BoundRun:
 
     @property
     def emptying(self) -> str:
-        """How the device's table is emptied between trials, in words or commands (ST-10)."""
+        """How the device's table is emptied between trials, in words or commands."""
         return "simulated" if self.tester.simulates else self.driver.emptying(self.intent)
 
 
 def bind(settings: ResolvedRun) -> BoundRun:
-    """Look every name of a run up, once.
+    """Make the objects that a resolved run names.
 
     Raises:
-        UsageError: a plugin, driver or tester is gone, or no longer takes these parameters.
+        UsageError: a plugin, driver or tester is gone, or does not take these parameters.
     """
     plugin = load_plugin(settings.plugin)
-    links = links_of(settings.links_left, settings.links_right, settings.initiator)
-    technology = plugin(params_of(plugin, settings.params), links)
+    links = make_links(settings.links_left, settings.links_right, settings.initiator)
+    technology = plugin(validate_params(plugin, settings.params), links)
     driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
-    return BoundRun(
-        settings,
-        technology,
-        on_device(technology, settings.params, driver.overrides),
-        driver,
-        kind_of(settings.tester.kind, settings.tester.options),
-    )
+    device = make_device_view(technology, settings.params, driver.overrides)
+    tester = kind_of(settings.tester.kind, settings.tester.options)
+    return BoundRun(settings, technology, device, driver, tester)
+
+
+def make_links(left: LinkSettings, right: LinkSettings, initiator: Port = "left") -> Links:
+    """Return both cables as the technology sees them: its left side is at the initiator's port."""
+    first, second = _make_link(left), _make_link(right)
+    return Links(first, second) if initiator == "left" else Links(second, first, swapped=True)
+
+
+def _make_link(settings: LinkSettings) -> Link:
+    values = settings.model_dump(mode="json")
+    vlan = values.pop("background")
+    return Link(**values, background=BackgroundVlan(**vlan) if vlan else None)
+
+
+def validate_params(
+    kind: type[Technology],
+    values: Mapping[str, Any],
+    origin: Origin = None,
+    above: tuple[str, ...] = ("params",),
+) -> PluginParams:
+    """Return the parameters of a technology; ``above`` are the keys of the values in their file.
+
+    Raises:
+        UsageError: the first that is wrong, with its place.
+    """
+    with locate_errors(origin, *above):
+        return validate(kind.params_model, values, origin, above)  # type: ignore[no-any-return]
+
+
+def make_technology(
+    kind: type[Technology],
+    params: PluginParams,
+    links: Links,
+    origin: Origin = None,
+    above: tuple[str, ...] = ("params",),
+) -> Technology:
+    """Return a technology whose device can have all its addresses.
+
+    Raises:
+        UsageError: an address is impossible, see :func:`v6t.plugins.address_plan.check_addresses`.
+    """
+    technology = kind(params, links)
+    with locate_errors(origin, *above):
+        check_addresses(technology.dut_intent(), params)
+    return technology
+
+
+def make_device_view(
+    technology: Technology,
+    values: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    origin: Origin = None,
+) -> Technology:
+    """Return a technology with the parameters that override its ``values`` on the device only.
+
+    Raises:
+        UsageError: a parameter is wrong, with its place.
+    """
+    if not overrides:
+        return technology
+    kind, above = type(technology), ("dut", "options", "params")
+    params = validate_params(kind, {**values, **overrides}, origin, above)
+    return make_technology(kind, params, technology.links, origin, above)

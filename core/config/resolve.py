@@ -12,153 +12,63 @@ from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import flags_in
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.bound import (
+    BoundRun,
+    make_device_view,
+    make_links,
+    make_technology,
+    validate_params,
+)
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
-from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
-from v6t.core.config.flags import expanded, laid_over
 from v6t.core.config.plugins import load_plugin, technology_name
-from v6t.core.config.presets import MODES, procedure_of
+from v6t.core.config.presets import MODES, PRESETS, procedure_of
 from v6t.core.config.settings import (
     DutSettings,
-    LinkSettings,
+    Flags,
     Preset,
     ProcedureSettings,
     ResolvedRun,
+    RunFile,
+    TestbedFile,
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, make_technology, on_device, params_of
-from v6t.core.config.validation import (
-    error_at,
-    listed,
-    refuse_empty,
-    require_known,
-    validated,
-    within,
-)
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.validation import Source, check_name, check_names, locate_errors, validate
+from v6t.core.config.yaml_file import YamlFile, deep_merge, parse_assignments
 from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
-from v6t.intent.device import BackgroundVlan
-from v6t.plugins.base import Link, Links, Technology
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester_kind import TesterKind
+    from v6t.plugins.base import PluginParams, Technology
 
 DEMONSTRATION = "mape-br"
-"""What is measured where nothing at all is asked for."""
+"""Technology of a run without any file or flag."""
 DEFAULT_LINE_RATE = "10G"
 
+File = Path | YamlFile | None
 
-def resolve(
-    run_path: Path | Document | None = None,
-    testbed_path: Path | Document | None = None,
-    flags: Flags | None = None,
-) -> ResolvedRun:
-    """As :func:`resolve_and_bind`, for whoever needs the settings only."""
-    return resolve_and_bind(run_path, testbed_path, flags).settings
+
+def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = None) -> ResolvedRun:
+    """Resolve a run; see :func:`resolve_and_bind`."""
+    return resolve_and_bind(run_file, testbed, flags).settings
 
 
 def resolve_and_bind(
-    run_path: Path | Document | None = None,
-    testbed_path: Path | Document | None = None,
-    flags: Flags | None = None,
+    run_file: File = None, testbed: File = None, flags: Flags | None = None
 ) -> BoundRun:
-    """Read, merge and check everything; a document stands for a file that was read already.
+    """Read, merge and check everything.
 
     Raises:
         UsageError: the first thing that is wrong, with file and line where it stands.
     """
     flags = flags or Flags()
-    run_doc = Document(run_path) if isinstance(run_path, Path) else run_path
-    testbed_doc = Document(testbed_path) if isinstance(testbed_path, Path) else testbed_path
-    run = _read(RunFile, run_doc)
-    testbed = _read(TestbedFile, testbed_doc)
-    name = _technology_name(flags, run, asked=bool(run_doc or testbed_doc))
-    with within(None if flags.plugin else run_doc, ("plugin",)):
-        plugin_type = load_plugin(name)
-    links = _links(testbed, testbed_doc)
-    benchmarks = listed(
-        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
-        (*registry.names(), registry.ALL),
-    )  # fmt: skip
-    notes: tuple[str, ...] = ()
-    if registry.ALL in benchmarks:
-        benchmarks, notes = registry.everything(plugin_type, benchmarks)
-    initiator = _initiator(testbed, flags)
-    tester_settings, tester = _tester(testbed, flags, testbed_doc)
-    own = plugin_type.default_driver if tester.in_lab else None
-    dut_settings, driver = _dut(
-        testbed, flags, testbed_doc, own or REFERENCE, swapped=initiator == "right"
-    )
-    suited = {k: v.value for k, v in driver.parameter_overrides(name).items()}
-    own_params = {**suited, **run.params}
-    for benchmark in map(registry.load, benchmarks):
-        own_params = {**benchmark.parameters(plugin_type), **own_params}
-    try:
-        params = params_of(plugin_type, own_params, flags.params, run_doc)
-    except UsageError as exc:
-        if run.plugin is None or technology_name(run.plugin) == name or not run.params:
-            raise
-        raise UsageError(
-            exc.message, f"the parameters of this file are {run.plugin}'s", code=exc.code
-        ) from exc
-    plugin = make_technology(
-        plugin_type,
-        params,
-        links_of(links["left"], links["right"], initiator),
-        None if flags.params else run_doc,
-    )
-    with within(testbed_doc, ("tester", "options")):
-        tester.check_links(plugin.links)
-    preset: Any = flags.preset or run.preset or "quick"
-    sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
-    resolved = {
-        "plugin": name,
-        "params": {**own_params, **expanded(flags.params)},
-        "suited": [n for n in suited if n not in {*run.params, *expanded(flags.params)}],
-        "links_left": links["left"],
-        "links_right": links["right"],
-        "initiator": initiator,
-        "line_rate_bps": _line_rate(testbed, testbed_doc, plugin, sizes),
-        "tester": tester_settings,
-        "dut": dut_settings,
-        "preset": preset,
-        "benchmarks": benchmarks,
-        "modes": listed(run_doc, "modes", flags.modes, run.modes, plugin_type.modes, MODES),
-        "frame_sizes": sizes,
-        "procedure": _procedure(preset, run, flags, run_doc, benchmarks),
-        "modifier": flags.modifier or run.modifier,
-        "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
-        "label": flags.label or run.label or "",
-        "connects": plugin.stateful,
-    }
-    checked: ResolvedRun = validated(ResolvedRun, resolved, None)
-    overriding = None if flags.dut_params else testbed_doc
-    device = on_device(plugin, checked.params, driver.overrides, overriding)
-    with within(None if flags.dut else testbed_doc, ("dut", "driver")):
-        driver.check_intent(plugin.dut_intent())
-    bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)
-    with within(None if flags.params else run_doc, ("params",)):
-        check_ttl(bound)
-    with within(None if flags.modifier else run_doc, ("modifier",)):
-        if bound.modifier is not None:
-            check_modifier(bound, bound.modifier)
-    with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
-        check_measures(bound, single_frames=flags.single_frames)
-    return bound
-
-
-def _technology_name(flags: Flags, run: RunFile, *, asked: bool) -> str:
-    """Return the name of the technology; the demonstration's where nothing is asked for.
-
-    Raises:
-        UsageError: something is asked for, but no technology.
-    """
+    run, run_source = _read_run(run_file, flags)
+    bed, bed_source = _read_testbed(testbed, flags)
     name = flags.plugin or run.plugin
-    if name is None and flags == Flags() and not asked:
+    if name is None and flags == Flags() and not run_file and not testbed:
         name = DEMONSTRATION
     if name is None:
         raise UsageError(
@@ -166,157 +76,211 @@ def _technology_name(flags: Flags, run: RunFile, *, asked: bool) -> str:
             "add --plugin NAME; `v6t plugins` lists the names",
             code="missing-setting",
         )
-    return technology_name(name)
+    name = technology_name(name)
+    with locate_errors(run_source, "plugin"):
+        kind = load_plugin(name)
+    with locate_errors(run_source, "benchmarks"):
+        wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
+        benchmarks = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
+    notes: tuple[str, ...] = ()
+    if registry.ALL in benchmarks:
+        benchmarks, notes = registry.everything(kind, benchmarks)
+    with locate_errors(run_source, "modes"):
+        modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
+    initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
+    tester_settings, tester = _choose_tester(bed, bed_source, flags)
+    default_driver = (tester.in_lab and kind.default_driver) or REFERENCE
+    dut_settings, driver = _choose_driver(
+        bed, bed_source, flags, default_driver, swapped=initiator == "right"
+    )
+    suited = {k: v.value for k, v in driver.parameter_overrides(name).items()}
+    values, params = _merge_params(kind, benchmarks, suited, run, run_source)
+    links = make_links(bed.links.left, bed.links.right, initiator)
+    technology = make_technology(kind, params, links, run_source)
+    with locate_errors(bed_source, "tester", "options"):
+        tester.check_links(links)
+    with locate_errors(run_source, "preset"):
+        preset: Any = check_name(flags.preset or run.preset or "quick", PRESETS, "preset")
+    sizes = _choose_sizes(technology, preset, run, run_source, flags)
+    settings: ResolvedRun = validate(
+        ResolvedRun,
+        {
+            "plugin": name,
+            "params": values,
+            "suited": [
+                n for n in suited if n not in {*run.params, *run_source.flagged.get("params", {})}
+            ],
+            "links_left": bed.links.left,
+            "links_right": bed.links.right,
+            "initiator": initiator,
+            "line_rate_bps": _parse_line_rate(bed, bed_source, technology, sizes),
+            "tester": tester_settings,
+            "dut": dut_settings,
+            "preset": preset,
+            "benchmarks": benchmarks,
+            "modes": modes,
+            "frame_sizes": sizes,
+            "procedure": _merge_procedure(preset, run, run_source, flags, benchmarks),
+            "modifier": flags.modifier or run.modifier,
+            "seed": next(n for n in (flags.seed, run.seed, 1) if n is not None),
+            "label": flags.label or run.label or "",
+            "connects": technology.stateful,
+        },
+    )
+    device = make_device_view(technology, settings.params, driver.overrides, bed_source)
+    with locate_errors(bed_source, "dut", "driver"):
+        driver.check_intent(technology.dut_intent())
+    bound = BoundRun(settings, technology, device, driver, tester, notes=notes)
+    with locate_errors(run_source, "params"):
+        check_ttl(bound)
+    with locate_errors(run_source, "modifier"):
+        if bound.modifier is not None:
+            check_modifier(bound, bound.modifier)
+    with locate_errors(run_source, "procedure"):
+        check_measures(bound, single_frames=flags.single_frames)
+    return bound
 
 
-def tester_of(testbed_path: Path) -> TesterKind:
-    """The tester a testbed file names; the rest of the file is checked, too.
+def resolve_tester(testbed: Path) -> TesterKind:
+    """Return the tester that a testbed file names, after a check of the whole file.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
     """
-    document = Document(testbed_path)
-    testbed = _read(TestbedFile, document)
-    for side in ("left", "right"):
-        _link(document, side, getattr(testbed.links, side), getattr(Links(), side))
-    with within(document, ("line_rate",)):
-        parse_line_rate(testbed.line_rate or DEFAULT_LINE_RATE)
-    _dut(testbed, Flags(), document, REFERENCE)
-    return _tester(testbed, Flags(), document)[1]
+    bed, source = _read_testbed(testbed, Flags())
+    with locate_errors(source, "line_rate"):
+        parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
+    _choose_driver(bed, source, Flags(), REFERENCE)
+    return _choose_tester(bed, source, Flags())[1]
 
 
-def driver_named(testbed: Path | Document | None) -> str:
-    """Return the device driver a testbed file names; the reference device without one.
+def find_driver_name(testbed: File) -> str:
+    """Return the name of the device driver in a testbed file; the reference device without one.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
     """
-    document = Document(testbed) if isinstance(testbed, Path) else testbed
-    return _read(TestbedFile, document).dut.driver or REFERENCE
+    return _read_testbed(testbed, Flags())[0].dut.driver or REFERENCE
 
 
-def _read(model: type[Any], document: Document | None) -> Any:
+def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
+    document = YamlFile(file) if isinstance(file, Path) else file
+    flagged = {
+        "plugin": flags.plugin,
+        "params": parse_assignments(flags.params),
+        "benchmarks": flags.benchmarks,
+        "modes": flags.modes,
+        "frame_sizes": flags.frame_sizes,
+        "modifier": flags.modifier,
+    }
+    source = Source(document, {name: value for name, value in flagged.items() if value})
     if document is None:
-        return model()
-    keys = set(document.data)
-    if keys and model is RunFile and keys <= set(TestbedFile.model_fields):
+        return RunFile(), source
+    if document.data and document.data.keys() <= TestbedFile.model_fields.keys():
         raise UsageError(
             f"{document.path} is a testbed file",
             "give it as --testbed FILE",
             code="wrong-kind-of-file",
         )
-    if keys and model is TestbedFile and keys <= set(RunFile.model_fields):
+    return validate(RunFile, document.data, document), source
+
+
+def _read_testbed(file: File, flags: Flags) -> tuple[TestbedFile, Source]:
+    document = YamlFile(file) if isinstance(file, Path) else file
+    tester = {"kind": flags.tester, "options": parse_assignments(flags.tester_options)}
+    flagged = {name: value for name, value in tester.items() if value}
+    source = Source(document, {"tester": flagged} if flagged else {})
+    if document is None:
+        return TestbedFile(), source
+    if document.data and document.data.keys() <= RunFile.model_fields.keys():
         raise UsageError(
             f"{document.path} is a run file", "give it without --testbed", code="wrong-kind-of-file"
         )
-    return validated(model, document.data, document)
+    return validate(TestbedFile, document.data, document), source
 
 
-def _links(testbed: TestbedFile, document: Document | None) -> dict[str, LinkSettings]:
-    """Return the settings of both links by side.
-
-    Raises:
-        UsageError: only one link has a VLAN for the background.
-    """
-    links = {
-        side: _link(document, side, getattr(testbed.links, side), getattr(Links(), side))
-        for side in ("left", "right")
-    }
-    if (links["left"].background is None) != (links["right"].background is None):
-        raise error_at(
-            document,
-            ("links",),
-            "only one of the links has a VLAN for the background",
-            "write background: {vlan: ...} within left and right",
-            code="missing-setting",
-        )
-    return links
+def _choose_tester(
+    bed: TestbedFile, source: Source, flags: Flags
+) -> tuple[TesterSettings, TesterKind]:
+    with locate_errors(source, "tester", "kind"):
+        known = (AUTOMATIC, *TESTERS.names())
+        name = check_name(flags.tester or bed.tester.kind, known, "tester")
+    name = DEFAULT if name == AUTOMATIC else name
+    options = deep_merge(bed.tester.options, parse_assignments(flags.tester_options))
+    with locate_errors(source, "tester", "options"):
+        return TesterSettings(kind=name, options=options), kind_of(name, options)
 
 
-def _link(document: Document | None, side: str, link: LinkFile, default: Link) -> LinkSettings:
-    values = {
-        "tester_mac": link.tester_mac or default.tester_mac,
-        "dut_mac": link.dut_mac or default.dut_mac,
-        "vlan": link.vlan,
-        "mtu": default.mtu if link.mtu is None else link.mtu,
-        "answers": link.answers,
-        "learning": link.learning,
-        "background": _aside(document, side, link),
-    }
-    for name in ("tester_mac", "dut_mac"):
-        octets = str(values[name]).split(":")
-        if len(octets) != 6 or not all(_is_octet(o) for o in octets):
-            raise error_at(
-                document,
-                ("links", side, name),
-                f"'{values[name]}' is not a MAC address",
-                "write it as 02:00:00:00:01:02",
-                code="not-an-address",
-            )
-    return validated(LinkSettings, values, document, ("links", side))  # type: ignore[no-any-return]
+def _choose_driver(
+    bed: TestbedFile, source: Source, flags: Flags, default: str, *, swapped: bool = False
+) -> tuple[DutSettings, Driver]:
+    if flags.dut:
+        source.flagged["dut"] = {"driver": flags.dut}
+    named = bed.dut.driver or default
+    with locate_errors(source, "dut", "driver"):
+        known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
+        name = check_name(flags.dut or named, known, "device driver")
+        kind = driver_type(name)
+    options = dict(bed.dut.options) if name == named else {}
+    given = kind.from_flags(options, parse_assignments(flags.dut_params))
+    if given:
+        source.flagged.setdefault("dut", {})["options"] = given
+    options = deep_merge(options, given)
+    with locate_errors(source, "dut", "options"):
+        driver = make_driver(name, options, swapped=swapped)
+    return DutSettings(driver=name, options=options), driver
 
 
-def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, Any] | None:
-    aside = link.background
-    if aside is None:
-        return None
-    if link.vlan is None or link.vlan == aside.vlan:
-        raise error_at(
-            document,
-            ("links", side, "background"),
-            f"the {side} link needs a VLAN that differs from that of the background",
-            f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
-            code="missing-setting",
-        )
-    default = BackgroundVlan.with_default_addresses(
-        "left" if side == "left" else "right", aside.vlan
-    )
-    return {
-        "vlan": aside.vlan,
-        "device": aside.device or default.device,
-        "tester": aside.tester or default.tester,
-    }
-
-
-def _is_octet(text: str) -> bool:
-    return len(text) == 2 and all(c in "0123456789abcdefABCDEF" for c in text)
-
-
-def _sizes(
-    plugin: Technology,
-    preset: str,
-    flagged: Sequence[int | str],
+def _merge_params(
+    kind: type[Technology],
+    benchmarks: Sequence[str],
+    suited: Mapping[str, Any],
     run: RunFile,
-    document: Document | None,
+    source: Source,
+) -> tuple[dict[str, Any], PluginParams]:
+    values = {**suited, **run.params}
+    for benchmark in map(registry.load, benchmarks):
+        values = {**benchmark.parameters(kind), **values}
+    values |= source.flagged.get("params", {})
+    try:
+        return values, validate_params(kind, values, source)
+    except UsageError as exc:
+        if run.plugin is None or technology_name(run.plugin) == kind.name or not run.params:
+            raise
+        hint = f"the parameters of this file are {run.plugin}'s"
+        raise UsageError(exc.message, hint, code=exc.code) from exc
+
+
+def _choose_sizes(
+    technology: Technology, preset: str, run: RunFile, source: Source, flags: Flags
 ) -> tuple[int | str, ...]:
-    with within(document, ("frame_sizes",)):
-        refuse_empty("frame_sizes", run.frame_sizes)
-    if flagged:
-        listed_sizes = plugin.list_rfc_sizes()
-        chosen = [size for one in flagged for size in (listed_sizes if one == "rfc" else [one])]
-        source = None
+    chosen: Sequence[int | str]
+    if flags.frame_sizes:
+        rfc_sizes = technology.list_rfc_sizes()
+        chosen = [s for each in flags.frame_sizes for s in (rfc_sizes if each == "rfc" else [each])]
     elif run.frame_sizes:
-        chosen, source = run.frame_sizes, document
+        chosen = run.frame_sizes
+    elif preset == "rfc":
+        chosen = technology.list_rfc_sizes()
     else:
-        quick = plugin.tag_sizes(plugin.default_frame_sizes)
-        chosen = list[int | str](plugin.list_rfc_sizes() if preset == "rfc" else quick)
-        source = None
+        chosen = technology.tag_sizes(technology.default_frame_sizes)
+    origin = source if flags.frame_sizes or run.frame_sizes else None
     for number, size in enumerate(chosen):
-        with within(source, ("frame_sizes", number)):
-            plugin.sizes_of(size)
-    with within(source, ("frame_sizes",)):
+        with locate_errors(origin, "frame_sizes", number):
+            technology.sizes_of(size)
+    with locate_errors(origin, "frame_sizes"):
         if len(set(chosen)) != len(chosen):
             raise UsageError("a frame size is given twice", code="duplicate")
     return tuple(chosen)
 
 
-def _line_rate(
-    testbed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int | str]
+def _parse_line_rate(
+    bed: TestbedFile, source: Source, technology: Technology, sizes: Sequence[int | str]
 ) -> float:
-    with within(document, ("line_rate",)):
-        rate_bps = parse_line_rate(testbed.line_rate or DEFAULT_LINE_RATE)
+    with locate_errors(source, "line_rate"):
+        rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
-            if max_frame_rate_fps(rate_bps, plugin.sizes_of(size).longest) < 1:
+            if max_frame_rate_fps(rate_bps, technology.sizes_of(size).longest) < 1:
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",
@@ -325,84 +289,37 @@ def _line_rate(
     return rate_bps
 
 
-def _tester(
-    testbed: TestbedFile, flags: Flags, document: Document | None
-) -> tuple[TesterSettings, TesterKind]:
-    names = (AUTOMATIC, *TESTERS.names())
-    with within(None if flags.tester else document, ("tester", "kind")):
-        kind = require_known(names, flags.tester or testbed.tester.kind, "tester")
-        kind = DEFAULT if kind == AUTOMATIC else kind
-    options = laid_over(testbed.tester.options, expanded(flags.tester_options))
-    with within(None if flags.tester_options else document, ("tester", "options")):
-        return TesterSettings(kind=kind, options=options), kind_of(kind, options)
-
-
-def _initiator(testbed: TestbedFile, flags: Flags) -> Any:
-    """At which port of the tester the technology's left side is."""
-    if flags.initiator is None:
-        return testbed.initiator
-    return require_known(("left", "right"), flags.initiator, "port")
-
-
-def _dut(
-    testbed: TestbedFile,
-    flags: Flags,
-    document: Document | None,
-    default: str,
-    *,
-    swapped: bool = False,
-) -> tuple[DutSettings, Driver]:
-    driver_name = testbed.dut.driver or default
-    with within(None if flags.dut else document, ("dut", "driver")):
-        known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
-        name = require_known(known, flags.dut or driver_name, "device driver")
-        kind = driver_type(name)
-    options = dict(testbed.dut.options) if name == driver_name else {}
-    options = laid_over(options, kind.from_flags(options, expanded(flags.dut_params)))
-    with within(None if flags.dut_params else document, ("dut", "options")):
-        driver = make_driver(name, options, swapped=swapped)
-        return DutSettings(driver=name, options=options), driver
-
-
-def _procedure(
-    preset: Preset,
-    run: RunFile,
-    flags: Flags,
-    document: Document | None,
-    benchmarks: Sequence[str],
+def _merge_procedure(
+    preset: Preset, run: RunFile, source: Source, flags: Flags, benchmarks: Sequence[str]
 ) -> ProcedureSettings:
-    flagged = {k: v for k, v in flags.procedure.items() if v is not None}
-    texts = {**_named(flags.of_settings, benchmarks), **flags.procedure_texts}
-    flagged = laid_over(flagged, expanded(texts))
-    values = laid_over(laid_over(procedure_of(preset), run.procedure), flagged)
-    return validated(  # type: ignore[no-any-return]
-        procedure_model(),
-        values,
-        document,
-        ("procedure",),
-        flagged,
-    )
+    texts = {**_expand_setting_flags(flags.settings, benchmarks), **flags.procedure_texts}
+    flagged = {name: value for name, value in flags.procedure.items() if value is not None}
+    flagged = deep_merge(flagged, parse_assignments(texts))
+    if flagged:
+        source.flagged["procedure"] = flagged
+    values = deep_merge(deep_merge(procedure_of(preset), run.procedure), flagged)
+    return validate(procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 
 
-def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return flags as the settings they stand for; those of benchmarks: of what is measured."""
+def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the settings behind flags; a flag of benchmarks stands for those that are measured."""
     measured = {key for name in benchmarks for key in registry.load(name).sections()}
-    own = dict(flags_in(ProcedureSettings))
+    general = dict(flags_in(ProcedureSettings))
     texts: dict[str, str] = {}
     for flag, text in flags.items():
-        if flag in own:
-            texts[own[flag]] = text
+        if flag in general:
+            texts[general[flag]] = text
             continue
         known = registry.flags()[flag]
-        meant = [setting for setting in known if setting.partition(".")[0] in measured]
-        if not meant:
-            whose = [name for s in known for name in registry.of_section(s.partition(".")[0])]
+        settings = [setting for setting in known if setting.partition(".")[0] in measured]
+        if not settings:
+            users = [name for s in known for name in registry.of_section(s.partition(".")[0])]
             raise UsageError(
-                f"{flag} is for {', '.join(whose)}",
+                f"{flag} is for {', '.join(users)}",
                 "add one of them to --measure",
                 code="setting-without-effect",
             )
         if is_bit_rate(text):
-            meant = [re.sub("_fps$", "_bps", setting) for setting in meant]
-        texts.update(dict.fromkeys(meant, text))
+            settings = [re.sub("_fps$", "_bps", setting) for setting in settings]
+        texts.update(dict.fromkeys(settings, text))
     return texts

@@ -1,83 +1,277 @@
-"""The resolved configuration of a run: everything decided, nothing left to look up.
-
-Built by :mod:`v6t.core.config.resolve` from a run file, a testbed file, a preset and flags; written as it
-is into the run directory, so that a run is resumed and reproduced from it alone.
-"""
+"""Settings of a run: files as they are written, flags, and the resolved run that is kept in its directory."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Interface
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
-from v6t.base.errors import ExtensionError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from v6t.base.errors import ExtensionError, InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import ProcedureSettings
-from v6t.core.config.frame_sizes import FrameSize
+from v6t.intent.device import BackgroundVlan, Port
+from v6t.plugins.base import Links
+from v6t.profiles.mixes import is_mix, normalize_mix
 from v6t.trials.trial import Mode
 
 Preset = Literal["quick", "rfc"]
 
 
-class AsideSettings(StrictModel):
-    """A VLAN of the background's own (MIX-04)."""
+def _parse_frame_size(value: Any) -> int | str:
+    if isinstance(value, str) and is_mix(value):
+        return normalize_mix(value)
+    if isinstance(value, bool) or not isinstance(value, (int, str, float)):
+        raise PydanticCustomError("int_type", "must be a whole number")
+    try:
+        number = int(value)
+    except ValueError:
+        raise PydanticCustomError("int_parsing", "must be a whole number") from None
+    if isinstance(value, float) and number != value:
+        raise PydanticCustomError("int_from_float", "must be a whole number")
+    return number
 
-    vlan: int = Field(ge=1, le=4094)
+
+FrameSize = Annotated[
+    int | str,
+    PlainValidator(_parse_frame_size),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+]
+"""Octets of a frame, or a mix of several sizes (RFC 6985)."""
+
+
+def _check_mac(value: str) -> str:
+    if not re.fullmatch("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", value):
+        raise InvalidValue(
+            "is not a MAC address", "write it as 02:00:00:00:01:02", code="not-an-address"
+        )
+    return value
+
+
+def _refuse_stacked_tags(value: Any) -> Any:
+    if isinstance(value, list):
+        raise PydanticCustomError(
+            "stacked_tags",
+            "must be one identifier; stacked tags (IEEE 802.1ad) are not supported",
+        )
+    return value
+
+
+MacAddress = Annotated[str, AfterValidator(_check_mac)]
+VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_tags)]
+
+
+class BackgroundSettings(StrictModel):
+    """Where native IPv6 goes instead of through the technology (RFC 8219, section 4.1)."""
+
+    vlan: VlanId
+    """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
     device: IPv6Interface
+    """The device's IPv6 address there, with prefix length; default: one of v6t's own."""
     tester: IPv6Address
+    """The tester's; default: the second of v6t's own network."""
 
 
 class LinkSettings(StrictModel):
-    """One link: MAC addresses, VLAN, MTU [octets], who answers for the tester's hosts."""
+    """One cable."""
 
-    tester_mac: str
-    dut_mac: str
-    vlan: int | None = Field(default=None, ge=1, le=4094)
+    tester_mac: MacAddress
+    """MAC address of the tester's end; default: one of v6t's own for the lab."""
+    dut_mac: MacAddress
+    """MAC address of the device's end; default: one of v6t's own for the lab."""
+    vlan: VlanId | None = None
+    """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
     mtu: int = Field(default=1500, ge=1280, le=9216)
+    """Octets of the longest IP packet."""
     answers: bool = True
+    """The tester answers ARP and neighbor solicitations for its addresses on it."""
     learning: bool | None = None
-    background: AsideSettings | None = None
+    """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
+    (RFC 2544 section 23 b); none: where the tester answers."""
+    background: BackgroundSettings | None = None
+    """A VLAN for the background alone, where the device drops native IPv6 with the technology on; none: it
+    goes with everything else."""
+
+    @model_validator(mode="after")
+    def _check_background(self) -> LinkSettings:
+        if self.background is not None and self.vlan in (None, self.background.vlan):
+            other = 100 if self.background.vlan != 100 else 101
+            raise InvalidValue(
+                "needs a link with a VLAN that differs from that of the background",
+                f"for example vlan: {other} of the link",
+                code="missing-setting",
+                settings=("background",),
+            )
+        return self
+
+
+class LinksSettings(StrictModel):
+    """Both cables."""
+
+    left: LinkSettings
+    """The cable at the tester's left port: with IPv6, or with the private side."""
+    right: LinkSettings
+    """The cable at its right port: with IPv4, or with the public side."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        """Give each end its own address where the file gives none."""
+        if not isinstance(values, Mapping):
+            return values
+        sides: tuple[Port, ...] = ("left", "right")
+        links = {side: _with_addresses(values.get(side, {}), side) for side in sides}
+        return {**values, **links}
+
+    @model_validator(mode="after")
+    def _check_backgrounds(self) -> LinksSettings:
+        if (self.left.background is None) != (self.right.background is None):
+            raise InvalidValue(
+                "only one of the links has a VLAN for the background",
+                "write background: {vlan: ...} within left and right",
+                code="missing-setting",
+            )
+        return self
+
+
+def _with_addresses(link: Any, side: Port) -> Any:
+    if not isinstance(link, Mapping):
+        return link
+    default = getattr(Links(), side)
+    given = {name: value for name, value in link.items() if value is not None}
+    background = given.get("background")
+    if isinstance(background, Mapping):
+        vlan = BackgroundVlan.with_default_addresses(side, 0)
+        own = {name: value for name, value in background.items() if value is not None}
+        given["background"] = {"device": vlan.device, "tester": vlan.tester, **own}
+    return {"tester_mac": default.tester_mac, "dut_mac": default.dut_mac, **given}
 
 
 class TesterSettings(StrictModel):
-    """Which tester, and its options (for ``sim``: capacity, noise, faults ...)."""
+    """Which tester."""
 
-    kind: str
+    kind: str = "auto"
+    """`embedded`, `trex` or `sim`; `auto`: embedded."""
     options: dict[str, Any] = Field(default_factory=dict)
+    """Options of this tester, see below."""
 
 
 class DutSettings(StrictModel):
-    """Which device driver, and its options.
+    """Which device driver."""
 
-    ``reference`` is the plugin's own reference translation behind two interfaces; its option
-    ``params`` overrides plugin parameters on the device only (to see a wrong device caught).
+    driver: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = ""
+    """Name of a device driver; default: the technology's own, or `reference`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of this driver, see below."""
+
+
+class RunFile(StrictModel):
+    """What to measure."""
+
+    plugin: str | None = None
+    """Technology: a name of `v6t plugins`."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the technology, see `v6t plugins NAME`."""
+    preset: Preset | None = None
+    """`quick`, a demonstration, or `rfc`; none: quick."""
+    benchmarks: list[str] | None = Field(default=None, min_length=1)
+    """What to measure; none: throughput."""
+    modes: list[str] | None = Field(default=None, min_length=1)
+    """`bidirectional`, `forward`, `reverse`; none: all three."""
+    frame_sizes: list[FrameSize] | None = Field(default=None, min_length=1)
+    """Sizes of the IPv6 frame, octets with FCS; `imix` or `imix:64x28,570x16,1518x4`: several in that
+    proportion; none: the preset's for the technology."""
+    procedure: dict[str, Any] = Field(default_factory=dict)
+    """Single settings of the procedures, in place of the preset's; see below."""
+    modifier: str | None = None
+    """What goes on beside the test traffic, with all benchmarks: `broadcast` (RFC 2544 section 11); none:
+    nothing."""
+    seed: int | None = None
+    """Of all pseudorandom numbers; none: 1."""
+    label: str | None = None
+    """Words for the directory name and the results."""
+
+
+class TestbedFile(StrictModel):
+    """Testbed: tester, device, and the links between them."""
+
+    tester: TesterSettings = Field(default_factory=TesterSettings)
+    """What sends and receives."""
+    dut: DutSettings = Field(default_factory=DutSettings)
+    """What is measured."""
+    links: LinksSettings = Field(default_factory=lambda: LinksSettings.model_validate({}))
+    """The two cables between them."""
+    initiator: Port = "left"
+    """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
+    private side. `right`: the device is wired the other way; forward is from the Initiator all the same."""
+    line_rate: Annotated[
+        str | None,
+        BeforeValidator(lambda value: str(value) if type(value) in (int, float) else value),
+    ] = None
+    """The medium's rate in bit/s, for example 10G, 2.5Gbps, 100M; none: 10G."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Settings of the command line; None and empty mean that a flag is not given.
+
+    Attributes:
+        settings: values by flag, for flags that benchmarks declare.
+        single_frames: no benchmark is measured, the device receives single frames only.
     """
 
-    driver: str
-    options: dict[str, Any] = Field(default_factory=dict)
+    plugin: str | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    tester: str | None = None
+    tester_options: Mapping[str, str] = field(default_factory=dict)
+    dut: str | None = None
+    dut_params: Mapping[str, str] = field(default_factory=dict)
+    initiator: str | None = None
+    preset: str | None = None
+    benchmarks: Sequence[str] = ()
+    modes: Sequence[str] = ()
+    frame_sizes: Sequence[int | str] = ()
+    procedure: Mapping[str, Any] = field(default_factory=dict)
+    procedure_texts: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    modifier: str | None = None
+    seed: int | None = None
+    label: str | None = None
+    single_frames: bool = False
 
 
 def procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
     sections = registry.sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
-        whose = " and ".join(registry.of_section(name))
         raise ExtensionError(
-            f"the settings of {whose} stand below procedure.{name}, where v6t's own are",
+            f"procedure.{name} is reserved by v6t, but the settings of "
+            f"{' and '.join(registry.of_section(name))} have this name",
             "its author must choose another section",
             code="duplicate",
         )
-    return _composed(tuple(sections.items()))
+    return _compose(tuple(sections.items()))
 
 
 @lru_cache(maxsize=4)
-def _composed(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
+def _compose(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
     fields: dict[str, Any] = {
-        name: (model, Field(model(), description=summary(model))) for name, model in sections
+        name: (model, Field(model(), description=describe_model(model))) for name, model in sections
     }
     model: type[ProcedureSettings] = create_model(
         "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
@@ -85,8 +279,8 @@ def _composed(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[Proce
     return model
 
 
-def summary(model: type[StrictModel]) -> str:
-    """Return the first line of its docstring."""
+def describe_model(model: type[StrictModel]) -> str:
+    """Return the first line of a model's docstring."""
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
@@ -97,16 +291,16 @@ def _with_sections(values: Any) -> Any:
 
 
 class ResolvedRun(StrictModel):
-    """One run: a technology, its traffic, a tester, a device and the procedures to follow."""
+    """One run with nothing left to look up: ``config.json``, from which it is resumed and reproduced."""
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
     suited: tuple[str, ...] = ()
-    """Parameters nobody gave, and whose defaults the device cannot take: its driver's."""
+    """Parameters with the driver's own default: the device cannot take the technology's."""
     links_left: LinkSettings
     links_right: LinkSettings
-    initiator: Literal["left", "right"] = "left"
-    """At which of these links the technology's left side is (ST-01)."""
+    initiator: Port = "left"
+    """The link at which the technology's left side is."""
     line_rate_bps: float = Field(gt=0)
     tester: TesterSettings
     dut: DutSettings
@@ -114,21 +308,20 @@ class ResolvedRun(StrictModel):
     benchmarks: tuple[str, ...] = ("throughput",)
     modes: tuple[Mode, ...]
     frame_sizes: tuple[FrameSize, ...]
-    """IPv6 frame sizes, octets with FCS (GEN-05), and mixes of them (RFC 6985)."""
     procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_with_sections)]
     seed: int
     label: str = ""
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
     modifier: str | None = None
-    """What goes on beside the test traffic (RFC 2544 section 11)."""
+    """What goes on beside the test traffic (RFC 2544, section 11)."""
 
 
 def saved_run(values: Any) -> ResolvedRun:
     """Read a saved run without the settings of benchmarks that are not installed.
 
     Raises:
-        ValidationError: it is none.
+        ValidationError: the values are not a run.
     """
     if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
         known = procedure_model().model_fields

@@ -1,51 +1,71 @@
-"""Complaints about settings: one sentence, the place in the file, the nearest known name."""
+"""Errors in settings: one sentence, the place in the file, the nearest known name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from v6t.base.errors import UsageError
 from v6t.base.text import suggest_names
 from v6t.base.validation import describe_problem
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.yaml_file import YamlFile
+
+Keys = Sequence[str | int]
 
 
-def listed(
-    document: Document | None,
-    name: str,
-    flagged: Sequence[str],
-    values: Sequence[str] | None,
-    default: Sequence[str],
-    known: Sequence[str],
+@dataclass
+class Source:
+    """A file of settings with the flags that win over it.
+
+    Attributes:
+        document: the file, or None.
+        flagged: values of the flags, nested as in the file.
+    """
+
+    document: YamlFile | None = None
+    flagged: dict[str, Any] = field(default_factory=dict)
+
+    def place(self, keys: Keys) -> str:
+        """Return ``file:line: `` of a setting; empty if a flag gives it, or no file does."""
+        values: Any = self.flagged
+        for key in keys:
+            if not isinstance(values, Mapping):
+                break
+            if key not in values:
+                return self._place_in_file(keys)
+            values = values[key]
+        return "" if keys else self._place_in_file(keys)
+
+    def _place_in_file(self, keys: Keys) -> str:
+        return "" if self.document is None else self.document.place(keys)
+
+
+Origin = YamlFile | Source | None
+
+
+def _place(origin: Origin, keys: Keys) -> str:
+    return "" if origin is None else origin.place(keys)
+
+
+def check_names(
+    names: Sequence[str], known: Sequence[str], noun: str, path: Keys = ()
 ) -> tuple[str, ...]:
-    """Return a list of known names from flag, file or default; ``name`` is the file's key for it."""
-    with within(None if flagged else document, (name,)):
-        if not flagged:
-            refuse_empty(name, values, known)
-        return among(known, flagged or values or default, name.removesuffix("s"))
-
-
-def refuse_empty(name: str, values: Sequence[Any] | None, known: Sequence[str] = ()) -> None:
-    """Reject an empty list in a file.
+    """Return names that are known and different.
 
     Raises:
-        UsageError: the list is empty.
+        UsageError: a name is unknown, with the nearest known one, or given twice.
     """
-    if values is not None and not values:
-        raise UsageError(
-            f"{name} is an empty list",
-            "leave it out for the default"
-            + (f", or name some of {', '.join(known)}" if known else ""),
-            code="wrong-length",
-        )
+    for number, name in enumerate(names):
+        check_name(name, known, noun, (*path, number))
+        if name in names[:number]:
+            raise UsageError(f"the {noun} '{name}' is given twice", path=path, code="duplicate")
+    return tuple(names)
 
 
-def require_known(
-    known: Sequence[str], name: str, what: str, path: Sequence[str | int] = ()
-) -> str:
+def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> str:
     """Return a name if it is known.
 
     Raises:
@@ -53,90 +73,57 @@ def require_known(
     """
     if name not in known:
         raise UsageError(
-            f"unknown {what} '{name}'",
-            suggest_names(str(name), known),
-            path=path,
-            code="unknown-name",
+            f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"
         )
     return name
 
 
-def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the given names, if they are known and none is there twice.
-
-    Raises:
-        UsageError: with the nearest known name.
-    """
-    for number, name in enumerate(names):
-        require_known(known, name, what, (number,))
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"the {what} '{twice}' is given twice", code="duplicate")
-    return tuple(names)
-
-
-def validated(
-    model: type[BaseModel],
-    data: Mapping[str, Any],
-    document: Document | None,
-    above: tuple[str, ...] = (),
-    flagged: Collection[str] = (),
+def validate(
+    model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
 ) -> Any:
-    """Validate; the first complaint becomes one sentence with its place.
+    """Validate settings.
 
     Args:
-        model: what the data should be.
+        model: of the settings.
         data: from files and flags.
-        document: the file, None if there is none.
-        above: where in the file the data stand.
-        flagged: names in the data that flags gave: they stand in no file.
+        origin: names the place of an error.
+        above: keys of the data in their file.
+
+    Raises:
+        UsageError: the first problem, with its place.
     """
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        wrong = describe_problem(model, exc)
-        keys = (*above, *wrong.path)
-        from_flag = bool(wrong.path) and wrong.path[0] in flagged
-        place = "" if from_flag else place_of(document, keys)
-        name = wrong.name_settings(*above)
+        problem = describe_problem(model, exc)
+        keys = (*above, *problem.path)
+        place = _place(origin, keys)
+        name = problem.name_settings(*map(str, above))
         text = (
             f"unknown setting '{name}'"
-            if wrong.unknown
-            else f"{name or model.__name__}: {wrong.reason}"
+            if problem.unknown
+            else f"{name or model.__name__}: {problem.reason}"
         )
         raise UsageError(
             place + text,
-            wrong.hint,
+            problem.hint,
             path=keys,
-            related=[(*above, *path) for path in wrong.related],
+            related=[(*above, *path) for path in problem.related],
             located=bool(place),
-            code=wrong.code,
+            code=problem.code,
         ) from exc
 
 
-def error_at(
-    document: Document | None, keys: Sequence[str | int], message: str, hint: str = "", *, code: str
-) -> UsageError:
-    """Make an error that names file, line and path of a setting."""
-    place = place_of(document, keys)
-    return UsageError(place + message, hint, path=keys, located=bool(place), code=code)
-
-
-def place_of(document: Document | None, keys: Sequence[Any]) -> str:
-    """``file:line: `` of a setting; empty where there is no file."""
-    return "" if document is None else document.where(keys) + ": "
-
-
 @contextmanager
-def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
-    """Errors from inside say where their cause stands, unless they do so already."""
+def locate_errors(origin: Origin, *keys: str | int) -> Iterator[None]:
+    """Add the place of a setting to errors that have none."""
     try:
         yield
     except UsageError as exc:
         if exc.located:
             raise
         path = (*keys, *exc.path)
-        place = place_of(document, path)
+        place = _place(origin, path)
         raise UsageError(
             place + exc.message,
             exc.hint,

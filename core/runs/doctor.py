@@ -168,14 +168,14 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
         plugin: the technology; None: one that the driver supports.
     """
     from v6t.core.config.checks import check_capabilities
-    from v6t.core.config.files import Flags
-    from v6t.core.config.resolve import driver_named, resolve_and_bind
+    from v6t.core.config.resolve import find_driver_name, resolve_and_bind
+    from v6t.core.config.settings import Flags
     from v6t.core.runs.bench import make_tester
     from v6t.drivers.duts.capabilities import find_capabilities
     from v6t.drivers.duts.devices import make_lab_device
 
     try:
-        flags = Flags(plugin=plugin or find_technology(driver_named(testbed)))
+        flags = Flags(plugin=plugin or find_technology(find_driver_name(testbed)))
         bound = resolve_and_bind(None, testbed, flags)
         check_capabilities(bound, make_tester(bound))
     except UsageError as exc:

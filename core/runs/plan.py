@@ -12,8 +12,8 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.point import Point
 from v6t.benchmarks.tcp import syn_medium
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.ideal import count_trials, plan_point
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
@@ -147,7 +147,7 @@ class RunPlan:
     @cached_property
     def caveats(self) -> list[str]:
         """Warnings about the whole run."""
-        return caveats(self.bound)
+        return list_result_warnings(self.bound)
 
     @property
     def intent(self) -> dict[str, Any]:

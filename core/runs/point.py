@@ -11,7 +11,8 @@ from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.point import Point, Vary
 from v6t.benchmarks.tcp import measure_tcp_opens, syn_medium
-from v6t.core.config.presets import caveats, is_demonstration
+from v6t.core.config.presets import is_demonstration
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
 from v6t.core.runs.preflight import measure_phase_one, prepare_loopback
@@ -162,7 +163,7 @@ class MeasuredPoint:
         return {
             "preset": run.preset,
             "demonstration": is_demonstration(run),
-            "caveats": caveats(self._bound),
+            "caveats": list_result_warnings(self._bound),
             "plugin": run.plugin,
             "params": self._bound.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
+from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.config.technology import links_of, params_of
 from v6t.core.runs.journal import find_mark, read_journal
 from v6t.core.runs.manifest import setup
 from v6t.core.runs.results_file import read_records, read_results
@@ -111,7 +111,7 @@ def make_run_data(
 def _make_technology(run: ResolvedRun) -> Technology | None:
     try:
         plugin = load_plugin(run.plugin)
-        links = links_of(run.links_left, run.links_right, run.initiator)
-        return plugin(params_of(plugin, run.params), links)
+        links = make_links(run.links_left, run.links_right, run.initiator)
+        return plugin(validate_params(plugin, run.params), links)
     except UsageError:
         return None

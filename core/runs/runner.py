@@ -17,8 +17,8 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepared
 from v6t.benchmarks.point import Measured, Point
 from v6t.core.config.bound import BoundRun, bind
-from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_capabilities
+from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
@@ -104,7 +104,7 @@ def execute(
         directory.write_json(MANIFEST, document)
         directory.write_json(CONFIG, bound.settings.model_dump(mode="json"))
         with log_run(events, path) as log:
-            for caution in cautions(bound):
+            for caution in list_setting_warnings(bound):
                 log.on_message(f"note: {caution}")
             return Runner(planned, directory, log).run()
 
@@ -243,7 +243,7 @@ class Runner:
             self._trials.refuse(finding)
         if first:
             tester, in_lab = self._trials.bench.describe(), self._bound.tester.in_lab
-            for caution in of_medium(self._run, tester, in_lab=in_lab):
+            for caution in list_tester_warnings(self._run, tester, in_lab=in_lab):
                 self._events.on_message(f"note: {caution}")
 
     def _measure_point(

@@ -11,7 +11,7 @@ from typing import Any
 
 from v6t.benchmarks.point import Vary
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.presets import caveats
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.device import prepare_device_event
 from v6t.core.runs.events import Listener
@@ -131,7 +131,7 @@ class Trials:
         """List the warnings about the whole run."""
         modifier, tester = self.bound.modifier, self.bound.tester
         return [
-            *caveats(self.bound),
+            *list_result_warnings(self.bound),
             *(modifier.summary(self._modifications) if modifier is not None else ()),
             *tester.caveats_of(self._tester_figures),
             *warn_of_steal_time(self._steal_times),

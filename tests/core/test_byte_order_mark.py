@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from v6t.base.files import read_json, read_text
 from v6t.core.campaigns import file as campaign_file
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.siitperf import read_siitperf
 

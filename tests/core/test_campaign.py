@@ -22,9 +22,9 @@ from v6t.benchmarks.registry import presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
-from v6t.core.campaigns.campaign import Overrides, lay_out, start
+from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
 from v6t.core.campaigns.packaged import packaged
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.yaml_file import YamlFile
 from v6t.core.modifiers.registry import MODIFIERS
 from v6t.tests.expect import expect_refusal
 
@@ -349,7 +349,7 @@ def test_runs_that_share_a_tester_wait_for_one_another(tmp_path):
         "testbeds:\n  one: {tester: {kind: trex}}\n  two: {tester: {kind: trex}}\n"
         "experiments:\n  - name: both\n    matrix:\n      testbed: [one, two]\n"
     )
-    campaign = lay_out(written(tmp_path, text))
+    campaign = plan_campaign(written(tmp_path, text))
     assert [len(runs) for runs in campaign.groups().values()] == [2]
 
 
@@ -361,7 +361,7 @@ def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
     path = written(tmp_path)
     for given in (str(bed), f"model={bed}"):
         name, _, file = given.rpartition("=")
-        campaign = lay_out(path, Overrides(beds=((name, type(bed)(file)),)))
+        campaign = plan_campaign(path, Overrides(beds={name: type(bed)(file)}))
         found = {r.config["tester"]["options"]["capacity_fps"] for r in campaign.runs}
         assert found == {123456}
 
@@ -452,8 +452,8 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, code, tmp_path)
 @pytest.mark.parametrize("arguments", [["campaign", "--resume"], ["report"]])
 def test_a_plan_that_was_changed_by_hand_is_refused(arguments, changes, code, tmp_path):
     """Nothing is made where it leads."""
-    campaign = lay_out(written(tmp_path), Overrides(tester="sim"))
-    start(campaign, tmp_path / "out")
+    campaign = plan_campaign(written(tmp_path), Overrides(tester="sim"))
+    create_campaign(campaign, tmp_path / "out")
     plan = tmp_path / "out" / "campaign.json"
     content = json.loads(plan.read_text())
     if isinstance(changes.get("runs"), list):
@@ -487,7 +487,7 @@ experiments:
 
 
 def test_settings_change_along_with_an_axis(tmp_path):
-    campaign = lay_out(written(tmp_path, ALONG), Overrides(tester="sim"))
+    campaign = plan_campaign(written(tmp_path, ALONG), Overrides(tester="sim"))
     found = [
         (r.axes["params"], r.config["dut"]["options"]["rss"], r.config["procedure"]["repetitions"])
         for r in campaign.runs
@@ -554,7 +554,7 @@ SECTIONS = {
 
 def test_every_section_of_rfc_8219_has_its_experiment():
     """Sections 5.1.1 and 5.3 to 10, each with the RFC's times and repetitions."""
-    runs = lay_out(packaged()[COMPLETE], Overrides(tester="sim")).runs
+    runs = plan_campaign(packaged()[COMPLETE], Overrides(tester="sim")).runs
     assert {r.experiment for r in runs} == set(SECTIONS)
     for run in runs:
         assert set(run.config["benchmarks"]) == SECTIONS[run.experiment]
@@ -611,7 +611,7 @@ def shortened(path, tmp_path):
 
     Every run of the whole is laid out and compared with the paper in ``test_papers.py``.
     """
-    content = Document(path).data
+    content = YamlFile(path).data
     for experiment in content["experiments"]:
         run = experiment.get("run", {})
         if "frame_sizes" in run:
@@ -645,7 +645,7 @@ def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_papers_campaign_measures_as_long_as_the_paper(name):
-    campaign = lay_out(packaged()[name], Overrides(tester="sim"))
+    campaign = plan_campaign(packaged()[name], Overrides(tester="sim"))
     for run in campaign.runs:
         procedure = run.config["procedure"]
         assert procedure["trial_duration_s"] == 60

@@ -6,21 +6,21 @@ from contextlib import nullcontext
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.cautions import cautions, of_medium
-from v6t.core.config.files import Flags
 from v6t.core.config.plugins import names
 from v6t.core.config.resolve import resolve, resolve_and_bind
+from v6t.core.config.settings import Flags
+from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.tests.expect import expect_error
 
 
 def test_a_mac_address_that_is_not_the_nics_is_told():
     run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
     port = {"index": 1, "driver": "net_i40e", "hw_mac": "3C:FD:FE:00:00:03"}
-    (said,) = of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:13"}]})
+    (said,) = list_tester_warnings(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:13"}]})
     assert "3C:FD:FE:00:00:03" in said
-    assert of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:03"}]}) == []
+    assert list_tester_warnings(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:03"}]}) == []
     virtual = {**port, "virtual": True, "tester_mac": "3c:fd:fe:00:00:13"}
-    assert of_medium(run, {"ports": [virtual]}) == []
+    assert list_tester_warnings(run, {"ports": [virtual]}) == []
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def test_a_mac_address_that_is_not_the_nics_is_told():
 )
 def test_what_spoils_a_testers_figures_is_said_in_the_run(tester, words):
     run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
-    (said,) = of_medium(run, tester)
+    (said,) = list_tester_warnings(run, tester)
     assert words in said
 
 
 def test_ports_that_hear_only_their_own_address_are_named_but_not_in_the_lab():
     run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
     deaf = [{"index": n, "prom": "off", "hw_mac": f"3c:fd:fe:00:00:0{n}"} for n in (0, 1)]
-    (said,) = of_medium(run, {"ports": deaf})
+    (said,) = list_tester_warnings(run, {"ports": deaf})
     assert said.startswith("ports 0 and 1 ")
-    assert of_medium(run, {"ports": deaf}, in_lab=True) == []
+    assert list_tester_warnings(run, {"ports": deaf}, in_lab=True) == []
 
 
 def test_a_sound_tester_is_not_remarked_on():
@@ -57,14 +57,16 @@ def test_a_sound_tester_is_not_remarked_on():
         {"index": 2, "numa": -1, "prom": "N/A", "hw_mac": "3c:fd:fe:00:00:04"},
     ]
     for clock in ("tsc", "kvm-clock", None, ""):
-        assert of_medium(run, {"ports": ports, "clock_source": clock}) == []
+        assert list_tester_warnings(run, {"ports": ports, "clock_source": clock}) == []
 
 
 @pytest.mark.parametrize(("tester", "tolerance", "told"),
                          [("trex", 1.00001, True), ("trex", 1.0001, False), ("sim", 1.00001, False)])  # fmt: skip
 def test_a_sending_time_that_may_not_be_proven_is_told(tester, tolerance, told):
     asked = {"trial_duration_s": 60, "sending_time_tolerance": tolerance}
-    said = cautions(bind(resolve(flags=Flags(plugin="mape-br", tester=tester, procedure=asked))))
+    said = list_setting_warnings(
+        bind(resolve(flags=Flags(plugin="mape-br", tester=tester, procedure=asked)))
+    )
     words = (
         "a trial of 60 s may take 600 µs longer, but the tester may know its sending time to 2,000"
     )
@@ -78,11 +80,11 @@ def test_a_device_elsewhere_is_not_reached_without_ssh(tester, tmp_path, monkeyp
     bed.write_text("dut: {driver: linux-router, options: {ssh: {lab: elsewhere}}}")
     bound = resolve_and_bind(None, bed, Flags(plugin="ipv4-router", tester=tester))
     said = "ssh is not installed, but the device is reached over it: apt-get install openssh-client"
-    assert said not in cautions(bound)
+    assert said not in list_setting_warnings(bound)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert (said in cautions(bound)) is (tester == "embedded")
+    assert (said in list_setting_warnings(bound)) is (tester == "embedded")
     near = resolve_and_bind(flags=Flags(plugin="ipv4-router", tester=tester, dut="linux-router"))
-    assert said not in cautions(near)
+    assert said not in list_setting_warnings(near)
 
 
 def on_trex(*measured, params=None, **options):
@@ -101,12 +103,12 @@ def on_trex(*measured, params=None, **options):
 def test_what_a_tester_cannot_do_at_every_rate_of_the_medium_is_told_beforehand():
     """At the rate that is found, hours later, it would only be left out."""
     run = on_trex("throughput", "latency", "pdv", "ipdv", "system-recovery")
-    said = [text for text in cautions(bind(run)) if "up to" in text]
+    said = [text for text in list_setting_warnings(bind(run)) if "up to" in text]
     assert [text.split(":")[0] for text in said] == ["ipdv", "system-recovery"]
     for text in said:
         assert "2,500,000 fps" in text
     slower = run.model_copy(update={"line_rate_bps": 2e9})
-    assert not any("up to" in text for text in cautions(bind(slower)))
+    assert not any("up to" in text for text in list_setting_warnings(bind(slower)))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_frames_that_must_be_dropped_are_refused_where_nothing_tells_them(option
 )
 def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, address):
     bound = bind(resolve(flags=Flags(plugin=plugin, params=params, tester="sim", dut="reference")))
-    assert len([c for c in cautions(bound) if "RFC 6052" in c and address in c]) == 1
+    assert len([c for c in list_setting_warnings(bound) if "RFC 6052" in c and address in c]) == 1
 
 
 @pytest.mark.parametrize(
@@ -148,4 +150,4 @@ def test_private_address_behind_the_well_known_prefix_is_noted(plugin, params, a
 )
 def test_other_prefixes_and_global_addresses_are_not_noted(plugin, params):
     bound = bind(resolve(flags=Flags(plugin=plugin, params=params, tester="sim", dut="reference")))
-    assert not [c for c in cautions(bound) if "RFC 6052" in c]
+    assert not [c for c in list_setting_warnings(bound) if "RFC 6052" in c]

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.files import Flags, RunFile, TestbedFile
-from v6t.core.config.presets import caveats, is_demonstration, procedure_of
+from v6t.core.config.presets import is_demonstration, procedure_of
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import ProcedureSettings, ResolvedRun
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.settings import Flags, ProcedureSettings, ResolvedRun, RunFile, TestbedFile
+from v6t.core.config.warnings import list_result_warnings
+from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.mape_br import MapEParams
@@ -137,14 +137,16 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
     # no departure: where, and how frames are counted
-    shared, told, marks = caveats(bind(resolve(flags=rfc)))
+    shared, told, marks = list_result_warnings(bind(resolve(flags=rfc)))
     assert shared == SHARED_CORES
     assert "trailer" in told
     assert "trailer" in marks
     attached = Flags(plugin="mape-br", tester="trex", preset="rfc")
-    said = " ".join(caveats(bind(resolve(flags=attached))))
+    said = " ".join(list_result_warnings(bind(resolve(flags=attached))))
     assert "by its ports" in said
-    said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
+    said = " ".join(
+        list_result_warnings(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
+    )
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
         assert word in said
 
@@ -153,7 +155,7 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
 def test_fewer_tags_than_the_rfcs_are_a_departure(tmp_path, tags, told):
     latency = {"duration_s": 2.0, "first_tag_s": 0.5, "tags": tags}
     run = resolved(tmp_path, "benchmarks: [latency]", procedure={"latency": latency})
-    said = " ".join(caveats(bind(run)))
+    said = " ".join(list_result_warnings(bind(run)))
     assert (f"latency by {tags} tagged" in said) == told
 
 
@@ -432,12 +434,12 @@ def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
 def test_a_file_that_is_no_text(data, tmp_path):
     (tmp_path / "run.yaml").write_bytes(data)
     with expect_error("not-text", mentions="run.yaml"):
-        Document(tmp_path / "run.yaml")
+        YamlFile(tmp_path / "run.yaml")
 
 
 def test_a_byte_order_mark_is_no_error(tmp_path):
     (tmp_path / "run.yaml").write_bytes(b"\xef\xbb\xbfseed: 3\n")
-    assert Document(tmp_path / "run.yaml").data == {"seed": 3}
+    assert YamlFile(tmp_path / "run.yaml").data == {"seed": 3}
 
 
 @pytest.mark.parametrize(
@@ -448,7 +450,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path):
 def test_a_file_that_is_too_deep_or_too_long(text, tmp_path):
     (tmp_path / "run.yaml").write_text(text)
     with expect_error("invalid-yaml", mentions="run.yaml"):
-        Document(tmp_path / "run.yaml")
+        YamlFile(tmp_path / "run.yaml")
 
 
 # -- garbage -----------------------------------------------------------------------------------

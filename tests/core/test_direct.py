@@ -2,8 +2,8 @@
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.cautions import cautions
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.run_data import load_run
 from v6t.core.runs.runner import execute
@@ -52,7 +52,7 @@ def test_connections_are_made_without_a_device(tmp_path):
 
 
 def test_nobody_asks_for_a_driver_where_there_is_no_device():
-    said = list(cautions(direct("ipv4-router", "throughput", tester="trex")))
+    said = list(list_setting_warnings(direct("ipv4-router", "throughput", tester="trex")))
     assert not any("no driver" in text for text in said)
 
 

@@ -146,7 +146,7 @@ def test_both_links_carry_it():
 
 def test_a_rate_in_bits_is_that_of_the_mean_frame(tmp_path):
     flags = Flags("siit", tester="sim", frame_sizes=("imix",), benchmarks=("latency",),
-                  modes=("forward",), of_settings={"--rate": "1Gbps"})  # fmt: skip
+                  modes=("forward",), settings={"--rate": "1Gbps"})  # fmt: skip
     execute(bind(resolve(flags=flags)), tmp_path / "out", Listener())
     (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
     mean = (84 * 28 + 570 * 16 + 1518 * 4) / 48

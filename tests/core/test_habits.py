@@ -9,10 +9,10 @@ import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.files import Flags
-from v6t.core.config.flags import expanded
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
+from v6t.core.config.yaml_file import parse_assignments
 from v6t.core.runs.bench import make_tester
 from v6t.tests.expect import expect_error, expect_refusal
 
@@ -56,7 +56,7 @@ def bound(**flags):
 
 def test_flags_take_units():
     given = {"--rate": "10k", "--duration": "2min"}
-    p = bound(of_settings=given, benchmarks=("latency",)).settings.procedure
+    p = bound(settings=given, benchmarks=("latency",)).settings.procedure
     assert p.latency.rate_fps == 10_000
     assert p.trial_duration_s == 120
 
@@ -72,7 +72,7 @@ def test_flags_take_units():
 )
 def test_a_wrong_unit_is_told_which_there_are(flag, text, wanted):
     with expect_error("not-a-number") as told:
-        bound(of_settings={flag: text}, benchmarks=("throughput", "latency"))
+        bound(settings={flag: text}, benchmarks=("throughput", "latency"))
     assert wanted in told.value.hint
 
 
@@ -82,15 +82,15 @@ def test_texts_that_look_like_numbers_stay_texts():
 
 def test_a_rate_in_bits_counts_preamble_and_gap():
     assert is_bit_rate("1Gbps") and not is_bit_rate("1G")
-    run = bound(of_settings={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
+    run = bound(settings={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
     s = run.settings.procedure.delay_variation
     assert (s.rate_fps, s.rate_bps) == (None, 1e9)
     assert s.given_fps(104) == pytest.approx(1e9 / 8 / 124)
     with expect_error("above-line-rate", path=["procedure"]):
-        bound(of_settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
+        bound(settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
     with expect_error("conflict", path=["procedure", "delay_variation", "rate_fps"]):
         bound(
-            of_settings={"--rate": "1Gbps"},
+            settings={"--rate": "1Gbps"},
             procedure_texts={"delay_variation.rate_fps": "5"},
             benchmarks=("pdv",),
         )
@@ -205,5 +205,5 @@ def test_printed_list_is_accepted_by_set(name):
     model = load_plugin(name).params_model
     for row in json.loads(done.out)["parameters"]:
         if str(row["default"]).startswith("["):
-            given = expanded({row["name"]: row["default"]})
+            given = parse_assignments({row["name"]: row["default"]})
             assert model.model_validate(given) == model()

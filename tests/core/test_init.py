@@ -10,10 +10,9 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.examples import RUN, TESTBED, write_examples
-from v6t.core.config.files import Flags, RunFile
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import ProcedureSettings
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.settings import Flags, ProcedureSettings, RunFile
+from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.mape_br import MapEParams
@@ -73,7 +72,7 @@ def test_commented_settings_work(tmp_path):
     assert bed.count("#") < TESTBED.count("#")
     (tmp_path / "run.yaml").write_text(run)
     (tmp_path / "bed.yaml").write_text(bed)
-    files = Document(tmp_path / "run.yaml").data, Document(tmp_path / "bed.yaml").data
+    files = YamlFile(tmp_path / "run.yaml").data, YamlFile(tmp_path / "bed.yaml").data
     assert {"n", "m", "negative_percent"} <= set(files[0]["params"])
     assert {"trial_duration_s", "loss_tolerance", "confirmations"} <= set(files[0]["procedure"])
     assert {"capacity_fps", "loss_probability"} <= set(files[1]["tester"]["options"])

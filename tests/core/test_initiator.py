@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.export import restore

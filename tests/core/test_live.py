@@ -13,9 +13,9 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from v6t.core.campaigns import summary
-from v6t.core.campaigns.campaign import carry_out, lay_out, start
-from v6t.core.campaigns.states import States
+from v6t.core.campaigns import results
+from v6t.core.campaigns.campaign import create_campaign, plan_campaign, run_campaign
+from v6t.core.campaigns.results import CampaignProgress
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import live
@@ -304,8 +304,8 @@ experiments:
 
 def campaign_in(tmp_path, text=CAMPAIGN):
     (tmp_path / "campaign.yaml").write_text(text)
-    campaign = lay_out(tmp_path / "campaign.yaml")
-    start(campaign, tmp_path / "out")
+    campaign = plan_campaign(tmp_path / "campaign.yaml")
+    create_campaign(campaign, tmp_path / "out")
     return campaign, tmp_path / "out"
 
 
@@ -376,13 +376,13 @@ def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
 
 def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_path, monkeypatch):
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
-    assert carry_out(directory, campaign.runs, Listener()) == []
+    assert run_campaign(directory, campaign.runs, Listener()) == []
     (directory / campaign.runs[1].directory / "config.json").write_text("{")
-    read, load = [], summary.load_run
-    monkeypatch.setattr(summary, "load_run", lambda path: read.append(path.name) or load(path))
+    read, load = [], results.load_run
+    monkeypatch.setattr(results, "load_run", lambda path: read.append(path.name) or load(path))
     kept = {}
     for _ in range(3):
-        page = summary.page_of(directory, campaign, kept)
+        page = results.render_page(directory, campaign, kept)
     first, second = (run.directory for run in campaign.runs)
     assert read.count(first) == 1 and read.count(second) == 3
     assert f"{second}" in page
@@ -391,14 +391,14 @@ def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_p
 
 def test_states_are_read_again_only_when_they_changed(tmp_path, monkeypatch):
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
-    states = States(directory, campaign)
-    words, complete = states.told()
+    progress = CampaignProgress(directory, campaign)
+    words, complete = progress.describe()
     assert (words.startswith("0 of 2 "), complete) == (True, 0)
-    assert carry_out(directory, campaign.runs[:1], Listener()) == []
-    words, complete = states.told()
+    assert run_campaign(directory, campaign.runs[:1], Listener()) == []
+    words, complete = progress.describe()
     assert (words.startswith("1 of 2 "), complete) == (True, 1)
-    monkeypatch.setattr("v6t.core.campaigns.states.status_of", None)  # would be called
-    assert states.told()[1] == 1
+    monkeypatch.setattr("v6t.core.campaigns.results.read_status", None)  # would be called
+    assert progress.describe()[1] == 1
 
 
 def test_what_is_replaced_has_its_height_at_once():

@@ -10,9 +10,8 @@ from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks.mlrsearch import MlrRecord
 from v6t.benchmarks.registry import presentations
 from v6t.core.config.bound import bind
-from v6t.core.config.cautions import cautions
 from v6t.core.config.checks import check_capabilities
-from v6t.core.config.presets import caveats
+from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
@@ -164,7 +163,7 @@ def test_the_plan_names_the_goals_and_what_they_are_not():
     bound = bind(wanted("mlrsearch", mlrsearch={"goals": RFC_GOALS}, trial_duration_s=60.0))
     point = plan(bound).points[0]
     assert (point.benchmark, point.trials > 0) == ("mlrsearch", True)
-    said = [text for text in caveats(bound) if text.startswith("MLRsearch goal")]
+    said = [text for text in list_result_warnings(bound) if text.startswith("MLRsearch goal")]
     assert [text.partition(": ")[0] for text in said] == [
         "MLRsearch goal NDR (60f60d0l0e)",
         "MLRsearch goal PDR (60f120d0.5l50e)",
@@ -175,7 +174,7 @@ def test_the_plan_names_the_goals_and_what_they_are_not():
 
 def test_what_the_rfc_does_not_recommend_is_said():
     goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
-    said = " ".join(cautions(bind(wanted("mlrsearch", mlrsearch={"goals": goals}))))
+    said = " ".join(list_setting_warnings(bind(wanted("mlrsearch", mlrsearch={"goals": goals}))))
     assert "final trial durations" in said
     assert "goal b: " in said
 

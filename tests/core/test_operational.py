@@ -10,10 +10,10 @@ import re
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.tests.expect import expect_error, expect_refusal
 
 from .support import SIM, tree, v6t
@@ -77,7 +77,7 @@ def test_initial_setup_4_warns_of_a_wrong_command_and_rejects_it(here):
 
 def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
     sound = resolve(flags=Flags(plugin="mape-br", tester="sim"))
-    assert cautions(bind(sound)) == []
+    assert list_setting_warnings(bind(sound)) == []
     noted = {
         "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
         "pdv and ipdv are not measured": {"procedure": {"delay_variation": {"duration_s": 5}}},
@@ -86,11 +86,13 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
         "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
     }
     for words, flags in noted.items():
-        (said,) = cautions(bind(resolve(flags=Flags(plugin="mape-br", tester="sim", **flags))))
+        (said,) = list_setting_warnings(
+            bind(resolve(flags=Flags(plugin="mape-br", tester="sim", **flags)))
+        )
         assert words in said
     asked = Flags(plugin="mape-br", tester="sim", benchmarks=["latency"],
                   procedure={"latency": {"tags": 5}})  # fmt: skip
-    assert cautions(bind(resolve(flags=asked))) == []
+    assert list_setting_warnings(bind(resolve(flags=asked))) == []
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
 def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
     (here / "bed.yaml").write_text(bed)
     assert words in " ".join(
-        cautions(bind(resolve(None, here / "bed.yaml", Flags(plugin="mape-br"))))
+        list_setting_warnings(bind(resolve(None, here / "bed.yaml", Flags(plugin="mape-br"))))
     )
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0
@@ -118,16 +120,16 @@ def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here
 def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
     run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
     ports = [{"index": n, "speed": 1, "driver": "net_ixgbe"} for n in (0, 1)]
-    (said,) = of_medium(run, {"ports": ports})
+    (said,) = list_tester_warnings(run, {"ports": ports})
     assert re.findall(r"\d+ Gbit/s", said) == ["10 Gbit/s", "1 Gbit/s"]
-    assert of_medium(run, {"ports": [{**p, "speed": 10} for p in ports]}) == []
-    assert of_medium(run, {"ports": [{**p, "virtual": True} for p in ports]}) == []
-    assert of_medium(run, None) == []
-    (said,) = of_medium(run, {"displaced": {"0": "somebody"}})
+    assert list_tester_warnings(run, {"ports": [{**p, "speed": 10} for p in ports]}) == []
+    assert list_tester_warnings(run, {"ports": [{**p, "virtual": True} for p in ports]}) == []
+    assert list_tester_warnings(run, None) == []
+    (said,) = list_tester_warnings(run, {"displaced": {"0": "somebody"}})
     assert "somebody" in said
-    (said,) = of_medium(run, {"fence_failed": True})
+    (said,) = list_tester_warnings(run, {"fence_failed": True})
     assert said
-    assert of_medium(run, {"fence_failed": False}) == []
+    assert list_tester_warnings(run, {"fence_failed": False}) == []
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.config.compatibility import technologies_for
-from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
+from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.registry import names
 
 PAIRS = [(t, d) for d in names() for t in technologies_for(d)]
@@ -32,7 +32,7 @@ def test_what_a_driver_sets_is_said_and_is_a_parameter(technology, driver):
     fields = load_plugin(technology).params_model.model_fields
     for name, own in suited.items():
         assert bound.settings.params[name] == own.value != fields[name].get_default()
-        assert any(name in words and own.why in words for words in caveats(bound))
+        assert any(name in words and own.why in words for words in list_result_warnings(bound))
 
 
 def test_what_the_user_gives_wins_and_is_not_the_devices():

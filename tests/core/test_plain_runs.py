@@ -13,8 +13,8 @@ import subprocess
 import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
 from v6t.core.config.compatibility import technologies_for
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import read_journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import driver_type, names

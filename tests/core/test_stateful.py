@@ -12,8 +12,8 @@ from v6t.base.errors import DutError
 from v6t.benchmarks.registry import results_schema
 from v6t.core.cli.summary import print_results
 from v6t.core.config.bound import bind
-from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
 from v6t.core.runs.run_data import load_run
@@ -326,12 +326,12 @@ def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
 
 def test_what_differs_from_the_rfc_is_said_beside_the_numbers():
     quick = wanted("throughput")
-    assert [c for c in caveats(bind(quick)) if "phase 1" in c]
-    assert not [c for c in caveats(bind(quick)) if "not validated" in c]
-    assert not [c for c in caveats(bind(wanted("capacity"))) if "phase 1" in c]
+    assert [c for c in list_result_warnings(bind(quick)) if "phase 1" in c]
+    assert not [c for c in list_result_warnings(bind(quick)) if "not validated" in c]
+    assert not [c for c in list_result_warnings(bind(wanted("capacity"))) if "phase 1" in c]
     loose = wanted("connection-rate", validate_connections=False, keep=False)
-    assert [c for c in caveats(bind(loose)) if "not validated" in c]
-    assert not [c for c in caveats(bind(loose)) if "phase 1" in c]
+    assert [c for c in list_result_warnings(bind(loose)) if "not validated" in c]
+    assert not [c for c in list_result_warnings(bind(loose)) if "phase 1" in c]
 
 
 def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():

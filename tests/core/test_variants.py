@@ -9,9 +9,9 @@ from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
 from v6t.benchmarks.flows import FlowsRecord
 from v6t.core.config.bound import bind
-from v6t.core.config.cautions import cautions
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
@@ -238,7 +238,7 @@ def bind_checked(name):
 
 def test_settings_of_what_is_measured_beside_flows_have_an_effect():
     changed = {"latency": {"tags": 400}}
-    said = [" ".join(cautions(bind(wanted("flows", flows={"also": also}, **changed))))
+    said = [" ".join(list_setting_warnings(bind(wanted("flows", flows={"also": also}, **changed))))
             for also in (["latency"], [])]  # fmt: skip
     assert ["procedure.latency is set" in s for s in said] == [False, True]
 

@@ -6,7 +6,7 @@ import re
 import shlex
 
 import pytest
-from v6t.core.campaigns.campaign import Overrides, lay_out
+from v6t.core.campaigns.campaign import Overrides, plan_campaign
 from v6t.core.config.examples import RUN
 from v6t.core.config.plugins import names
 from v6t.core.config.resolve import Flags, resolve
@@ -75,7 +75,7 @@ def test_files_are_accepted(page, tmp_path, monkeypatch):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
         if "campaign" in name:
-            assert lay_out(path, Overrides()).runs
+            assert plan_campaign(path, Overrides()).runs
         elif "experiments:" in text or "plugin:" in text:
             resolve(path, None)
         else:

@@ -10,7 +10,7 @@ import pytest
 import v6t
 from v6t.analysis.report.latex import escape_latex
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.campaign import lay_out, start
+from v6t.core.campaigns.campaign import create_campaign, plan_campaign
 from v6t.tests.expect import expect_error
 from v6t.tests.packaging.support import CHECKOUT
 
@@ -85,7 +85,7 @@ def test_latex_escapes_what_it_takes_for_commands():
 
 def test_campaign_adds_the_run_to_its_rows(tmp_path):
     (tmp_path / "c.yaml").write_text(CAMPAIGN)
-    start(lay_out(tmp_path / "c.yaml"), tmp_path / "out")
+    create_campaign(plan_campaign(tmp_path / "c.yaml"), tmp_path / "out")
     campaign = v6t.load(tmp_path / "out")
     assert campaign.runs == {} and campaign.table("throughput") == []
     first = "001-a-84"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli.main import COMMANDS
-from v6t.core.config.lookup import every_setting
+from v6t.core.config.explain import every_setting
 from v6t.tools import reference_pages
 
 from . import clauses

@@ -15,11 +15,11 @@ from typing import Any
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import packaged
-from v6t.core.config.files import Flags
-from v6t.core.config.lookup import every_setting
+from v6t.core.config.explain import every_setting
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve
-from v6t.core.config.yaml_document import Document
+from v6t.core.config.settings import Flags
+from v6t.core.config.yaml_file import YamlFile
 from v6t.drivers.duts.registry import names as drivers
 
 PIPE, ZERO, FOLDER = "a pipe", "/dev/zero", "a folder"
@@ -144,7 +144,7 @@ def beds() -> tuple[dict[str, Any], ...]:
 @cache
 def campaigns() -> tuple[dict[str, Any], ...]:
     """Campaign files that come with v6t."""
-    return tuple(Document(path).data for path in packaged().values())
+    return tuple(YamlFile(path).data for path in packaged().values())
 
 
 @cache

@@ -12,10 +12,10 @@ import numpy as np
 from v6t.audit import auditor
 from v6t.audit.packet_device.build import build_device
 from v6t.base.errors import EnvironmentLacking, UsageError, V6tError
-from v6t.core.config.files import Flags
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
 from v6t.drivers.duts.registry import driver_type, make_driver
@@ -66,7 +66,7 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
             driver, plan = dut.plan_without_device(bound)
             found = describe(driver, plan, bound.intent)
             found["frames"] = list(translate(bound))
-            found["warnings"] = [str(len(caveats(bound)))]
+            found["warnings"] = [str(len(list_result_warnings(bound)))]
         except V6tError as exc:
             found = {"exit status": [str(exc.exit_code)]}
         parts |= {f"{name} {part}": lines for part, lines in found.items()}

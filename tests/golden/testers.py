@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from v6t.base.errors import V6tError
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.embedded.timing import due_s
 from v6t.drivers.oracle.replay import Order

@@ -18,8 +18,8 @@ from v6t.core.audit_device import BoundDevice
 from v6t.core.audit_output import write_audit
 from v6t.core.cli.audit_command import make_record
 from v6t.core.config.bound import bind
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
 from v6t.drivers.duts.kinds.jool import MAPT, Jool, program_of
 from v6t.tests.jool.built import built_mapt
 from v6t.tests.jool.image import JOOL

@@ -16,8 +16,8 @@ from ipaddress import (
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
+from v6t.core.config.bound import make_technology, validate_params
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.technology import make_technology, params_of
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.prefixes import refuse_unforwarded
@@ -37,7 +37,7 @@ def make(case, links=None, **changed):
     """Make a technology from texts, as the command line does."""
     name, params = CASES.get(case, (case, {}))
     kind = load_plugin(name)
-    given = params_of(kind, {**params, **{k: str(v) for k, v in changed.items()}})
+    given = validate_params(kind, {**params, **{k: str(v) for k, v in changed.items()}})
     return make_technology(kind, given, links or Links())
 
 
@@ -225,7 +225,7 @@ def test_table_with_an_address_that_no_device_forwards_is_refused(
 def test_prefix_or_range_with_addresses_that_no_device_forwards_is_refused(plugin, params):
     kind = load_plugin(plugin)
     with pytest.raises(UsageError):
-        params_of(kind, {}, params)
+        validate_params(kind, {}, params)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
-from v6t.core.config.files import RunFile, TestbedFile
+from v6t.core.config.settings import RunFile, TestbedFile
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.base import Link, Links
 from v6t.plugins.mape_br import MapEParams

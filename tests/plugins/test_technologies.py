@@ -13,8 +13,8 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 from v6t.intent import families
@@ -341,7 +341,7 @@ def test_mix04_background_vlans_are_those_of_the_links(name):
 @pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
 def test_run_without_foreground_is_warned_of(params, warned):
     run = resolve(flags=Flags(plugin="siit", tester="sim", params=params))
-    assert any("0 % foreground" in text for text in caveats(bind(run))) is warned
+    assert any("0 % foreground" in text for text in list_result_warnings(bind(run))) is warned
 
 
 def execute_with_negative_traffic(name, path, **tester_options):

@@ -18,8 +18,8 @@ import numpy as np
 from v6t.analysis.report.render import to_html, to_markdown
 from v6t.base.errors import TesterError, UsageError, hides_interrupt
 from v6t.base.files import read_json
+from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.technology import params_of
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.manifest import commit, machine, now
 from v6t.core.runs.tester_capacity import tester_facts
@@ -187,7 +187,7 @@ class _Bench:
         links = bound.technology.links
         self._device = KnownDevice(frame_octets(links))
         plugin = load_plugin(TECHNOLOGY)
-        self._technology = plugin(params_of(plugin, {}), links)
+        self._technology = plugin(validate_params(plugin, {}), links)
         self._sizes: FramePair = self._technology.frame_pair(OCTETS)
         self._tester: Tester | None = None
         self.described: Mapping[str, Any] = {}

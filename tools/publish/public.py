@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.campaigns.campaign import directory_of
-from v6t.core.campaigns.file import OF_TESTBEDS
+from v6t.core.campaigns.campaign import name_directory
+from v6t.core.campaigns.file import TESTBED_SECTIONS
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
@@ -136,7 +136,7 @@ def _public(run: CampaignRun, words: Words) -> CampaignRun:
     axes = public_axes(run.axes)
     name = run.directory
     if axes != run.axes:  # values of axes are parts of it
-        name = directory_of(name.partition("-")[0], run.experiment, axes)
+        name = name_directory(name.partition("-")[0], run.experiment, axes)
     failure = words.cleaned(run.failure)
     return replace(run, directory=name, axes=axes, failure=failure, data=data)
 
@@ -168,7 +168,7 @@ def public_axes(axes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_public(axis: str) -> bool:
     part, *names = axis.split(".")
-    if part not in OF_TESTBEDS:
+    if part not in TESTBED_SECTIONS:
         return True
     if part == "links":
         return all(name in ("left", "right", *LINK) for name in names)
@@ -182,7 +182,7 @@ def _is_public(axis: str) -> bool:
 
 def _varied(axis: str, value: Any) -> Any:
     part, *names = axis.split(".")
-    if part not in OF_TESTBEDS:
+    if part not in TESTBED_SECTIONS:
         return value
     if part == "links" and isinstance(value, Mapping):
         sides = {k: _link(v) for k, v in value.items() if k in ("left", "right")}

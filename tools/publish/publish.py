@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from v6t.analysis.report.campaign_run import run_name
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
-from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, opened
+from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
 from v6t.core.campaigns.packaged import packaged
-from v6t.core.campaigns.summary import csv_of, runs_of, summary_of
+from v6t.core.campaigns.results import load_runs, summarize, to_csv
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
 from v6t.tools.publish.public import Words, public_runs
@@ -48,7 +48,7 @@ def publish(directory: Path, place: Path) -> list[Path]:
         UsageError: no campaign, one of its files cannot be read, or the place is something else's or
             cannot be written.
     """
-    campaign = opened(directory)
+    campaign = load_campaign(directory)
     _refuse(place, directory)
     contents = _contents(directory, campaign, place.resolve().name)
     try:
@@ -134,14 +134,14 @@ def _put(place: Path, contents: Mapping[str, str]) -> None:
 
 def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
     """Build the text of every file of the page, by relative path."""
-    read = runs_of(directory, campaign)
+    read = load_runs(directory, campaign)
     words = Words(directory, read)
     runs = _named_apart(public_runs(read, words))
-    summary = summary_of(replace(campaign, title=words.cleaned(campaign.title)), runs)
+    summary = summarize(replace(campaign, title=words.cleaned(campaign.title)), runs)
     contents = {
         **_page(campaign, runs, words, page),
         SUMMARY: json.dumps(summary, indent=1, sort_keys=True) + "\n",
-        TABLE: csv_of(summary),
+        TABLE: to_csv(summary),
         TRIALS: trials_table(directory, list(zip(read, runs, strict=True)), words),
     }
     for run in runs:
@@ -187,12 +187,12 @@ def _page(
 
 def _again(campaign: Campaign, page: str) -> str:
     """How to repeat a campaign that comes with v6t; of another one nobody else has the file."""
-    from v6t.core.config.yaml_document import Document
+    from v6t.core.config.yaml_file import YamlFile
 
     file = packaged().get(campaign.name)
     if file is None:
         return ""
-    content = Document(file).data
+    content = YamlFile(file).data
     names = {experiment["name"] for experiment in content["experiments"]}
     if (
         content.get("title", "") != campaign.title

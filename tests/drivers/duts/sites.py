@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.here import NamespaceTransport

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from v6t.core.config.files import Flags
+from v6t.core.config.settings import Flags
 from v6t.drivers.duts.kinds.tayga import has_workers
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.dns64 import Dns64, Dns64Params

@@ -6,7 +6,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config.files import Flags
+from v6t.core.config.settings import Flags
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.lab.privilege import available

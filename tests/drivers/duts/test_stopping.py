@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import of_campaign, of_device, of_run
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 

@@ -11,8 +11,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process

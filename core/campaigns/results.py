@@ -1,0 +1,294 @@
+"""Results of campaigns: the report beside the plan, progress, several campaigns run by run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.base.errors import UsageError, V6tError
+from v6t.base.files import write_atomically
+from v6t.benchmarks.registry import presentations
+from v6t.core.campaigns.campaign import (
+    FAILED,
+    FAILURES,
+    PLAN,
+    SUMMARY,
+    WAITING,
+    Campaign,
+    CampaignRun,
+    load_campaign,
+    read_failure,
+    read_status,
+)
+from v6t.core.runs import rundir
+from v6t.core.runs.results_file import COMPLETE, RUNNING
+from v6t.core.runs.run_data import load_run
+
+if TYPE_CHECKING:
+    from v6t.analysis.compare.comparison import Comparison
+    from v6t.analysis.report.campaign_run import CampaignRun as RunResult
+    from v6t.analysis.sheet import Sheet
+    from v6t.analysis.trend import Trend
+
+FILES = {"html": "report.html", "md": "report.md", "json": "summary.json", "csv": "summary.csv"}
+"""The files of a campaign's report."""
+
+
+def write_summary(
+    directory: Path,
+    formats: Sequence[str] = tuple(FILES),
+    output: Path | None = None,
+    *,
+    figures: bool = True,
+    runs: Sequence[RunResult] | None = None,
+) -> list[Path]:
+    """Write the report of a campaign, finished or not, and return its files.
+
+    Args:
+        directory: of the campaign.
+        formats: some of :data:`FILES`.
+        output: another directory for the files.
+        figures: whether to draw.
+        runs: of :func:`load_runs`, where they are loaded already.
+
+    Raises:
+        UsageError: the directory holds no campaign, or the files cannot be written.
+    """
+    from v6t.analysis.report.render import to_html, to_markdown
+
+    campaign = load_campaign(directory)
+    runs = load_runs(directory, campaign) if runs is None else runs
+    content = summarize(campaign, runs)
+    texts = {
+        "html": lambda: to_html(_make_document(campaign, runs, figures=figures)),
+        "md": lambda: to_markdown(_make_document(campaign, runs, figures=False)),
+        "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
+        "csv": lambda: to_csv(content),
+    }
+    place = output or directory
+    written = []
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for kind in formats:
+            if kind in FILES:
+                write_atomically(place / FILES[kind], texts[kind]())
+                written.append(place / FILES[kind])
+    except OSError as exc:
+        raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
+    return written
+
+
+def render_page(directory: Path, campaign: Campaign, complete: dict[str, RunResult]) -> str:
+    """Return the report so far as one page without figures and links; see :func:`load_runs`."""
+    from v6t.analysis.report.render import to_html
+
+    runs = load_runs(directory, campaign, complete)
+    return to_html(_make_document(campaign, runs, figures=False, links=False))
+
+
+def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: bool) -> Any:
+    from v6t.analysis.report.campaign import campaign_document
+
+    head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
+    return campaign_document(*head, runs, presentations(), **options)
+
+
+def make_tables(runs: Sequence[RunResult]) -> list[Sheet]:
+    """Return the tables of a campaign's runs, experiment by experiment."""
+    from v6t.analysis.report.campaign import campaign_tables
+
+    return [
+        sheet
+        for experiment in dict.fromkeys(run.experiment for run in runs)
+        for sheet in campaign_tables(
+            [run for run in runs if run.experiment == experiment], presentations()
+        )
+    ]
+
+
+def load_runs(
+    directory: Path, campaign: Campaign, complete: dict[str, RunResult] | None = None
+) -> list[RunResult]:
+    """Load the results so far of each run; ``complete`` runs are not loaded again, and added to."""
+    complete = {} if complete is None else complete
+    results = []
+    for run in campaign.runs:
+        result = complete.get(run.directory) or _load_run(directory, run)
+        if result.status == COMPLETE:
+            complete[run.directory] = result
+        results.append(result)
+    return results
+
+
+def _load_run(directory: Path, run: CampaignRun) -> RunResult:
+    from v6t.analysis.report.campaign_run import CampaignRun as RunResult
+
+    status, data = read_status(directory, run), None
+    failure = str((read_failure(directory, run) or {}).get("message", ""))
+    path = directory / run.directory
+    try:
+        if (path / rundir.CONFIG).exists():
+            data = load_run(path)
+    except V6tError as exc:  # the other runs are shown all the same
+        status, failure = FAILED, f"it cannot be read: {exc.message}"
+    return RunResult(run.directory, run.experiment, run.testbed, run.axes, status, failure, data)
+
+
+def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
+    """Return the content of ``summary.json``."""
+    from v6t.analysis.report.campaign import summary
+
+    return summary(campaign.name, campaign.title, campaign.paper, runs, presentations())
+
+
+def to_csv(content: dict[str, Any]) -> str:
+    """Write one line for each figure, with a column for each setting that varies."""
+    from v6t.analysis.report.campaign_run import shown
+
+    axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
+    rows = []
+    for run in content["runs"]:
+        values = {a: run["axes"].get(a, "") for a in axes}
+        head = {
+            **{name: run[name] for name in ("directory", "experiment", "testbed")},
+            **{a: shown(v) if isinstance(v, (dict, list)) else v for a, v in values.items()},
+            "status": run["status"],
+        }
+        rows += [{**head, **figures} for figures in run["results"] or [{}]]
+    out = io.StringIO()
+    columns = list(dict.fromkeys(k for row in rows for k in row))
+    writer = csv.DictWriter(out, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+class CampaignProgress:
+    """States of runs that other processes make; a file is read again only if it was replaced."""
+
+    def __init__(self, directory: Path, campaign: Campaign) -> None:
+        self._directory, self._runs = directory, campaign.runs
+        self._known: dict[str, tuple[object, str]] = {}
+
+    def describe(self) -> tuple[str, int]:
+        """Return a sentence, and the number of runs that are over."""
+        states = {run.directory: self._read(run) for run in self._runs}
+        done = sum(state == COMPLETE for state in states.values())
+        running = ", ".join(name for name, state in states.items() if state == RUNNING)
+        text = (
+            f"{done} of {len(states)} runs are complete; now {running or 'none has a result yet'}"
+        )
+        return text, sum(state not in (WAITING, RUNNING) for state in states.values())
+
+    def _read(self, run: CampaignRun) -> str:
+        versions = [
+            _read_version(self._directory / run.directory / rundir.RESULTS),
+            _read_version(self._directory / FAILURES / f"{run.directory}.json"),
+        ]
+        if self._known.get(run.directory, ((), ""))[0] != versions:
+            self._known[run.directory] = versions, read_status(self._directory, run)
+        return self._known[run.directory][1]
+
+
+def _read_version(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def are_campaigns(directories: Sequence[Path]) -> bool:
+    """Return whether several campaigns are given, as they were made or published."""
+    return len(directories) > 1 and all(
+        (path / PLAN).is_file() or (path / SUMMARY).is_file() for path in directories
+    )
+
+
+def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
+    """Compare every run of the first campaign with the runs of its name in the others.
+
+    Raises:
+        UsageError: no two runs have the same name, or nothing in them is alike.
+    """
+    from v6t.analysis.compare.comparison import Comparison, compare
+
+    names = _name_campaigns(directories)
+    lines, left_out = [], []
+    first, *others = map(_find_runs, directories)
+    for name, path in first.items():
+        for campaign, other in zip(names[1:], others, strict=True):
+            if name not in other:
+                left_out.append(f"{name}: not in {campaign}")
+                continue
+            with rundir.reading(other[name]):
+                found = compare(
+                    load_run(path), [load_run(other[name])], presentations(), anyway=anyway
+                )
+            lines += [
+                replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
+                for line in found.lines
+            ]
+            reasons = [
+                *found.left_out,
+                *(text for texts in found.unlike.values() for text in texts),
+            ]
+            left_out += [f"{name}: {text}" for text in reasons]
+    if not lines:
+        raise UsageError(
+            f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
+            code="not-comparable",
+        )
+    return Comparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
+
+
+def find_campaign_trends(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
+    """Find the trend of every run that the last campaign holds.
+
+    Raises:
+        UsageError: there are no runs, or they cannot be ordered so.
+    """
+    from v6t.analysis.trend import Trend
+    from v6t.core.reporting.trend import find_trend_of_runs
+
+    campaigns = dict(zip(_name_campaigns(directories), map(_find_runs, directories), strict=True))
+    names: list[str] = []
+    series, left_out = [], []
+    for name in list(campaigns.values())[-1]:
+        runs = []
+        for campaign, paths in campaigns.items():
+            if name in paths:
+                with rundir.reading(paths[name]):
+                    runs.append(replace(load_run(paths[name]), name=campaign))
+        try:
+            trend = find_trend_of_runs(runs, order, least_percent)
+        except UsageError as exc:  # the trends of other runs are shown all the same
+            left_out.append(f"{name}: {exc.message}")
+            continue
+        names += trend.runs
+        series += [replace(s, point=f"{name}: {s.point}") for s in trend.series]
+        left_out += [f"{name}: {text}" for text in trend.left_out]
+    if not series:
+        raise UsageError(
+            f"{directories[-1]} contains no benchmark with a trend", code="no-such-run"
+        )
+    return Trend(tuple(dict.fromkeys(names)), order, tuple(series), tuple(left_out))
+
+
+def _find_runs(directory: Path) -> dict[str, Path]:
+    """Return the directories of runs by the names of the runs."""
+    from v6t.analysis.report.campaign_run import run_name
+
+    configs = sorted(directory.glob(f"*/{rundir.CONFIG}"))
+    return {run_name(p.parent.name): p.parent for p in configs}
+
+
+def _name_campaigns(directories: Sequence[Path]) -> list[str]:
+    """Return different names for the campaigns."""
+    plain = [path.resolve().name for path in directories]
+    return [n if plain.count(n) == 1 else str(p) for n, p in zip(plain, directories, strict=True)]

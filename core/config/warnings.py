@@ -1,0 +1,292 @@
+"""Warnings of a run: settings that are allowed but probably wrong, and conditions of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from v6t.base.ethernet import max_frame_rate_fps
+from v6t.benchmarks import registry
+from v6t.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.core.config.checks import check_tester_connections
+from v6t.core.config.explain import as_yaml
+from v6t.core.config.presets import RFC_REPETITIONS, is_demonstration, procedure_of
+from v6t.core.config.settings import ProcedureSettings, ResolvedRun, procedure_model
+from v6t.drivers.transport.ssh_client import no_client
+from v6t.plugins.address_mappings import WELL_KNOWN
+from v6t.procedures.search import mlr
+from v6t.procedures.trial_runner import SHARED_CORES
+from v6t.profiles.mixes import parse_mix
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+HIGH_LOSS_TOLERANCE = 0.01
+SHORT_WAIT_S = 0.05
+TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
+"""Clock sources of Linux that are counters of the processor, read without a system call."""
+
+
+def list_setting_warnings(bound: BoundRun) -> list[str]:
+    """List what should be looked at before the run; empty for a sound one."""
+    return [
+        *bound.notes,
+        *_warn_of_prefixes(bound),
+        *_warn_of_procedure(bound),
+        *_warn_of_links(bound),
+        *_warn_of_device(bound),
+        *_warn_of_rates(bound),
+        *(check_tester_connections(bound) if bound.settings.connects else ()),
+    ]
+
+
+def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
+    for name, (prefix, addresses) in bound.technology.params.embedded_addresses.items():
+        private = next((a for a in addresses if not a.is_global), None)
+        if prefix == WELL_KNOWN and private is not None:
+            yield (
+                f"{name}: the well-known prefix {WELL_KNOWN} must not stand for {private}, which is "
+                "not a global address (RFC 6052, section 3.1); a device may drop it: use another prefix"
+            )
+
+
+def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
+    run, p = bound.settings, bound.settings.procedure
+    preset = procedure_model().model_validate(procedure_of(run.preset))
+    measured = registry.wanted(bound)
+    benchmarks = [*measured, *(part for b in measured for part in b.carries_out(bound))]
+    used = {section for b in benchmarks for section in b.sections()}
+    for name in registry.sections():
+        if name not in used and getattr(p, name) != getattr(preset, name):
+            users = registry.of_section(name)
+            yield (
+                f"procedure.{name} is set, but has no effect: {' and '.join(users)} "
+                f"{'is' if len(users) == 1 else 'are'} not measured (--measure)"
+            )
+    for benchmark in benchmarks:
+        yield from benchmark.cautions(bound)
+    if p.loss_tolerance > HIGH_LOSS_TOLERANCE:
+        yield (
+            f"a loss tolerance of {p.loss_tolerance:.1%} lets much loss pass: it is a share, "
+            "0.01 is one per cent"
+        )
+    if p.residual_wait_s < SHORT_WAIT_S:
+        yield (
+            f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames as lost that are "
+            "still on their way: RFC 2544 waits 2 s"
+        )
+    slack_s = p.trial_duration_s * (p.sending_time_tolerance - 1)
+    error_s = bound.tester.sending_error_s
+    if slack_s < error_s:
+        yield (
+            f"a trial of {p.trial_duration_s:g} s may take {1e6 * slack_s:,.0f} µs longer, but the tester "
+            f"may know its sending time to {1e6 * error_s:,.0f} µs only: a trial that is not proven to "
+            "be in time is invalid (procedure.sending_time_tolerance)"
+        )
+    if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in benchmarks):
+        yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
+
+
+def _warn_of_links(bound: BoundRun) -> Iterator[str]:
+    left, right = bound.settings.links_left, bound.settings.links_right
+    for side, link in (("left", left), ("right", right)):
+        if link.tester_mac.lower() == link.dut_mac.lower():
+            yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
+        for end, mac in (("tester_mac", link.tester_mac), ("dut_mac", link.dut_mac)):
+            if not mac.strip("0:"):
+                yield (
+                    f"links.{side}.{end}: {mac} stands for an address that is not "
+                    "known yet: set the address of the interface"
+                )
+            elif int(mac[:2], 16) & 1:
+                yield (
+                    f"links.{side}.{end}: {mac} is a group address, which no "
+                    "device has: its second digit must be even"
+                )
+    if not bound.tester.loops_back and left.dut_mac == right.dut_mac:
+        yield (
+            f"both of the device's interfaces have the MAC address {left.dut_mac}: name its own "
+            "in links.left.dut_mac and links.right.dut_mac"
+        )
+
+
+def _warn_of_device(bound: BoundRun) -> Iterator[str]:
+    if not bound.tester.loops_back and not bound.driver.configures and not bound.driver.absent:
+        yield (
+            "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
+            "before this run begins"
+        )
+    lacking = no_client() if bound.driven and any(bound.driver.logins(bound.intent)) else None
+    if lacking is not None:
+        yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
+
+
+def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
+    """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
+    run, benchmarks = bound.settings, registry.wanted(bound)
+    timed = {"tags", "every-frame"}
+    yield from bound.tester.cautions([b.name for b in benchmarks if timed & b.needs(bound)])
+    longest = (bound.technology.sizes_of(size).longest for size in run.frame_sizes)
+    media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
+    for benchmark in benchmarks:
+        needs = benchmark.needs(bound)
+        most_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        if most_fps < media_fps:
+            yield (
+                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {most_fps:,.0f} fps "
+                "per direction; where it would take more it is not measured"
+            )
+
+
+def list_tester_warnings(
+    run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
+) -> list[str]:
+    """List what the opened tester reports against its own figures and the testbed.
+
+    Args:
+        run: the run.
+        tester: the tester's description of itself: ports, clock, displaced owners, open server.
+        in_lab: its cables are v6t's own, whose interfaces take frames to any address.
+    """
+    return list(_warn_of_tester(run, tester or {}, in_lab=in_lab))
+
+
+def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool) -> Iterator[str]:
+    for port, owner in (tester.get("displaced") or {}).items():
+        yield f"port {port} was taken by force from {owner}"
+    if tester.get("fence_failed"):
+        yield (
+            "the tester's server could not be closed to other hosts (nftables): whoever reaches its "
+            "host can command it; `v6t doctor` says why"
+        )
+    ports = tester.get("ports") or []
+    nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
+    if len(nodes) > 1:
+        yield (
+            f"the tester's ports are on NUMA nodes {' and '.join(map(str, sorted(nodes)))}: frames "
+            "cross between processors, which costs rate and adds delay"
+        )
+    clock = tester.get("clock_source")
+    if clock and clock not in TRUSTED_CLOCKS:
+        yield (
+            f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
+            "trusted; compare delays with a loopback run"
+        )
+    macs = {run.links_left.tester_mac, run.links_right.tester_mac}
+    deaf = [
+        f"{p.get('index')}"
+        for p in ports
+        if p.get("prom") == "off" and str(p.get("hw_mac")).lower() not in macs
+    ]
+    if deaf and not in_lab:
+        nouns = ("ports", "are", "their") if len(deaf) > 1 else ("port", "is", "its")
+        yield (
+            f"{nouns[0]} {' and '.join(deaf)} of the tester {nouns[1]} not promiscuous, and no link of "
+            f"the testbed has {nouns[2]} MAC address: the NIC may drop all that comes back; use "
+            "its own address as tester_mac"
+        )
+    physical = [p for p in ports if not p.get("virtual")]
+    for p in physical:
+        mac, named = p.get("hw_mac"), p.get("tester_mac")
+        if mac and named and mac.lower() != named.lower():
+            yield (
+                f"port {p['index']} of the tester has the MAC address {mac}, but links say tester_mac "
+                f"{named}: a NIC may drop frames to another address than its own"
+            )
+    slowest = min((p["speed"] * 1e9 for p in physical if p.get("speed")), default=run.line_rate_bps)
+    if slowest < run.line_rate_bps:
+        yield (
+            f"line_rate is {run.line_rate_bps / 1e9:g} Gbit/s, but a port of the tester has "
+            f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium"
+        )
+
+
+def list_result_warnings(bound: BoundRun) -> list[str]:
+    """List the conditions that a reader of every number of this run must know."""
+    return list(_warn_of_results(bound))
+
+
+def _warn_of_results(bound: BoundRun) -> Iterator[str]:
+    run, p = bound.settings, bound.settings.procedure
+    benchmarks = registry.wanted(bound)
+    if bound.tester.in_lab:
+        yield SHARED_CORES
+    yield from bound.tester.caveats()
+    if bound.driver.absent:
+        yield "there is no device: the tester's ports are joined, and the numbers are its own"
+    if is_demonstration(run):
+        yield (
+            f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
+            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
+        )
+    if bound.technology.params.only_background:
+        yield (
+            "0 % foreground: native IPv6 through the device, the reference of a series of "
+            "mixtures; nothing of the technology itself is measured"
+        )
+    if bound.modifier is not None:
+        simulated = bound.modifier.driven and bound.tester.simulates
+        yield f"under a modifier: {bound.modifier.words} ({bound.modifier.source})" + (
+            ": not carried out: the device is simulated" if simulated else ""
+        )
+    yield from _warn_of_mixes(bound)
+    yield from bound.technology.warnings
+    yield from _warn_of_driver_defaults(bound)
+    yield from _warn_of_searches(p)
+    yield from dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
+    if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
+        yield (
+            "connections of one trial serve the next while they are whole: phase 1 is not "
+            "repeated for each"
+        )
+    adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
+    if p.repetitions < RFC_REPETITIONS and not adaptive:
+        yield (
+            f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "
+            f"{RFC_REPETITIONS} that RFC 8219 asks for"
+        )
+    if p.loss_tolerance:
+        yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
+    if p.sending_time_tolerance > 1.001:
+        yield f"sending may take {p.sending_time_tolerance:g} times the trial"
+    if not bound.tester.loops_back:
+        yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
+
+
+def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
+    own = bound.driver.parameter_overrides(bound.technology.name)
+    defaults = bound.technology.params_model.model_fields
+    for name in bound.settings.suited:
+        usual = f", not {as_yaml(defaults[name].get_default())}" if name in defaults else ""
+        why = f": {own[name].why}" if name in own else ""
+        yield f"{name} is {as_yaml(bound.settings.params[name])}{usual}{why}"
+
+
+def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:
+    """Warn where the sent frame sizes differ from the written ones."""
+    for mix in bound.settings.frame_sizes:
+        if not isinstance(mix, str):
+            continue
+        sizes = bound.technology.sizes_of(mix)
+        sent = {pair.ipv6 for pair, _ in sizes.pairs}
+        missing = [size for size, _ in parse_mix(mix) if size not in sent]
+        if missing:
+            yield (
+                f"{mix}: the technology has no frame of {' and '.join(map(str, missing))} octets; "
+                f"what is sent is {sizes.label} (RFC 8219 section 5.1.1)"
+            )
+        if bound.settings.connects:
+            yield (
+                f"{sizes.label}: connections are opened by frames of the first size, and go on "
+                "in all"
+            )
+
+
+def _warn_of_searches(p: ProcedureSettings) -> Iterator[str]:
+    if p.search == "mlrsearch":
+        yield mlr.LABEL
+    if p.adaptive is not None:
+        yield (
+            f"adaptive repetition: {p.adaptive.fewest} to {p.adaptive.most}, until the median's "
+            f"{p.adaptive.confidence:.0%} confidence interval is within {p.adaptive.width:.1%}"
+        )

@@ -1,0 +1,185 @@
+"""Settings as nested values: YAML files with line numbers, assignments of flags, deep merge."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from v6t.base.errors import UsageError
+from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
+from v6t.base.text import is_encodable
+
+MAX_BITS = 256
+"""Of a whole number: twice an IPv6 address."""
+
+
+class YamlFile:
+    """A mapping read from a YAML 1.2 file.
+
+    Attributes:
+        path: the file.
+        data: its values as plain Python objects.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises:
+            UsageError: the file cannot be read, or is not a YAML mapping.
+        """
+        self.path = path
+        try:
+            text = read_text(path, SETTINGS_OCTETS)
+        except OSError as exc:
+            raise explain_read_error(path, exc) from exc
+        try:
+            self._tree = _parser("rt").load(text)
+        except Exception as exc:  # the parser fails in many ways on odd scalars
+            raise _explain(path, text, exc) from exc
+        if self._tree is None:
+            raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
+        if not isinstance(self._tree, Mapping):
+            raise UsageError(
+                f"{path} does not contain settings of the form NAME: VALUE",
+                "`v6t init` writes an example",
+                code="not-a-section",
+            )
+        try:
+            self.data: dict[str, Any] = _plain(self._tree, ())
+        except UsageError as exc:
+            place = self.place(exc.path)
+            raise UsageError(place + exc.message, path=exc.path, code=exc.code) from exc
+        except RecursionError as exc:
+            raise UsageError(
+                f"{path}: an alias refers to its own anchor", code="invalid-yaml"
+            ) from exc
+
+    def place(self, keys: Sequence[Any]) -> str:
+        """Return ``file:line: `` of the value the keys lead to, or of the nearest one above it."""
+        node: Any = self._tree
+        line: int | None = None
+        for key in keys:
+            try:
+                mark = node.lc
+                line = (mark.key(key) if isinstance(node, Mapping) else mark.item(key))[0]
+                node = node[key]
+            except (KeyError, IndexError, TypeError, AttributeError):
+                break
+        return f"{self.path}: " if line is None else f"{self.path}:{line + 1}: "
+
+
+def _explain(path: Path, text: str, exc: Exception) -> UsageError:
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    if isinstance(exc, MarkedYAMLError):
+        mark = exc.problem_mark or exc.context_mark
+        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        problem = (exc.problem or "unknown problem").strip()
+        if isinstance(exc, DuplicateKeyError) and (name := re.search('key "(.*?)" with', problem)):
+            return UsageError(
+                f"{where}: '{name[1]:.80}' is set twice", "delete one of them", code="duplicate"
+            )
+        hint = "write NAME: VALUE, and indent sections with spaces"
+        return UsageError(f"{where}: invalid YAML: {problem}", hint, code="invalid-yaml")
+    if isinstance(exc, ReaderError):
+        line = text.count("\n", 0, exc.position) + 1
+        return UsageError(
+            f"{path}:{line}: the character U+{exc.character:04X} is not allowed",
+            "delete the character",
+            code="not-text",
+        )
+    if isinstance(exc, RecursionError):
+        return UsageError(f"{path}: too many levels of nesting", code="invalid-yaml")
+    reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
+    return UsageError(f"{path}: {reason}", code="invalid-yaml")
+
+
+def _parser(kind: str) -> Any:
+    from ruamel.yaml import YAML
+
+    return YAML(typ=kind, pure=True)
+
+
+def _plain(node: Any, keys: tuple[Any, ...]) -> Any:
+    """Return mappings, sequences and scalars without the parser's own types."""
+    if isinstance(node, Mapping):
+        for key in node:
+            if isinstance(key, (Mapping, list, tuple)):
+                raise UsageError(
+                    "a list or section cannot be a name",
+                    path=(*keys, key),
+                    code="invalid-yaml",
+                )
+        return {_check_text(str(k), keys): _plain(v, (*keys, k)) for k, v in node.items()}
+    if isinstance(node, (list, tuple, set)):
+        return [_plain(v, (*keys, n)) for n, v in enumerate(node)]
+    if isinstance(node, bool) or node is None:
+        return node
+    if isinstance(node, int) and node.bit_length() > MAX_BITS:
+        raise UsageError(f"a number has more than {MAX_BITS} bits", path=keys, code="out-of-range")
+    for kind in (int, float):
+        if isinstance(node, kind):
+            return kind(node)
+    return _check_text(str(node), keys)
+
+
+def _check_text(text: str, keys: tuple[Any, ...]) -> str:
+    if not is_encodable(text):
+        raise UsageError("the text contains an unpaired surrogate", path=keys, code="not-text")
+    return text
+
+
+def to_yaml(values: Mapping[str, Any]) -> str:
+    """Write settings as a YAML file with one of them on each line."""
+    yaml = _parser("safe")
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False
+    out = io.StringIO()
+    yaml.dump(dict(values), out)
+    return out.getvalue()
+
+
+def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Nest the values of ``--set``: ``fw_dport.min=1`` is a section; ``[`` and ``{`` begin YAML.
+
+    Raises:
+        UsageError: a name is both a value and a section, or a value is not YAML.
+    """
+    out: dict[str, Any] = {}
+    for name, text in texts.items():
+        *path, last = name.split(".")
+        section = out
+        for part in path:
+            section = section.setdefault(part, {})
+            if not isinstance(section, dict):
+                raise UsageError(
+                    f"--set {name}: '{part}' is given as a whole already", code="duplicate"
+                )
+        section[last] = _parse_value(name, text) if text.startswith(("[", "{")) else text
+    return out
+
+
+def _parse_value(name: str, text: str) -> Any:
+    try:
+        return _plain(_parser("safe").load(text), ())
+    except UsageError as exc:
+        problem = f"cannot be used: {exc}"
+        raise UsageError(f"--set {name}: '{text:.80}' {problem}", code="invalid-yaml") from exc
+    except Exception as exc:  # the parser fails in many ways on odd scalars
+        problem = "is not a valid YAML value"
+        raise UsageError(f"--set {name}: '{text:.80}' {problem}", code="invalid-yaml") from exc
+
+
+def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one mapping over another, sections within them alike."""
+    merged = dict(below)
+    for name, value in above.items():
+        under = merged.get(name)
+        both = isinstance(value, Mapping) and isinstance(under, Mapping)
+        merged[name] = deep_merge(under, value) if both else value
+    return merged
