@@ -162,8 +162,7 @@ def validate_params(
     Raises:
         UsageError: the first that is wrong, with its place.
     """
-    with locate_errors(origin, *above):
-        return validate(kind.params_model, values, origin, above)  # type: ignore[no-any-return]
+    return validate(kind.params_model, values, origin, above)  # type: ignore[no-any-return]
 
 
 def make_technology(

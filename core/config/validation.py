@@ -92,26 +92,20 @@ def validate(
     Raises:
         UsageError: the first problem, with its place.
     """
-    try:
-        return model.model_validate(data)
-    except ValidationError as exc:
-        problem = describe_problem(model, exc)
-        keys = (*above, *problem.path)
-        place = _place(origin, keys)
-        name = problem.name_settings(*map(str, above))
-        text = (
-            f"unknown setting '{name}'"
-            if problem.unknown
-            else f"{name or model.__name__}: {problem.reason}"
-        )
-        raise UsageError(
-            place + text,
-            problem.hint,
-            path=keys,
-            related=[(*above, *path) for path in problem.related],
-            located=bool(place),
-            code=problem.code,
-        ) from exc
+    with locate_errors(origin, *above):
+        try:
+            return model.model_validate(data)
+        except ValidationError as exc:
+            problem = describe_problem(model, exc)
+            name = problem.name_settings(*map(str, above))
+            text = (
+                f"unknown setting '{name}'"
+                if problem.unknown
+                else f"{name or model.__name__}: {problem.reason}"
+            )
+            raise UsageError(
+                text, problem.hint, path=problem.path, related=problem.related, code=problem.code
+            ) from exc
 
 
 @contextmanager

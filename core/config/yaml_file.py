@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,28 @@ from v6t.base.errors import UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import is_encodable
 
+MAX_DEPTH = 50
 MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
+
+
+class _Refused(ValueError):
+    """YAML that cannot be settings, with the path to the rejected value, or with its line [from 1]."""
+
+    def __init__(
+        self,
+        text: str,
+        keys: tuple[str | int, ...] = (),
+        line: int | None = None,
+        *,
+        hint: str = "",
+        code: str = "invalid-yaml",
+    ) -> None:
+        super().__init__(text)
+        self.keys = keys
+        self.hint = hint
+        self.code = code
+        self.line = line
 
 
 class YamlFile:
@@ -30,6 +49,9 @@ class YamlFile:
         Raises:
             UsageError: the file cannot be read, or is not a YAML mapping.
         """
+        from ruamel.yaml.error import MarkedYAMLError
+        from ruamel.yaml.reader import ReaderError
+
         self.path = path
         try:
             text = read_text(path, SETTINGS_OCTETS)
@@ -37,8 +59,26 @@ class YamlFile:
             raise explain_read_error(path, exc) from exc
         try:
             self._tree = _parser("rt").load(text)
+        except _Refused as exc:
+            raise UsageError(f"{path}:{exc.line}: {exc}", exc.hint, code=exc.code) from exc
+        except MarkedYAMLError as exc:
+            mark = exc.problem_mark or exc.context_mark
+            where = f":{mark.line + 1}" if mark else ""
+            raise UsageError(
+                f"{path}{where}: invalid YAML: {(exc.problem or 'unknown problem').strip()}",
+                "write NAME: VALUE, and indent sections with spaces",
+                code="invalid-yaml",
+            ) from exc
+        except ReaderError as exc:
+            line = text.count("\n", 0, exc.position) + 1
+            raise UsageError(
+                f"{path}:{line}: the character U+{exc.character:04X} is not allowed",
+                "delete the character",
+                code="not-text",
+            ) from exc
         except Exception as exc:  # the parser fails in many ways on odd scalars
-            raise _explain(path, text, exc) from exc
+            reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
+            raise UsageError(f"{path}: {reason}", code="invalid-yaml") from exc
         if self._tree is None:
             raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
         if not isinstance(self._tree, Mapping):
@@ -49,9 +89,9 @@ class YamlFile:
             )
         try:
             self.data: dict[str, Any] = _plain(self._tree, ())
-        except UsageError as exc:
-            place = self.place(exc.path)
-            raise UsageError(place + exc.message, path=exc.path, code=exc.code) from exc
+        except _Refused as exc:
+            place = self.place(exc.keys)
+            raise UsageError(f"{place}{exc}", exc.hint, path=exc.keys, code=exc.code) from exc
         except RecursionError as exc:
             raise UsageError(
                 f"{path}: an alias refers to its own anchor", code="invalid-yaml"
@@ -71,66 +111,68 @@ class YamlFile:
         return f"{self.path}: " if line is None else f"{self.path}:{line + 1}: "
 
 
-def _explain(path: Path, text: str, exc: Exception) -> UsageError:
-    from ruamel.yaml.constructor import DuplicateKeyError
-    from ruamel.yaml.error import MarkedYAMLError
-    from ruamel.yaml.reader import ReaderError
-
-    if isinstance(exc, MarkedYAMLError):
-        mark = exc.problem_mark or exc.context_mark
-        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        problem = (exc.problem or "unknown problem").strip()
-        if isinstance(exc, DuplicateKeyError) and (name := re.search('key "(.*?)" with', problem)):
-            return UsageError(
-                f"{where}: '{name[1]:.80}' is set twice", "delete one of them", code="duplicate"
-            )
-        hint = "write NAME: VALUE, and indent sections with spaces"
-        return UsageError(f"{where}: invalid YAML: {problem}", hint, code="invalid-yaml")
-    if isinstance(exc, ReaderError):
-        line = text.count("\n", 0, exc.position) + 1
-        return UsageError(
-            f"{path}:{line}: the character U+{exc.character:04X} is not allowed",
-            "delete the character",
-            code="not-text",
-        )
-    if isinstance(exc, RecursionError):
-        return UsageError(f"{path}: too many levels of nesting", code="invalid-yaml")
-    reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
-    return UsageError(f"{path}: {reason}", code="invalid-yaml")
-
-
 def _parser(kind: str) -> Any:
+    """Return a YAML parser that rejects deep nesting, duplicate names and names that are not scalars.
+
+    The time of ruamel.yaml's constructor doubles with each level of a mapping used as a name.
+    """
     from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
+    from ruamel.yaml.nodes import MappingNode, ScalarNode
 
-    return YAML(typ=kind, pure=True)
+    class SettingsComposer(Composer):
+        """Composer of plain settings."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            """Compose one node with everything below it."""
+            line = self.parser.peek_event().start_mark.line + 1
+            if self.depth > MAX_DEPTH:
+                raise _Refused(f"more than {MAX_DEPTH} levels of nesting", line=line)
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            if isinstance(node, MappingNode):
+                names = set[str]()
+                for name, _ in node.value:
+                    line = name.start_mark.line + 1
+                    if not isinstance(name, ScalarNode):
+                        raise _Refused("a list or section cannot be a name", line=line)
+                    if name.value in names:
+                        raise _Refused(
+                            f"'{name.value:.80}' is set twice",
+                            line=line,
+                            hint="delete one of them",
+                            code="duplicate",
+                        )
+                    names.add(name.value)
+            return node
+
+    parser = YAML(typ=kind, pure=True)
+    parser.Composer = SettingsComposer
+    return parser
 
 
-def _plain(node: Any, keys: tuple[Any, ...]) -> Any:
+def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
     """Return mappings, sequences and scalars without the parser's own types."""
     if isinstance(node, Mapping):
-        for key in node:
-            if isinstance(key, (Mapping, list, tuple)):
-                raise UsageError(
-                    "a list or section cannot be a name",
-                    path=(*keys, key),
-                    code="invalid-yaml",
-                )
         return {_check_text(str(k), keys): _plain(v, (*keys, k)) for k, v in node.items()}
     if isinstance(node, (list, tuple, set)):
         return [_plain(v, (*keys, n)) for n, v in enumerate(node)]
     if isinstance(node, bool) or node is None:
         return node
     if isinstance(node, int) and node.bit_length() > MAX_BITS:
-        raise UsageError(f"a number has more than {MAX_BITS} bits", path=keys, code="out-of-range")
+        raise _Refused(f"a number has more than {MAX_BITS} bits", keys, code="out-of-range")
     for kind in (int, float):
         if isinstance(node, kind):
             return kind(node)
     return _check_text(str(node), keys)
 
 
-def _check_text(text: str, keys: tuple[Any, ...]) -> str:
+def _check_text(text: str, keys: tuple[str | int, ...]) -> str:
     if not is_encodable(text):
-        raise UsageError("the text contains an unpaired surrogate", path=keys, code="not-text")
+        raise _Refused("the text contains an unpaired surrogate", keys, code="not-text")
     return text
 
 
@@ -167,7 +209,7 @@ def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
 def _parse_value(name: str, text: str) -> Any:
     try:
         return _plain(_parser("safe").load(text), ())
-    except UsageError as exc:
+    except _Refused as exc:
         problem = f"cannot be used: {exc}"
         raise UsageError(f"--set {name}: '{text:.80}' {problem}", code="invalid-yaml") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
 from v6t.core.config.examples import write_files
+from v6t.core.config.yaml_file import to_yaml
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""
@@ -273,7 +273,7 @@ def _run_text(found: Imported, source: Path, tool: str) -> str:
     lines = [
         f"# From {tool}'s {source.name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
         "# with --dry-run it says how long that takes and what the device must be.",
-        _yaml(found.run),
+        to_yaml(found.run).rstrip(),
         "# What the file does not say, and what is different here:",
         *(f"#   {remark}" for remark in found.remarks),
         "#",
@@ -286,17 +286,6 @@ def _run_text(found: Imported, source: Path, tool: str) -> str:
 def _bed_text(found: Imported, source: Path) -> str:
     lines = [
         f"# From {source.name}. Any tester and device can be named here: `v6t init` writes an example.",
-        _yaml(found.testbed),
+        to_yaml(found.testbed).rstrip(),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _yaml(values: Mapping[str, Any]) -> str:
-    from ruamel.yaml import YAML
-
-    out = io.StringIO()
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False
-    yaml.dump(dict(values), out)
-    return out.getvalue().rstrip()

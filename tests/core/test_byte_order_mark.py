@@ -29,7 +29,7 @@ def test_run_and_testbed_with_a_mark_are_read(tmp_path):
 
 def test_campaign_with_a_mark_is_read(tmp_path):
     path = _write(tmp_path / "campaign.yaml", SMALL)
-    content, runs = campaign_file.read(path)
+    content, runs = campaign_file.read_campaign(path)
     assert content.title == "A small campaign"
     assert runs
 
