@@ -291,7 +291,6 @@ class ConnectionParams(Mixture):
                 raise
         return four_tuples.enumerate_linearly(fields, down=mode == 2)
 
-
     def _suggest_connections(self, fields: Sequence[TupleField], seed: int) -> str:
         """Return the next number of connections of each subscriber that can be enumerated."""
         clients, each = self.subscribers, self.connections_per_subscriber
