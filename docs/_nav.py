@@ -14,7 +14,8 @@ TITLES = {
     **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
     **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
-    **{"results": "Results", "stateful": "Stateful devices", "errors": "Error codes"},
+    **{"data-dictionary": "Data dictionary", "results": "Results"},
+    **{"stateful": "Stateful devices", "errors": "Error codes"},
     **{"ci": "CI", "tuning": "Tuning for experts", "mape": "MAP-E border relay", "cgn": "CGN"},
 }
 FIXED = {
