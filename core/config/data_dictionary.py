@@ -131,7 +131,7 @@ def _find_objects(hint: Any, path: str) -> Iterator[tuple[type, str]]:
 
 def describe_attributes(kind: type) -> dict[str, str]:
     """Return the texts of the section ``Attributes`` of a docstring, by name."""
-    section = inspect.getdoc(kind).partition("Attributes:\n")[2]
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
     texts = {}
     for entry in re.split(r"^    (?=\S)", section, flags=re.MULTILINE)[1:]:
         names, _, text = entry.partition(": ")
