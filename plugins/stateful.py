@@ -141,7 +141,7 @@ class ConnectionParams(Mixture):
 
     @classmethod
     def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the public addresses that so many clients with so many connections need."""
+        """Return the public addresses that the subscribers need."""
         return {}
 
     @property
