@@ -354,9 +354,9 @@ def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(cou
 
 def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
 
-    from v6t.drivers.trex import stamping
+    from v6t.drivers.trex import bursts
 
-    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 4000.0)
+    monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
     tester = opened(loopback=True)
     try:
         asked = trial(rate=4000.0, duration=1.0)

@@ -12,7 +12,7 @@ import pytest
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import enter
-from v6t.drivers.trex import doctor, supervise
+from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.client import host
@@ -120,13 +120,17 @@ def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
 
 
 def test_the_end_of_its_guard_ends_a_program(tmp_path):
+    left = tmp_path / "dpdk" / "v6t0n0"
+    left.mkdir(parents=True)
     running = subprocess.Popen(
         make_server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'", prefix="v6t0n0"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
     )  # fmt: skip
     assert running.stdout.readline() == "up\n"
     running.terminate()
     assert running.wait(30) != 0
+    assert not left.exists()
     running.stdin.close()
     assert running.stdout.read() == ""
 
@@ -146,20 +150,6 @@ def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
     done = ended(text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path))
     assert done.returncode == 0, done
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
-
-
-@pytest.mark.parametrize("how", ["by itself", "told to"])
-def test_what_dpdk_keeps_of_a_server_of_the_lab_is_removed(tmp_path, how):
-    left = tmp_path / "dpdk"
-    script = f"mkdir {left}; echo >{left}/config; echo up; " + "sleep 1000" * (how == "told to")
-    running = subprocess.Popen(
-        supervise.command(["sh", "-c", script], leaves=str(left)), stdout=subprocess.PIPE, text=True
-    )
-    assert running.stdout.readline() == "up\n"
-    if how == "told to":
-        running.terminate()
-    assert running.wait(30) == 0
-    assert not left.exists()
 
 
 HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [["/mnt/huge", 1048576]]}
