@@ -76,10 +76,8 @@ unit: $(VENV)/.developed
 golden: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.golden --lab $(GOLDEN)
 
-# tables in committed pages, then the site in build/site; docs/_nav.py adds the generated pages
+# the site in build/site; tests/docs/built.py builds what is not committed
 docs: $(VENV)/.developed
-	$(BIN)/python -m v6t.tests.drivers.duts.pages
-	$(BIN)/python -m v6t.tests.drivers.matrix
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
 

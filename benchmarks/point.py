@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from v6t.analysis.record import Record
+from v6t.analysis.record import FindResult, Record
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial_runner import Watch
+from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions
@@ -24,33 +24,44 @@ if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
     from v6t.benchmarks.settings import ProcedureSettings
 
+P = TypeVar("P", bound=PointSpec)
 Row = dict[str, Any]
 Vary = Callable[[Traffic], Traffic]
 
 
+class PointRunner(Protocol):
+    """Runs what a point needs: the run with its testers and journal, or a plan with an ideal device."""
+
+    planned: ClassVar[bool]
+    """Whether trials are only counted."""
+
+    @property
+    def capacity(self) -> tuple[TesterCapacity, str]: ...
+    @property
+    def results(self) -> Mapping[str, TrialResult]: ...
+    @property
+    def loopback(self) -> Measure | None: ...
+    @property
+    def emptying(self) -> str: ...
+    def watch(self, progress: Progress) -> None: ...
+    def say(self, text: str) -> None: ...
+    def describe(self) -> dict[str, Any]: ...
+    def vary(self, name: str, change: Vary) -> Point: ...
+    def repeat(self, repetitions: int) -> int: ...
+    def make_load_estimate(self) -> EstimateLoad: ...
+
+
 @dataclass(frozen=True)
 class Point:
-    """Where a benchmark is measured, with everything that is needed there.
+    """Where a benchmark is measured.
 
     Attributes:
         bound: the whole run.
         sizes, mode: the point.
         media_fps: what the medium carries, per direction.
-        capacity: what the tester itself can do, and where that is from; measured when first asked.
+        runner: the run or the plan.
         measure: the device between the tester's ports.
-        loopback: the tester without a device; None: its ports cannot be joined by themselves.
-        watch: called before and after every trial.
-        say: prints what begins.
         find: the counted result of a trial by its key.
-        describe: conditions of every number, from the tester's capacity and its source.
-        emptying: how the device's table of connections is emptied, in words or commands (ST-10).
-        vary: the same point with a variant of the traffic, loaded; its trials have keys of their
-            own, which begin with the name.
-        better: a point where the tester turns out to carry more than its self-test found, by the
-            number of the repetition, from 1; None: it does not.
-        infer: makes the inference of a critical load from its trials.
-        repeat: how often to repeat, of what is asked: in a plan one repetition stands for all.
-        planned: trials are counted only.
         found: rates that benchmarks before this one found at this point, by their names.
         also: further conditions of every number.
         within: conditions of every trial here that are not the run's own.
@@ -60,22 +71,42 @@ class Point:
     sizes: Sizes
     mode: Mode
     media_fps: float
-    capacity: Callable[[], tuple[TesterCapacity, str]]
+    runner: PointRunner
     measure: Measure
-    loopback: Measure | None
-    watch: Watch
-    say: Callable[[str], None]
-    find: Callable[[str], TrialResult]
-    describe: Callable[[TesterCapacity, str], dict[str, Any]]
-    emptying: Callable[[], str]
-    vary: Callable[[str, Vary], Point]
-    better: Callable[[Point, int], Point | None] = lambda at, number: None
-    infer: Callable[[], EstimateLoad] = lambda: lambda loads, target, most_fps: None
-    repeat: Callable[[int], int] = lambda repetitions: repetitions
-    planned: bool = False
+    find: FindResult
     found: Mapping[str, Sequence[float]] = field(default_factory=dict)
     also: Mapping[str, Any] = field(default_factory=dict)
     within: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def watch(self) -> Watch:
+        """Receives the progress before and after each trial."""
+        return self.runner.watch
+
+    @property
+    def loopback(self) -> Measure | None:
+        """The tester without a device; None: its ports cannot be joined."""
+        return self.runner.loopback
+
+    def say(self, text: str) -> None:
+        """Show a message."""
+        self.runner.say(text)
+
+    def emptying(self) -> str:
+        """Return how the device's connection table is emptied."""
+        return self.runner.emptying
+
+    def vary(self, name: str, change: Vary) -> Point:
+        """Return this point with a variant of the traffic; keys of its trials begin with the name."""
+        return self.runner.vary(name, change)
+
+    def repeat(self, repetitions: int) -> int:
+        """Return how often to repeat: in a plan one repetition stands for all."""
+        return self.runner.repeat(repetitions)
+
+    def infer(self) -> EstimateLoad:
+        """Make the inference of a critical load from its trials."""
+        return self.runner.make_load_estimate()
 
     @property
     def procedure(self) -> ProcedureSettings:
@@ -85,7 +116,7 @@ class Point:
     @property
     def tester_capacity(self) -> TesterCapacity:
         """Capacity of the tester itself."""
-        return self.capacity()[0]
+        return self.runner.capacity[0]
 
     @property
     def limit_fps(self) -> float:
@@ -108,7 +139,9 @@ class Point:
         """Limits of adaptive repetition, where the run asks for it."""
         a = self.procedure.adaptive
         return (
-            None if a is None or self.planned else Adaptive(a.fewest, a.most, a.width, a.confidence)
+            None
+            if a is None or self.runner.planned
+            else Adaptive(a.fewest, a.most, a.width, a.confidence)
         )
 
     @property
@@ -120,7 +153,7 @@ class Point:
     @property
     def said(self) -> dict[str, Any]:
         """Conditions of every number of this point."""
-        return {**self.describe(*self.capacity()), **self.also}
+        return {**self.runner.describe(), **self.also}
 
     def conditions(self, **changes: Any) -> Conditions:
         """Return the conditions of every trial here, with the changes of one benchmark."""
@@ -137,6 +170,21 @@ class Point:
             invalid_retries=p.invalid_retries,
         )
         return replace(conditions, **{**self.within, **changes})
+
+    def specify(self, kind: type[P], own: object, **values: Any) -> P:
+        """Make the specification of a procedure.
+
+        Fields that are not given are the settings of their name: the benchmark's ``own``, else the run's.
+        """
+        values.setdefault("conditions", self.conditions())
+        for name in {known.name for known in fields(kind)} - values.keys():
+            settings = (getattr(of, name, None) for of in (own, self.procedure))
+            setting = next((value for value in settings if value is not None), None)
+            if setting is not None:
+                values[name] = setting
+        if "repetitions" in values:
+            values["repetitions"] = self.repeat(values["repetitions"])
+        return kind(**values)
 
     def throughput(self) -> tuple[float, str]:
         """Return the throughput measured here, and which figure of it; 0.0 if no rate passed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,10 @@ from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import opened
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.reporting.write import load as load_data
 from v6t.core.reporting.write import write
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.events import Listener
+from v6t.core.runs.run_data import load_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,14 +35,16 @@ class Run:
 
     Attributes:
         path: its directory.
+        measured: its data, if it was measured by this program.
     """
 
     path: Path
+    measured: RunData | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def data(self) -> RunData:
         """Everything in the directory."""
-        return load_data(self.path)
+        return self.measured or load_run(self.path)
 
     @property
     def status(self) -> str:
@@ -213,8 +215,8 @@ def run(
     bound = resolve_and_bind(_path(run_file), _path(testbed), flags)
     path = Path(output) if output is not None else rundir.default_path(bound.settings)
     bound.tester.prepare()
-    runner.execute(bound, path, listener or Listener())
-    return Run(path)
+    outcome = runner.execute(bound, path, listener or Listener())
+    return Run(path, outcome.data)
 
 
 def _path(file: str | Path | None) -> Path | None:

@@ -1,4 +1,4 @@
-"""The device that is audited: configured, with a prober at both links, and restored afterwards."""
+"""The audited device: configured, with a prober at both links, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -59,25 +59,25 @@ class ProbedDevice:
     def flush(self) -> None:
         if self.model is not None:
             self.model.flush()
-            return
-        with self._configured() as session:
-            session.flush()
+        else:
+            with self._use_session() as session:
+                session.flush()
 
     def reset(self) -> None:
         if self.model is not None:
             self.model.reset()
-            return
-        with self._configured() as session:
-            session.rollback()
-            session.commit()
-            session.verify()
+        else:
+            with self._use_session() as session:
+                session.rollback()
+                session.commit()
+                session.verify()
 
     def check(self) -> None:
         if self.session is not None:
             self.session.check_configured()
 
     @contextmanager
-    def _configured(self) -> Iterator[DeviceSession]:
+    def _use_session(self) -> Iterator[DeviceSession]:
         """Turn an error of the device into :class:`ProbeUnable`, unless the user interrupted it."""
         if self.session is None:
             raise ProbeUnable("v6t does not configure this device")
@@ -143,16 +143,14 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
         DutError: it could not be configured.
     """
     links = bound.technology.dut_intent().emulated_links
-    if interfaces is None and bound.tester.in_lab:
-        with _in_lab(bound, links) as device:
-            yield device
-        return
-    with _elsewhere(bound, links, interfaces) as device:
+    in_lab = interfaces is None and bound.tester.in_lab
+    opened = _open_in_lab(bound, links) if in_lab else _open_remote(bound, links, interfaces)
+    with opened as device:
         yield device
 
 
 @contextmanager
-def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
+def _open_in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError(
             "no device is configured for the audit",
@@ -180,10 +178,8 @@ def _in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
 
 
 @contextmanager
-def _elsewhere(
-    bound: BoundRun,
-    links: Links,
-    interfaces: tuple[str, str] | None,
+def _open_remote(
+    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
 ) -> Iterator[ProbedDevice]:
     session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
     if session is None:
@@ -207,8 +203,7 @@ def _elsewhere(
 def _open_prober(
     bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
 ) -> Iterator[Prober]:
-    """Open a prober whose hosts have introduced themselves."""
-    prober = _elsewhere_prober(bound, links, interfaces)
+    prober = _make_prober(bound, links, interfaces)
     try:
         time.sleep(SETTLE_S)
         yield prober
@@ -216,7 +211,7 @@ def _open_prober(
         prober.close()
 
 
-def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
+def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
     """Open two interfaces of this machine, or the tester's ports."""
     if interfaces is None:
         own = bound.tester.prober(links, None)
@@ -258,7 +253,7 @@ class SocketProber:
             namespace: process in whose network namespace they are; None: this process.
             interfaces: left and right.
         """
-        at = {"left": interfaces[0], "right": interfaces[1]}
+        at = dict(zip(("left", "right"), interfaces, strict=True))
         self._worker = Worker(
             "prober",
             ProberRole,

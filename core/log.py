@@ -1,4 +1,4 @@
-"""Logging for the command line: one handler for the screen, and one for each log file in use.
+"""Logging: one handler for the screen, and one for each log file in use.
 
 Library code only calls ``logging.getLogger(__name__)``. Records of worker processes are not collected.
 """
@@ -25,17 +25,10 @@ class LineHandler(logging.Handler):
     """Pass each record, without secrets and control characters, to a function."""
 
     def __init__(self, write: Write, level: int) -> None:
-        """Initialize.
-
-        Args:
-            write: is given the text; what it raises is the caller's.
-            level: lowest level of records that are passed on.
-        """
         super().__init__(level)
         self.write = write
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
         self.write(legible(record.getMessage()))
 
 
@@ -101,22 +94,21 @@ def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
 
     Args:
         write: appends a text to the file.
-        notify: is given notices in its place, and shows them, too.
+        notify: receives notices in its place, and shows them, too.
     """
-    handler = LineHandler(write, min(logging.INFO, _screen.level))
-    handlers = [handler]
+    handlers = [LineHandler(write, min(logging.INFO, _screen.level))]
     if notify is not None:
         handlers.append(LineHandler(notify, NOTICE))
-        handler.addFilter(_below_notice)
+        handlers[0].addFilter(_below_notice)
         _screen.addFilter(_below_notice)
-    for each in handlers:
-        _ROOT.addHandler(each)
+    for handler in handlers:
+        _ROOT.addHandler(handler)
     _set_level()
     try:
         yield
     finally:
-        for each in handlers:
-            _ROOT.removeHandler(each)
+        for handler in handlers:
+            _ROOT.removeHandler(handler)
         if notify is not None:
             _screen.removeFilter(_below_notice)
         _set_level()

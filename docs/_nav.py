@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the navigation, and the pages that are generated from the code and docs/clauses."""
+"""Hooks of mkdocs: the navigation, and what `tests/docs/built.py` builds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-from v6t.tests.docs.clauses import render_page
-from v6t.tools import reference_pages
+from v6t.tests.docs.built import build_pages, fill
 
 DOCS = Path(__file__).parent
 TITLES = {
@@ -17,6 +16,8 @@ TITLES = {
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
     **{"results": "Results", "stateful": "Stateful devices", "errors": "Error codes"},
     **{"ci": "CI", "tuning": "Tuning for experts", "mape": "MAP-E border relay", "cgn": "CGN"},
+    **{"guides/nat64": "NAT64 with a pool", "two-devices": "IPv4aaS with two devices"},
+    **{"guides/dns64": "DNS64", "ssh": "A device over SSH", "compare": "Comparison and trend"},
 }
 FIXED = {
     "index",
@@ -28,7 +29,6 @@ FIXED = {
     "comparison",
     "architecture",
     "compliance",
-    "requirements",
     "audit",
     "audit-results",
     "matrix",
@@ -55,7 +55,6 @@ def on_config(config: Any) -> Any:
         {"Architecture": "architecture.md"},
         {"Method": "method.md"},
         {"Compliance": "compliance.md"},
-        {"Requirements": "requirements.md"},
         {"Audits: does the device conform?": "audit.md"},
         {"Audits of devices": "audit-results.md"},
         {"Status: what was tested": "status.md"},
@@ -80,25 +79,29 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, which are not in the repository."""
-    for uri, text in generate_pages().items():
+    for uri, text in build_pages().items():
         files.append(File.generated(config, uri, content=text))
     return files
 
 
-def generate_pages() -> dict[str, str]:
-    """Return the text of each generated page by its path in the site's sources."""
-    reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}
-    return {"compliance.md": render_page(), **reference}
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace the marks of a page by what they name."""
+    return fill(markdown)
 
 
 def _list_reference() -> list[dict[str, str]]:
-    pages = sorted(uri for uri in generate_pages() if uri.startswith("reference/"))
+    pages = sorted(uri for uri in build_pages() if uri.startswith("reference/"))
     return [{TITLES[Path(uri).stem]: uri} for uri in pages if uri.endswith(".md")]
 
 
 def _pages(folder: str) -> list[dict[str, str]]:
-    found = sorted((DOCS / folder).glob("*.md"), key=lambda p: (p.stem != "index", p.stem))
-    return [{TITLES.get(p.stem, p.stem): f"{folder}/{p.name}"} for p in found]
+    found = {*(DOCS / folder).glob("*.md")}
+    found |= {DOCS / uri for uri in build_pages() if uri.startswith(f"{folder}/")}
+    found = sorted(found, key=lambda p: (p.stem != "index", p.stem))
+    return [
+        {TITLES.get(f"{folder}/{p.stem}", TITLES.get(p.stem, p.stem)): f"{folder}/{p.name}"}
+        for p in found
+    ]
 
 
 def _others() -> list[dict[str, str]]:

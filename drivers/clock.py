@@ -1,8 +1,7 @@
-"""Whether the clock that stamps frames was stepped or slewed while they were under way, or the machine slept.
+"""Steps and slews of the clock that stamps frames, the time of day.
 
-The kernel stamps the frames of a packet socket with the time of day and with nothing else. A step, and a
-suspended machine, move it against the monotonic clock, from which it differs by a constant otherwise; a time
-server that slews it slews the monotonic clock as well, and moves both against the processor's counter.
+A step, and a suspended machine, move it against the monotonic clock; a time server that slews it slews the
+monotonic clock as well, and moves both against the processor's counter.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ class Reading:
 
 def read() -> Reading:
     """Read all clocks, several times; return the reading that took the least time."""
-    return min((_read() for _ in range(READINGS)), key=lambda r: r.within_ns)
-
-
-def _read() -> Reading:
-    before = time.monotonic_ns()
-    day = time.time_ns()
-    raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-    after = time.monotonic_ns()
-    return Reading(2 * day - before - after, after - before, (before + after) // 2, raw)
+    readings = []
+    for _ in range(READINGS):
+        before = time.monotonic_ns()
+        day = time.time_ns()
+        raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        after = time.monotonic_ns()
+        middle = (before + after) // 2
+        readings.append(Reading(2 * day - before - after, after - before, middle, raw))
+    return min(readings, key=lambda r: r.within_ns)
 
 
 def faults_since(before: Reading) -> list[str]:

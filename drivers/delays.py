@@ -44,7 +44,7 @@ def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: i
 
 
 def round_to_buckets(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """:func:`~v6t.trials.delays.round_to_bucket` of each."""
+    """Apply :func:`~v6t.trials.delays.round_to_bucket` to each value."""
     import numpy as np
 
     size = np.abs(values_ns)

@@ -1,4 +1,4 @@
-"""What a run asks of a device under test: a session with it, and its connection table."""
+"""A device under test as a run uses it: a session, and a connection table."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ class StateDevice(Protocol):
         """Whether it counts inside endpoints, however many connections these have."""
 
     def flush(self) -> None:
-        """Empty the table and check that it is empty.
-
-        Raises:
-            DutError: it is not.
-        """
+        """Empty the table; raise DutError if connections are left."""
 
     def sessions(self) -> int | None:
         """Count the connections; None: the device has no counter."""
@@ -78,18 +74,11 @@ class DeviceSession(ABC):
 
         Args:
             revert_in: silence after which the rollback timer acts [s]; None: as the options say.
-
-        Raises:
-            DutError: the message says what is left on the device, if anything, and how to undo it.
         """
 
     @abstractmethod
     def verify(self) -> list[str]:
-        """Read everything back; return one line for each check.
-
-        Raises:
-            DutError: a check failed.
-        """
+        """Read everything back; return one line for each check, or raise DutError."""
 
     @abstractmethod
     def confirm(self) -> None:
@@ -101,23 +90,16 @@ class DeviceSession(ABC):
 
     @abstractmethod
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo the plan; return one line for each thing done.
+        """Undo the plan; return one line for each thing done, or raise DutError if something is left.
 
         Args:
             forget: drop the undo record even if the device is not as it was.
             by_script: run ``undo.sh`` if the record is damaged.
-
-        Raises:
-            DutError: something is left; the message says what and how to undo it.
         """
 
     @abstractmethod
     def check_configured(self) -> None:
-        """Check that the device still has its configuration.
-
-        Raises:
-            DutError: it may have undone everything by itself, or the connection is lost.
-        """
+        """Check that the device still has its configuration, or raise DutError."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -144,11 +126,7 @@ class DeviceSession(ABC):
         """Return the session with every driven device and its name, from left to right."""
 
     def reconfigure(self, action: Any) -> None:
-        """Change configuration that no test packet uses: ``add``, ``change`` or ``remove`` it.
-
-        Raises:
-            DutError: it could not be done.
-        """
+        """Change configuration that no test packet uses: ``add``, ``change`` or ``remove`` it."""
         raise self._make_unsupported_error("change its configuration")
 
     def prepare_reconfiguration(self, action: Any) -> None:
@@ -156,11 +134,7 @@ class DeviceSession(ABC):
         self.reconfigure(action)
 
     def update_routes(self) -> str:
-        """Move a route that no test packet takes; return what was done.
-
-        Raises:
-            DutError: it could not be done, or does not read back.
-        """
+        """Move a route that no test packet takes; return what was done."""
         raise self._make_unsupported_error("change routes")
 
     def _make_unsupported_error(self, what: str) -> DutError:
@@ -170,12 +144,7 @@ class DeviceSession(ABC):
 
 
 class HookState:
-    """The connection table of a device that the user's commands empty and count.
-
-    Args:
-        flush: empties the table, or raises.
-        count: prints the number of connections; None: the device has no counter.
-    """
+    """The connection table of a device that the user's commands empty and count."""
 
     timeout_s: float | None = None
     by_endpoint = False
@@ -185,7 +154,6 @@ class HookState:
         self._count = count
 
     def flush(self) -> None:
-        """Empty the table."""
         self._flush()
 
     def sessions(self) -> int | None:
@@ -194,5 +162,4 @@ class HookState:
         return int(words[-1]) if words and words[-1].isdigit() else None
 
     def table(self) -> Mapping[str, float]:
-        """Return nothing: the limits are unknown."""
         return {}

@@ -93,15 +93,12 @@ class Hosts:
         """Each host asks for the device: it learns them before it needs them (RFC 2544 section 23 b)."""
         if not self.introduces or len(self._hosts) > MOST_INTRODUCED:
             return []
-        four = [a for a in self._device if len(a) == 4]
-        six = [a for a in self._device if len(a) == 16]
         questions = []
         for host in self._hosts:
             # addresses of the same network are the ones that share most of their bits
-            known = four if len(host) == 4 else six
-            if known:
-                target = max(known, key=lambda a: common_bits(a, host))
-                questions.append(self._question(host, target))
+            near = [(common_bits(a, host), a) for a in self._device if len(a) == len(host)]
+            if near:
+                questions.append(self._question(host, max(near, key=lambda n: n[0])[1]))
         return questions + (self._beside.introductions() if self._beside is not None else [])
 
     def _question(self, host: bytes, target: bytes) -> bytes:
@@ -127,20 +124,15 @@ class Hosts:
         length = word(packet, 4)
         asker, destination, message = packet[8:24], packet[24:40], packet[40 : 40 + length]
         target = message[8:24]
-        # RFC 4861 section 7.1.1: what a solicitation must be to be heard
-        if (
-            len(message) < 24
-            or message[:2] != bytes((SOLICITATION, 0))
-            or target not in self._known
-        ):
+        # validity: RFC 4861, section 7.1.1
+        is_solicitation = len(message) >= 24 and message[:2] == bytes((SOLICITATION, 0))
+        if not is_solicitation or target not in self._known:
             return None
         if _sum_message(asker, destination, message):
             return None
-        flags = OVERRIDE
-        if any(asker):
-            flags |= SOLICITED
-        else:  # somebody tries whether the address is free: everybody is told
-            asker, asker_mac = _ALL_NODES, _ALL_NODES_MAC
+        flags = OVERRIDE | SOLICITED
+        if not any(asker):  # duplicate address detection: the answer goes to all nodes
+            flags, asker, asker_mac = OVERRIDE, _ALL_NODES, _ALL_NODES_MAC
         advertisement = struct.pack("!BBHI", ADVERTISEMENT, 0, 0, flags) + target
         advertisement += bytes((TARGET_ADDRESS, 1)) + self._mac
         return self._frame(asker_mac, IPV6, icmpv6(target, asker, advertisement))

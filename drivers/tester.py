@@ -112,15 +112,14 @@ class PhaseCounts:
 
     Attributes:
         result: frames of its one class: phase 1 counts learned connections as ``received``.
-        start_s, end_s: first frame, and end of the last one's slot, by the tester's clock.
+        start_s, end_s: first frame, and end of the last one's slot, by :meth:`StatefulTester.now`.
         duplicate_tuples: connections with the outside four-tuple of another one (phase 1).
         inside_endpoints, outside_endpoints: distinct initiator endpoints before and behind the
             device (phase 1).
         example: two connections with one four-tuple.
-        faults: of the tester.
         started: wall clock time of the first frame, ISO 8601, UTC.
         health: figures of the tester, free form.
-        tcp: every connection of TCP so far, by what became of it.
+        tcp: outcomes of the TCP connections so far.
     """
 
     result: DirectionResult
@@ -139,40 +138,28 @@ class PhaseCounts:
 class StatefulTester(Tester, Protocol):
     """A tester with the capability ``connections`` (RFC 9693): capture, learn, replay.
 
-    Only :class:`v6t.drivers.oracle.two_phase.TwoPhaseTester` calls these
-    methods in order, empties the device's table and counts it, compares the counts, and checks
-    the device's timeout before each trial and the gap between the phases after it.
+    :class:`v6t.drivers.oracle.two_phase.TwoPhaseTester` alone calls these methods. It empties and counts
+    the device's table, and checks the device's timeout. Each :meth:`Tester.load` forgets the connections.
 
-    *Streams.* Each direction loaded with :meth:`Tester.load` has one foreground stream; that one
-    belongs to connections (:func:`v6t.drivers.oracle.connection_oracle.foreground`), background does
-    not. Frame k of the forward foreground, counted from 0 over all cores (frame j of core c of C is frame
-    ``C * j + c``), is connection k: the stream as compiled enumerates every four-tuple once, in
-    the order the technology asks for, and then begins again. The reverse foreground is a template
-    without variables.
+    *Streams.* Each direction has one foreground stream, whose frames belong to connections. Frame k of
+    the forward foreground, counted from 0 over all cores (frame j of core c of C is frame ``C * j + c``), is
+    connection k: the stream enumerates every four-tuple once, in the order the technology asks for, and
+    then begins again. The reverse foreground is a template without variables.
 
-    *Table.* One row per connection, row k for connection k: source and destination address and
-    ports as octets of the frame that left the device (:class:`v6t.drivers.oracle.state_table.StateTable`,
-    12 octets for IPv4). A frame is known to be connection k by what the tester stamped into it,
-    never by its addresses: those are what is to be learned. The first frame of a connection
-    counts, further ones are ``surplus``; a row that is not learned stays zero.
+    *Table.* Row k holds connection k: source and destination address and ports as octets of the frame
+    that left the device (:class:`v6t.drivers.oracle.state_table.StateTable`). A frame is known to be
+    connection k by what the tester stamped into it, never by its addresses. The first frame of a
+    connection counts, further ones are ``surplus``; a row that is not learned stays zero.
 
     *Phase 2*, :meth:`Tester.measure` of a trial with ``connections``: the Initiator sends frame
-    ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame
-    is its template with the addresses and ports of a learned row, source and destination swapped,
-    checksums valid (:class:`v6t.drivers.oracle.replay.Replay`); which row, says
-    :class:`v6t.drivers.oracle.replay.Order` with ``connections.entries`` (None: all) and
-    ``connections.reading``: ``linear`` is row ``n mod entries``, ``fixed`` always row 0,
-    ``pseudorandom`` any order that uses all rows alike (a tester that sends value lists may cycle
-    through a shuffled list). Trials whose table was not filled never come here. Counts, delays,
-    comparison (through :func:`v6t.drivers.oracle.connection_oracle.connecting`) and faults are those of any
-    other trial.
+    ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame is its
+    template with a learned row, source and destination swapped (:class:`v6t.drivers.oracle.replay.Replay`);
+    :class:`v6t.drivers.oracle.replay.Order` with ``connections.entries`` and ``connections.reading`` tells
+    which row. The oracle is that of :func:`v6t.drivers.oracle.connection_oracle.connecting`.
 
-    A new :meth:`Tester.load` forgets the table, and so may :meth:`Tester.measure` of a trial
-    without connections.
-
-    *TCP*, of testers with the capability ``tcp``: the same methods where ``connections.tcp`` is given. Phase
-    1 opens connection k from the four-tuple of frame k and counts those that are open on both sides;
-    the validation asks for an object in each of them; :meth:`disconnect` ends them.
+    *TCP*, of testers with the capability ``tcp``, where ``connections.tcp`` is given: phase 1 opens
+    connection k from the four-tuple of frame k and counts those that are open on both sides; the validation
+    asks for an object in each of them; :meth:`disconnect` ends them.
     """
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
@@ -183,10 +170,8 @@ class StatefulTester(Tester, Protocol):
         have ``connections.wait_s``. Of the trial only frame sizes and pause have a meaning.
 
         Returns:
-            ``result`` with the one foreground class: ``required`` is the count, ``received`` the
-            connections that were learned; ``duplicate_tuples``, ``inside_endpoints``,
-            ``outside_endpoints`` and ``example`` from the table; ``start_s`` and ``end_s`` by
-            :meth:`now`. Frames that the tester lost are ``faults``, never missing connections.
+            The counts of the forward foreground. Frames that the tester lost are ``faults``, never
+            missing connections.
         """
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
@@ -196,14 +181,13 @@ class StatefulTester(Tester, Protocol):
         in either direction, then ``connections.wait_s``.
 
         Returns:
-            ``result`` with the one foreground class of the reverse direction, ``received`` being
-            the connections whose frame reached the Initiator.
+            The counts of the reverse foreground: ``received`` are the frames that reached the Initiator.
         """
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """End the connections of TCP of the last :meth:`establish`, at ``connections.rate_cps``.
+        """End the TCP connections of the last :meth:`establish`, at ``connections.rate_cps``.
 
-        By resets every one that was attempted; by FIN those that are open. ``tcp`` holds all counts.
+        Resets end every one that was attempted; FINs those that are open.
         """
 
     def wait(self, seconds: float) -> None:

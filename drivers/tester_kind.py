@@ -1,4 +1,4 @@
-"""What a run asks of a kind of tester before there is one: options, place, rights, capabilities, warnings."""
+"""Kinds of testers: options, place, rights, capabilities and warnings, known before a tester is made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Finding = tuple[str, State, str]
 
 
 class NoOptions(StrictModel):
-    """It has none."""
+    """Options of a tester that has none."""
 
 
 class TesterKind(ABC):
@@ -43,40 +43,34 @@ class TesterKind(ABC):
     options_model: ClassVar[type[Any]] = NoOptions
     """A pydantic model, whose field docstrings describe the options."""
     simulates: ClassVar[bool] = False
-    """No frame is sent: the device is a part of the tester, no driver is asked, and what the
-    tester can do says nothing of this machine."""
+    """No frame is sent: the device is a part of the tester, and no driver is asked."""
     sending_error_s: ClassVar[float] = 0.0
-    """How closely it knows the time a stream took to send, usually [s]."""
+    """Usual error of the time a stream took to send [s]."""
     setup_s: ClassVar[float] = 0.0
-    """What it takes until the first frame of a run, usually [s]: of plans only."""
+    """Usual time until the first frame of a run [s]; this and the next four are for plans only."""
     load_s: ClassVar[float] = 0.0
-    """What it takes until the first frame of each further size, usually [s]: of plans only."""
+    """Usual time until the first frame of each further size [s]."""
     overhead_s: ClassVar[float] = 0.0
-    """What a trial takes beyond its pause, its stream and its wait, usually [s]: of plans only."""
+    """Usual time of a trial beyond its pause, its stream and its wait [s]."""
     usual_retries: ClassVar[float] = 0.0
-    """Share of a search's trials that the tester itself spoils and that are made again, usually: of
-    plans only."""
+    """Usual share of a search's trials that the tester itself spoils and that are repeated."""
     usual_cps: ClassVar[float] = math.inf
-    """Connections that it makes in a second, usually: of plans only."""
+    """Usual connections per second."""
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
-    ..."): printed with every delay (LAT-03). Empty: it times none, or does not say."""
+    ..."): printed with every delay. Empty: unknown, or it times no frames."""
     delay_error: ClassVar[str] = ""
     """Measured error of its delays, with the conditions of that measurement; printed with every delay.
     Empty if the tester sends no frames."""
     no_matter: ClassVar[frozenset[str]] = frozenset()
-    """Options that change nothing about its speed."""
+    """Options without influence on its speed."""
     options: Any
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         self.options = self.read(given or {})
 
     def read(self, given: Mapping[str, Any]) -> Any:
-        """Parse the options.
-
-        Raises:
-            UsageError: naming the one that is wrong.
-        """
+        """Parse the options, or raise UsageError with the name of the wrong one."""
         return options_of(self.options_model, self.name, "tester", given)
 
     @property
@@ -100,22 +94,11 @@ class TesterKind(ABC):
         return None
 
     def check_links(self, links: Any) -> None:
-        """Refuse options that contradict the links.
-
-        Args:
-            links: MAC addresses and VLANs of the left and the right link.
-
-        Raises:
-            UsageError: naming the option.
-        """
+        """Check the options against MAC addresses and VLANs of the links; raise UsageError."""
         del links
 
     def prepare(self) -> None:  # noqa: B027  (some need nothing)
-        """Get the rights it needs, before anything starts threads.
-
-        Raises:
-            EnvironmentLacking: this machine or user cannot do it.
-        """
+        """Get the rights it needs, before anything starts threads, or raise EnvironmentLacking."""
 
     @abstractmethod
     def make(
@@ -135,7 +118,7 @@ class TesterKind(ABC):
         """
 
     def prober(self, links: Any, bed: Bed | None) -> Prober | None:
-        """Single frames through its own ports; None: it has none that the lab's sockets are not as good for.
+        """Return a prober for its own ports; None: the lab's sockets do.
 
         Args:
             links: MAC addresses and MTUs.
@@ -150,7 +133,7 @@ class TesterKind(ABC):
         return None
 
     def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        """Highest rate of such trials per direction; what takes a higher one is not measured.
+        """Return the highest rate of trials per direction; what takes a higher one is not measured.
 
         Args:
             needs: of the trials.
@@ -160,7 +143,7 @@ class TesterKind(ABC):
         return math.inf
 
     def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
-        """How it will tell test frames from others, in a few words; empty: it knows one way.
+        """Describe how it will recognise test frames; empty: it has one way.
 
         Args:
             needs: of the trials.
@@ -223,9 +206,9 @@ class TesterKind(ABC):
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
-        """Whether it could work here, for ``v6t doctor``; nothing is changed.
+        """Examine, for ``v6t doctor``, whether it could work here; change nothing.
 
         Args:
-            named: by the user's testbed file; else nobody asks for it in particular.
+            named: the user's testbed file names it.
         """
         yield from ()

@@ -1,9 +1,8 @@
 """Bit layouts of addresses and ports that hold an IPv4 address, EA bits or a PSID.
 
-RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 (embedded IPv4 addresses) and RFC 7757
-(explicit address mappings). Variables: ``ipv4`` has 32 bits, ``psid`` those of its length; ``ea``
-holds an IPv4 suffix and then a PSID, ``host`` the rest of the address of a host whose CE has an
-IPv4 prefix; ``index`` numbers the ports around a PSID; ``softwire`` is a row's number.
+RFC 7597 (MAP), RFC 7596 (lightweight 4over6), RFC 6052 and RFC 7757. ``ea`` holds an IPv4 suffix and then
+a PSID, ``host`` the rest of the address of a host whose CE has an IPv4 prefix; ``index`` numbers the
+ports around a PSID; ``softwire`` is a row's number.
 """
 
 from __future__ import annotations
@@ -59,14 +58,11 @@ def ce_layouts(rule: MappingRule) -> CeLayouts:
     base = int(rule.ipv4_prefix.network_address)
     ea_psid = k if rule.ea_len else 0
     address = (BitCopy(EA, r, embedded), BitCopy(HOST, r + embedded, hosts))
+    ea = BitCopy(IPV4, 0, embedded, r), BitCopy(PSID, embedded, ea_psid)
     return CeLayouts(
         BitLayout(32, {EA: rule.ea_len, HOST: hosts}, address, base),
         BitLayout(k, {EA: rule.ea_len}, (BitCopy(EA, k - ea_psid, ea_psid, embedded),)),
-        BitLayout(
-            rule.ea_len,
-            {IPV4: 32, PSID: k},
-            (BitCopy(IPV4, 0, embedded, r), BitCopy(PSID, embedded, ea_psid)),
-        ),
+        BitLayout(rule.ea_len, {IPV4: 32, PSID: k}, ea),
     )
 
 
@@ -79,10 +75,8 @@ def end_user_prefix_layout(rule: MappingRule) -> BitLayout:
 def map_address_layout(rule: MappingRule, *, whole_host: bool = False) -> BitLayout:
     """Return how a MAP address holds ``ipv4`` and ``psid`` (RFC 7597, section 6).
 
-    Args:
-        rule: the rule.
-        whole_host: the interface identifier of a CE with an IPv4 prefix holds the complete
-            address of the host (MAP-T, erratum 5225 of RFC 7599), not the prefix (MAP-E).
+    With ``whole_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T (erratum
+    5225 of RFC 7599), not MAP-E.
     """
     prefix = end_user_prefix_layout(rule).compose(ea=ce_layouts(rule).ea)
     shown = 32 if whole_host else rule.ipv4_prefix.prefixlen + _suffix_bits(rule)
@@ -109,11 +103,7 @@ def port_layout(psid_offset: int, psid_len: int) -> BitLayout:
 class GeneratedSoftwires:
     """Softwires computed from their numbers: PSIDs and addresses ascend together.
 
-    Attributes:
-        ipv4_pool: the addresses.
-        b4_prefix: softwire ``i`` has the ``/64`` number ``i``.
-        psid_len: the low bits of ``i`` are the PSID.
-        index_bits: bits of ``i``.
+    Softwire ``i`` has the ``/64`` number ``i``; the low bits of its ``index_bits`` are the PSID.
     """
 
     ipv4_pool: IPv4Network
@@ -141,16 +131,12 @@ class GeneratedSoftwires:
     def b4_layout(self) -> BitLayout:
         """How the lwB4's address holds ``softwire`` (RFC 7596, section 5.1)."""
         k, number = self.psid_len, self.index_bits
-        layout = BitLayout(
-            128,
+        subnet, variables = (
+            BitCopy(SOFTWIRE, 64 - number, number),
             {SOFTWIRE: number, IPV4: 32, PSID: k},
-            (
-                BitCopy(SOFTWIRE, 64 - number, number),
-                BitCopy(IPV4, 80, 32),
-                BitCopy(PSID, 128 - k, k),
-            ),
-            int(self.b4_prefix.network_address),
         )
+        copies = subnet, BitCopy(IPV4, 80, 32), BitCopy(PSID, 128 - k, k)
+        layout = BitLayout(128, variables, copies, int(self.b4_prefix.network_address))
         return layout.compose(ipv4=self.ipv4_layout, psid=self.psid_layout)
 
 
@@ -172,5 +158,4 @@ def eam_layout(ipv4_prefix: IPv4Network, ipv6_prefix: IPv6Network) -> BitLayout:
 
 
 def _suffix_bits(rule: MappingRule) -> int:
-    """Count the bits of an IPv4 suffix among the EA bits."""
     return min(rule.ea_len, 32 - rule.ipv4_prefix.prefixlen)

@@ -42,14 +42,9 @@ class _WordCopy(NamedTuple):
 
 @dataclass(frozen=True)
 class BitLayout:
-    """A field as a constant and copies of variables' bits.
+    """A field of ``width`` bits: copies of variables' bits, and a constant for all others.
 
-    Attributes:
-        width: bits of the field.
-        variables: width in bits of each variable.
-        copies: which bits go where. A variable may be copied several times; copies of no bits are
-            ignored.
-        constant: all other bits.
+    A variable may be copied several times; copies of no bits are ignored.
     """
 
     width: int
@@ -72,13 +67,9 @@ class BitLayout:
         return {name: self.inverse(name).encode(field=field) for name in self.variables}
 
     def encode_words(self, **values: U64 | Sequence[U64]) -> list[U64]:
-        """Compute the field for arrays of values.
+        """Compute the field for arrays of values, as 64-bit words, highest first.
 
-        Args:
-            values: ``(n,)`` of each variable; of one wider than 64 bits all words, highest first.
-
-        Returns:
-            The field's 64-bit words, highest first. They may share memory with the values.
+        A value is ``(n,)``, or all words of a variable wider than 64 bits. Words may share their memory.
         """
         import numpy as np
 
@@ -153,7 +144,6 @@ class BitLayout:
 
     @cached_property
     def _terms(self) -> list[tuple[str, int, int, int]]:
-        """Shift to the right, mask and shift to the left of each copy."""
         return [
             (
                 c.variable,
@@ -166,7 +156,6 @@ class BitLayout:
 
     @cached_property
     def _word_copies(self) -> list[tuple[np.uint64, list[_WordCopy]]]:
-        """Constant and copies of each word of the field, highest first."""
         import numpy as np
 
         count = -(-self.width // _WORD) or 1

@@ -30,14 +30,9 @@ def compute_checksum(octets: bytes) -> int:
 
 
 def build_pseudo_header(addresses: bytes, length: int, protocol: int) -> bytes:
-    """Return what a transport checksum covers in addition (RFC 8200, section 8.1).
+    """Return what a transport checksum covers in addition (RFC 8200, section 8.1), for IPv4 too.
 
-    The sum is also that of the pseudo header of IPv4, which has the same fields in fewer octets.
-
-    Args:
-        addresses: source and destination.
-        length: of the transport header and its data, in octets.
-        protocol: of the transport.
+    ``length`` is that of the transport header and its data.
     """
     return addresses + length.to_bytes(4, "big") + protocol.to_bytes(4, "big")
 
@@ -57,13 +52,7 @@ def update_checksum(checksum: int, before: int, after: int) -> int: ...
 @overload
 def update_checksum(checksum: U32, before: U32 | int, after: U32 | U8 | int) -> U32: ...
 def update_checksum(checksum: Any, before: Any, after: Any) -> Any:
-    """Return a checksum after a change of what it covers (RFC 1624, equation 3).
-
-    Args:
-        checksum: the present value, or an array of them.
-        before: sums, folded, of the words that change.
-        after: sums, folded, of the words that replace them.
-    """
+    """Return a checksum after a change of what it covers, given folded sums (RFC 1624, equation 3)."""
     return fold((checksum ^ 0xFFFF) + ((before ^ 0xFFFF) + after)) ^ 0xFFFF
 
 

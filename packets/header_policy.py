@@ -64,23 +64,15 @@ class HeaderPolicy:
     """What a device does where RFCs leave it a choice; ``allowed`` is all that they allow.
 
     Attributes:
-        outer_dscp: DSCP of a header put before a packet: the packet's, 0, or a value.
-        outer_ecn: ECN of such a header; ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1,
-            obsoleted by RFC 6040 and still in use).
-        inner_dscp: DSCP of a packet taken out of a tunnel: its own (``kept``) or the outer header's
-            (``copied``).
-        inner_ecn: ECN of a packet taken out of a tunnel: the combination of RFC 6040; that of RFC 3168,
-            which does not turn ECT(0) into ECT(1); or always its own
-            (``kept``), which loses congestion marks.
+        outer_ecn: ``reset`` copies it, but CE becomes ECT(0) (RFC 3168, section 9.1.1).
+        inner_dscp: of a packet taken out of a tunnel: its own (``kept``) or the outer one (``copied``).
+        inner_ecn: RFC 6040's combination; RFC 3168's, which does not turn ECT(0) into ECT(1); or always its
+            own (``kept``), which loses congestion marks.
         traffic_class: the whole octet of a translated packet: the other header's, 0, or a value.
-        flow_label: flow label of new IPv6 headers.
-        identification: identification of new IPv4 headers.
         tunnel_hop_limit: hop limit or TTL of headers put before packets, as they leave the device; 0: any.
         absent_checksum: a UDP checksum may be 0, which means "not computed" (RFC 768).
-        dont_fragment: DF of translated IPv4 packets; ``either`` accepts both values, the name of a
-            direction accepts both in that direction only.
-        zero_checksum: a UDP checksum computed as 0 may be written as 0 instead of 0xFFFF, against
-            RFC 768: in IPv6 only, or in both versions.
+        dont_fragment: of translated IPv4 packets; the name of a direction accepts both values there.
+        zero_checksum: where a UDP checksum computed as 0 may be written as 0, against RFC 768.
         retranslated: packets that leave with the IP version they arrived with were translated twice.
     """
 
@@ -107,12 +99,8 @@ class HeaderPolicy:
 
 def merge_policies(policy: HeaderPolicy, device: HeaderPolicy) -> HeaderPolicy:
     """Return a technology's policy with the fields that a device's policy sets."""
-    values = {
-        f.name: getattr(device, f.name)
-        for f in fields(HeaderPolicy)
-        if getattr(device, f.name) != f.default
-    }
-    return replace(policy, **values)
+    values = ((f.name, getattr(device, f.name), f.default) for f in fields(HeaderPolicy))
+    return replace(policy, **{name: value for name, value, default in values if value != default})
 
 
 class Change(Enum):
@@ -142,11 +130,9 @@ class HeaderBits(NamedTuple):
     width: int
 
     def read(self, headers: Headers) -> I64:
-        """Return the values ``(n,)`` in headers."""
         return headers[self.field].astype(np.int64) >> self.shift & (1 << self.width) - 1
 
     def write(self, headers: Headers, values: I64) -> None:
-        """Replace the values in place."""
         mask = (1 << self.width) - 1 << self.shift
         headers[self.field] = headers[self.field].astype(np.int64) & ~mask | values << self.shift
 
@@ -165,13 +151,8 @@ _DF = HeaderBits("flags_frag", 14, 1)
 class FieldRule(NamedTuple):
     """The allowed values of one field.
 
-    Attributes:
-        name: of the field, for messages.
-        bits: where the field is.
-        behaviors: allowed behaviors, each with the value ``(n,)`` it gives the field.
-        minimum: any value from this one on is allowed, too; None: only those of ``behaviors``.
-        alternatives: values of behaviors that are not allowed; a frame with such a value does not
-            show which behavior the device has.
+    ``behaviors`` map a name to the value ``(n,)`` it gives the field; values from ``minimum`` on are allowed,
+    too. A frame with one of ``alternatives`` does not show which behavior the device has.
     """
 
     name: str
@@ -206,7 +187,6 @@ class FieldRule(NamedTuple):
         return +counts
 
     def describe(self, value: int) -> str:
-        """Return a message about a value that is not allowed."""
         digits = -(-self.bits.width // 4)
         allowed = [f"{int(v[0]):0{digits}x} ({name})" for name, v in self.behaviors.items()]
         if self.minimum is not None:
@@ -215,13 +195,9 @@ class FieldRule(NamedTuple):
 
 
 class ToleratedFrames(NamedTuple):
-    """Received frames without their allowed differences.
+    """Received frames with the reference's value, and a fitting header checksum, for allowed ones.
 
-    Attributes:
-        frames: as received, but with the reference's value, and a header checksum that fits, in
-            place of each allowed value.
-        allowed: ``(n,)``, rows whose fields all have an allowed value.
-        behaviors: number of frames by the behavior they show.
+    ``allowed`` ``(n,)`` are rows with allowed values only; ``behaviors`` counts what frames show.
     """
 
     frames: U8
@@ -230,14 +206,7 @@ class ToleratedFrames(NamedTuple):
 
 
 def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> ToleratedFrames:
-    """Replace allowed values in received frames by those of the reference translation.
-
-    Args:
-        policy: of technology and device.
-        sent: ``(n, any)`` frames.
-        expected: ``(n, length)``, the reference translation.
-        received: ``(n, length)``.
-    """
+    """Replace allowed values in received frames by those of the reference translation."""
     out, behaviors = received.copy(), Counter[str]()
     allowed = np.ones(len(received), dtype=bool)
     for rows, pair in _group_alike(sent, expected):
@@ -318,7 +287,6 @@ class _FramePair(NamedTuple):
         return checksum.has_valid_sum(frames[:, self.header.start : self.header.end])
 
     def write_checksums(self, frames: U8, rows: Mask) -> None:
-        """Write the header checksums of some rows."""
         part, header = frames[rows], self.header
         if len(part):
             checksum.write_ipv4_checksum(part, header.start, header.end - header.start)
@@ -428,9 +396,8 @@ def _make_choice_rule(
     behaviors = {words: copied, "zero": np.zeros_like(copied)}
     if isinstance(policy, int):
         always = f"always {policy}"
-        return _make_rule(
-            name, bits, {**behaviors, always: np.full_like(copied, policy)}, (always,)
-        )
+        behaviors[always] = np.full_like(copied, policy)
+        return _make_rule(name, bits, behaviors, (always,))
     allowed = {"allowed": (words, "zero"), "copied": (words,), "zero": ("zero",)}[policy]
     return _make_rule(name, bits, behaviors, allowed)
 

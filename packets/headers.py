@@ -47,15 +47,7 @@ TCP = np.dtype([
 
 
 def view(frames: U8, dtype: np.dtype[np.void], at: int = 0) -> NDArray[np.void]:
-    """Return the headers at one octet of each frame, sharing memory with the frames.
-
-    Args:
-        frames: ``(n, length)``; octets of a row are neighbors, rows may be far apart.
-        dtype: a layout of this module.
-        at: octet of the frame where the header begins.
-
-    Returns:
-        ``(n,)`` headers.
+    """Return the headers ``(n,)`` at one octet of each frame ``(n, length)``, sharing memory with the frames.
 
     Raises:
         ValueError: the frames are too short.

@@ -25,15 +25,11 @@ COMMON_REASONS = (
 
 
 class DropReason(IntEnum):
-    """Base of a technology's own drop reasons, which are numbered after the common ones.
-
-    A member is defined by its text: ``NO_ROUTE = "no route to the destination"``.
-    """
+    """Base of a technology's own drop reasons, numbered from 4 on: ``NO_ROUTE = "no route"``."""
 
     text: str
 
     def __new__(cls, text: str) -> DropReason:
-        """Give the next number to a text."""
         number = len(COMMON_REASONS) + len(cls.__members__)
         member = int.__new__(cls, number)
         member._value_ = number
@@ -42,11 +38,7 @@ class DropReason(IntEnum):
 
     @classmethod
     def describe(cls, number: int) -> str:
-        """Return the text of a common reason or of one of the technology's own.
-
-        Raises:
-            ValueError: the number is unknown.
-        """
+        """Return the text of a common reason or of one of the technology's own, or raise ValueError."""
         return COMMON_REASONS[number] if number < len(COMMON_REASONS) else cls(number).text
 
 
@@ -81,10 +73,7 @@ class ReferenceTranslation(Protocol):
 def translate_frames(
     reference: ReferenceTranslation, direction: Direction, frames: Sequence[bytes]
 ) -> list[bytes | None]:
-    """Return the frame that a correct device emits for each frame, or None if it drops the frame.
-
-    The frames have any lengths, without FCS, and are sent in one direction.
-    """
+    """Return the frame that a correct device emits for each frame of any length, or None for a drop."""
     import numpy as np
 
     rows_by_length: dict[int, list[int]] = {}

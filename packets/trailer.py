@@ -1,8 +1,7 @@
-"""The trailer of a test frame: its last 16 octets, laid out as TRex's latency header.
+"""The trailer of a test frame: its last 16 octets, laid out as TRex's latency header, ``<BBHIQ``.
 
-``<BBHIQ``: magic 0xAB, flow sequence (the trial's nonce), hardware id (stream id), sequence
-number within the stream, time stamp. Translation and encapsulation leave the end of a frame
-alone, so the trailer identifies test frames whose headers were rewritten.
+Magic 0xAB, the trial's nonce, stream id, sequence number within the stream, time stamp. Translation and
+encapsulation leave the end of a frame alone.
 """
 
 from __future__ import annotations
@@ -49,13 +48,7 @@ class Checksum:
 
 @dataclass(frozen=True)
 class Trailers:
-    """Trailers of ``(n, length)`` frames, each field ``(n,)``.
-
-    Attributes:
-        magic_ok: the magic octet is present; without it, the other fields mean nothing.
-        nonce, stream_id, seq: as stamped.
-        time_ns: the sender's time stamp, in nanoseconds.
-    """
+    """Trailers of ``(n, length)`` frames, each field ``(n,)``; without ``magic_ok`` they mean nothing."""
 
     magic_ok: NDArray[np.bool_]
     nonce: NDArray[np.uint8]
@@ -75,10 +68,7 @@ def stamp(
 ) -> None:
     """Write trailers into frames whose last 16 octets are zero, and keep their checksums valid.
 
-    Args:
-        frames: ``(n, length)``, rows may be strided; changed in place.
-        checksum: the checksum that covers the trailer in all rows, or None.
-        seq, stream_id, nonce, time_ns: fields of the trailer, ``(n,)`` or one for all.
+    Fields of the trailer are ``(n,)`` or one for all.
     """
     import numpy as np
 

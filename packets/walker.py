@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8, U32
 
-MIN_FRAME_OCTETS = 60
-"""Length to which Ethernet frames are padded, FCS off."""
+MIN_FRAME_OCTETS = 60  # padded Ethernet frames, FCS off
 ETHERTYPES_VLAN = (0x8100, 0x88A8)
 _BY_ETHERTYPE = {0x0800: "IPv4", 0x86DD: "IPv6", 0x6558: "Ethernet"}
 _BY_PROTOCOL = {
@@ -50,14 +49,7 @@ _ICMP_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
 
 
 class FrameHeader(NamedTuple):
-    """One header of a frame, in octets from the frame's first.
-
-    Attributes:
-        name: of the protocol.
-        start: the first octet.
-        end: the first octet after it.
-        limit: the first octet after what it says it holds, if it says so.
-    """
+    """One header of a frame, in octets from the frame's first; ``limit`` ends what it says it holds."""
 
     name: str
     start: int
@@ -122,14 +114,9 @@ def _measure(frame: bytes, name: str, at: int, limit: int) -> tuple[int, int, st
 def group_by_headers(
     frames: U8, walker: Callable[[bytes], tuple[FrameHeader, ...]] = walk
 ) -> Iterator[tuple[NDArray[np.intp], tuple[FrameHeader, ...]]]:
-    """Group equally long frames whose headers begin at the same octets.
+    """Group equally long frames ``(n, length)`` whose headers begin at the same octets: rows and headers.
 
-    Args:
-        frames: ``(n, length)``.
-        walker: :func:`walk` or :func:`walk_with_quote`.
-
-    Yields:
-        Row numbers, and the headers of these rows.
+    ``walker`` is :func:`walk` or :func:`walk_with_quote`.
     """
     import numpy as np
 
@@ -179,15 +166,8 @@ class Network(NamedTuple):
 class FrameLayout:
     """Where equally long frames have their headers and the endpoints of their connections.
 
-    A translator tells connections apart by the ports of UDP and TCP and by the identifier of ICMP
-    queries, which replaces both ports (RFC 5508, section 3.1; RFC 6146, section 3.5.3).
-
-    Attributes:
-        networks: IP headers, outermost first.
-        transport: name of the protocol after the last of them; empty if none is known.
-        start: octet where the transport header begins.
-        end: the first octet after the last header.
-        limit: the first octet after the transport's data.
+    Ports, or the identifier of an ICMP query (RFC 5508, section 3.1), tell connections apart. IP headers are
+    outermost first; ``limit`` ends the transport's data.
     """
 
     networks: tuple[Network, ...]
@@ -286,23 +266,16 @@ def build_layout(headers: Sequence[FrameHeader]) -> FrameLayout:
         return FrameLayout((), "", 0, 0, 0)
     last = headers[-1]
     transport = last.name if networks and last.name in _PORTS else ""
-    return FrameLayout(
-        networks, transport, last.start if transport else last.end, last.end, last.limit
-    )
+    start = last.start if transport else last.end
+    return FrameLayout(networks, transport, start, last.end, last.limit)
 
 
 def locate_endpoints(frame: bytes | U8, first: str = "Ethernet") -> FrameLayout:
-    """Return where a frame has the endpoints of its connection.
-
-    Raises:
-        TesterError: it has neither ports nor the identifier of a query.
-    """
+    """Return where a frame has ports or the identifier of a query, or raise TesterError."""
     layout = locate_headers(frame, first)
     if not layout.transport:
-        raise TesterError(
-            "a frame without ports or query identifier does not belong to a connection",
-            code="invalid-traffic-model",
-        )
+        problem = "a frame without ports or query identifier does not belong to a connection"
+        raise TesterError(problem, code="invalid-traffic-model")
     return layout
 
 

@@ -20,19 +20,14 @@ WELL_KNOWN = IPv6Network("64:ff9b::/96")
 
 
 def check_prefix(prefix: IPv6Network) -> IPv6Network:
-    """Return a prefix behind which an IPv4 address can be embedded.
-
-    Raises:
-        UsageError: RFC 6052 does not define its length, or bits 64 to 71 are set.
-    """
+    """Return a prefix behind which an IPv4 address can be embedded (RFC 6052), or raise UsageError."""
     if prefix.prefixlen not in PREFIX_LENGTHS:
         problem = f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}"
         hint = "RFC 6052 has /" + ", /".join(map(str, PREFIX_LENGTHS))
         raise UsageError(problem, hint, code="not-a-prefix")
     if prefix.network_address.packed[8]:
-        raise UsageError(
-            f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)", code="outside-prefix"
-        )
+        problem = f"bits 64 to 71 of {prefix} are not zero (RFC 6052 section 2.2)"
+        raise UsageError(problem, code="outside-prefix")
     return prefix
 
 
@@ -61,11 +56,7 @@ def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
 
 
 def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
-    """Read the IPv4 address in ``ipv6``; bits after it are ignored.
-
-    Raises:
-        UsageError: the address is not behind the prefix.
-    """
+    """Read the IPv4 address in ``ipv6``; bits after it are ignored."""
     mapping = Rfc6052(prefix)
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
@@ -82,16 +73,12 @@ class Mapping:
     def __post_init__(self) -> None:
         suffix_len = 32 - self.ipv4.prefixlen
         if 128 - self.ipv6.prefixlen < suffix_len:
-            raise UsageError(
-                f"the {suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
-                "(RFC 7757 section 3)",
-                f"use an IPv6 prefix of at most /{128 - suffix_len}",
-                code="outside-prefix",
-            )
+            problem = f"the {suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6}"
+            hint = f"use an IPv6 prefix of at most /{128 - suffix_len}"
+            raise UsageError(problem, hint, code="outside-prefix")
 
     @cached_property
     def layout(self) -> BitLayout:
-        """How an IPv6 address holds an IPv4 address."""
         return eam_layout(self.ipv4, self.ipv6)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
@@ -117,12 +104,7 @@ class Rfc6052(Mapping):
 
 @dataclass(frozen=True)
 class Mappings:
-    """A translator's address table.
-
-    Attributes:
-        eams: explicit mappings in any order; the longest prefix decides.
-        prefix: for all other addresses (RFC 7757, section 3); None: they are not translated.
-    """
+    """A translator's address table: the longest prefix decides, ``prefix`` maps the rest (RFC 7757)."""
 
     eams: tuple[Mapping, ...] = ()
     prefix: Rfc6052 | None = None
@@ -140,23 +122,19 @@ class Mappings:
             raise UsageError(problem, hint, code="nothing-to-translate")
 
     def find_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
-        """Find the mapping of an IPv4 address."""
         hits = (e for e in self.eams if ipv4 in e.ipv4)
         return max(hits, key=lambda e: e.ipv4.prefixlen, default=self.prefix)
 
     def find_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
-        """Find the mapping of an IPv6 address."""
         hits = (e for e in self.eams if ipv6 in e.ipv6)
         prefix = self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
         return max(hits, key=lambda e: e.ipv6.prefixlen, default=prefix)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        """Compute the IPv6 address of an IPv4 address, or return None if it is not mapped."""
         mapping = self.find_ipv4(ipv4)
         return None if mapping is None else mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        """Compute the IPv4 address of an IPv6 address, or return None if it is not mapped."""
         mapping = self.find_ipv6(ipv6)
         return None if mapping is None else mapping.to_ipv4(ipv6)
 
@@ -186,12 +164,9 @@ def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Ma
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order.
+    """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order, or raise UsageError.
 
     Blanks, a comma or ``=`` separate both; ``#`` begins a comment.
-
-    Raises:
-        UsageError: the file cannot be read, or a line is not a pair.
     """
     try:
         text = read_text(path)

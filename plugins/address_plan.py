@@ -1,36 +1,19 @@
 """Check the addresses of a device configuration before anything is changed.
 
-A plan with a neighbor that is not on its link, or with an address that two hosts have, passes on the
-reference device, and a real device is then blamed for it. The check reads intents only, so it covers all
-technologies and drivers, the parts of a chain, and the addresses that a chain chooses itself.
+A neighbor off its link passes on the reference device, and a real device is then blamed for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv6Address,
-    IPv6Interface,
-    ip_network,
-    summarize_address_range,
-)
+from ipaddress import IPv4Address, IPv6Address, ip_network, summarize_address_range
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.intent import families
 from v6t.intent.device import Address, DeviceIntent, LinkIntent, Network
-from v6t.intent.families import (
-    DeviceConfig,
-    GeneratedTable,
-    LwAftrConfig,
-    MapERelayConfig,
-    MapTRelayConfig,
-    NptConfig,
-    RouterConfig,
-    SiitConfig,
-)
 from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
 
 Problems = Iterator[tuple[Address | Network, str, str]]
@@ -41,8 +24,6 @@ _OUTSIDE_HINT = "choose a network outside"
 
 
 class _Side:
-    """One side of an intent: addresses of the device, their networks, and routes but default routes."""
-
     def __init__(self, name: str, intent: LinkIntent) -> None:
         self.name, self.intent, interfaces = name, intent, intent.addresses
         self.own: list[Address] = [each.ip for each in interfaces]
@@ -52,9 +33,9 @@ class _Side:
 
 
 class _Device:
-    """A device, or a part of a chain, as an intent describes it."""
-
-    def __init__(self, left: LinkIntent, right: LinkIntent, configuration: DeviceConfig) -> None:
+    def __init__(
+        self, left: LinkIntent, right: LinkIntent, configuration: families.DeviceConfig
+    ) -> None:
         self.left, self.right = _Side("left", left), _Side("right", right)
         self.configuration = configuration
         tunnels = (getattr(configuration, name, None) for name in ("br_address", "tunnel_local"))
@@ -63,55 +44,38 @@ class _Device:
         self.neighbors = (*left.neighbors, *right.neighbors)
 
     def customers(self) -> list[Network]:
-        """Return the IPv4 networks of customers on the left."""
         configuration = self.configuration
-        if isinstance(configuration, (MapERelayConfig, MapTRelayConfig)):
+        if isinstance(configuration, (families.MapERelayConfig, families.MapTRelayConfig)):
             return [rule.ipv4_prefix for rule in configuration.rules]
-        table = configuration.table if isinstance(configuration, LwAftrConfig) else None
-        if isinstance(table, GeneratedTable):
+        table = configuration.table if isinstance(configuration, families.LwAftrConfig) else None
+        if isinstance(table, families.GeneratedTable):
             return [table.ipv4_pool]
         return list(getattr(configuration, "inside4", ()))
 
     def pool(self) -> list[Network]:
-        """Return the networks that hold exactly the public addresses."""
-        if isinstance(self.configuration, NptConfig):
+        if isinstance(self.configuration, families.NptConfig):
             return [self.configuration.external]
-        pools: Iterator[Any] = (
-            getattr(self.configuration, name, ()) for name in ("pool4", "pool6")
-        )
-        networks: list[Network] = []
-        for addresses in filter(None, pools):
-            if int(addresses[-1]) - int(addresses[0]) == len(addresses) - 1:
-                networks += summarize_address_range(addresses[0], addresses[-1])
-            else:
-                networks += map(ip_network, addresses)
-        return networks
+        pools = (getattr(self.configuration, name, ()) for name in ("pool4", "pool6"))
+        addresses: Any = next(filter(None, pools), ())
+        if addresses and int(addresses[-1]) - int(addresses[0]) == len(addresses) - 1:
+            return list(summarize_address_range(addresses[0], addresses[-1]))
+        return list(map(ip_network, addresses))
 
 
 def check_addresses(intent: DeviceIntent, params: object = None) -> None:
-    """Refuse a device configuration with an impossible address, with the parameters' names in messages.
-
-    Raises:
-        UsageError: a neighbor is not on its link, an address is used twice, links or routes overlap, or a
-            route contains its own next hop or an address of the device.
-    """
+    """Refuse a device configuration with an impossible address; messages name the parameters."""
     for subject, problem, hint in _find_problems(intent):
-        names: dict[Address | Network, str] = {}
-        for value, name in _name_addresses(params):
-            names.setdefault(value, name)
-        first = getattr(subject, "network_address", subject)
-        name = names.get(subject) or names.get(first, "")
-        raise UsageError(
-            f"{name or 'the device configuration'}: {subject} {problem}",
-            hint,
-            path=(name,) if name else (),
-            code="invalid-intent",
-        )
+        names = dict(reversed(list(_name_addresses(params))))
+        name = names.get(subject) or names.get(getattr(subject, "network_address", subject), "")
+        text = f"{name or 'the device configuration'}: {subject} {problem}"
+        raise UsageError(text, hint, path=(name,) if name else (), code="invalid-intent")
 
 
 def _find_problems(intent: DeviceIntent) -> Problems:
-    whole = _Device(intent.left, intent.right, intent.configuration)
-    parts = [_Device(p.intent.left, p.intent.right, p.intent.configuration) for p in intent.parts]
+    *parts, whole = (
+        _Device(each.left, each.right, each.configuration)
+        for each in (*(part.intent for part in intent.parts), intent)
+    )
     for device in (*parts, whole):
         yield from _check_neighbors(device, device.left, device.right)
         yield from _check_neighbors(device, device.right, device.left)
@@ -174,12 +138,12 @@ def _check_networks(device: _Device) -> Problems:
         (
             customers,
             (*device.own, *right.intent.neighbors),
-            "of the customers contains {}, which a link has",
+            "of the customers contains {} of a link",
         ),
         (customers, right.routes, "of the customers overlaps {} on the right"),
         (pool, (*left.links, *left.routes), "of the public pool overlaps {} on the left"),
         (pool, right.routes, "of the public pool overlaps {} on the right"),
-        ([*filter(None, prefixes)], links, "is translated and contains {}, which a link has"),
+        ([*filter(None, prefixes)], links, "is translated and contains {} of a link"),
     )
     for networks, others, problem in both:
         for net, other in _find_conflicts(networks, others):
@@ -189,7 +153,7 @@ def _check_networks(device: _Device) -> Problems:
 def _check_hosts(device: _Device) -> Problems:
     """Check that no address of a link is what a stateless translator makes of a host."""
     configuration = device.configuration
-    if not isinstance(configuration, SiitConfig):
+    if not isinstance(configuration, families.SiitConfig):
         return
     prefix = configuration.prefix
     eams = tuple(Mapping(four, six) for four, six in configuration.eam)
@@ -206,10 +170,10 @@ def _check_background(intent: DeviceIntent) -> Problems:
     sides = [replace(side, routes={}) for side in (intent.left, intent.right)]
     vlans = [side.background for side in sides if side.background is not None]
     for one, other in zip(vlans, reversed(vlans), strict=True):
-        device = _Device(one, other, RouterConfig())
+        device = _Device(one, other, families.RouterConfig())
         yield from _check_neighbors(device, device.left, device.right)
         for side in sides:
-            yield from _check_links([_Device(one, side, RouterConfig())])
+            yield from _check_links([_Device(one, side, families.RouterConfig())])
 
 
 def _check_links(devices: Sequence[_Device]) -> Problems:
@@ -229,11 +193,7 @@ def _check_chain(whole: _Device, parts: Sequence[_Device]) -> Problems:
     own = [address for side in inner for address in side.own]
     for address in whole.neighbors:
         if address in own:
-            yield (
-                address,
-                "is an address of the tester and of a link between the devices",
-                _USED_HINT,
-            )
+            yield address, "is used by the tester and between the devices", _USED_HINT
     outer = [net for side in (whole.left, whole.right) for net in (*side.routes, *side.links)]
     networks = (*outer, *whole.customers(), *whole.pool())
     for net, link in _find_conflicts(networks, [net for side in inner for net in side.links]):
@@ -245,16 +205,12 @@ def _name_addresses(params: Any, above: str = "") -> Iterator[tuple[Address | Ne
     changed = getattr(params, "model_fields_set", ())
     for name in sorted(getattr(type(params), "model_fields", ()), key=lambda n: n not in changed):
         value = getattr(params, name)
-        if isinstance(value, (IPv4Interface, IPv6Interface)):
-            value = value.ip
-        if isinstance(value, (IPv4Address, IPv6Address)):
-            yield value, above + name
+        if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is one, too
+            yield getattr(value, "ip", value), above + name
             yield ip_network(value.packed), above + name
         elif isinstance(value, str) and "/" in value:
-            try:
+            with suppress(ValueError):
                 yield ip_network(value), above + name
-            except ValueError:
-                continue
         else:
             yield from _name_addresses(value, f"{above}{name}.")
 

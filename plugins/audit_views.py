@@ -1,6 +1,5 @@
 """What an audit must know of a technology: views, one for each role that its device plays.
 
-Clauses and the packet-level device (:mod:`v6t.audit.packet_device`) use these data instead of the technology.
 Addresses of the device, routes and MTUs are in ``dut_intent()`` and ``links``.
 """
 
@@ -29,28 +28,22 @@ PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
 NESTED_RULE = "a rule within another"
 PREFIX_CUSTOMERS = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
-FEW_PORTS = 16
-"""Public ports of a host, or of all: even, as a NAT that keeps parity can use no more of one kind."""
-SMALL_TABLE_SESSIONS = 20
-"""A multiple of ten, which some devices require."""
+FEW_PORTS = 16  # public ports of a host, or of all: even, as some NATs keep parity
+SMALL_TABLE_SESSIONS = 20  # a multiple of ten, which some devices require
 SHORT_TIMEOUT_S = 4
 PORT_BLOCKS = f"blocks of {FEW_PORTS} public ports"
 FEW_PUBLIC_PORTS = f"{FEW_PORTS} public ports"
 SMALL_TABLE = f"room for {SMALL_TABLE_SESSIONS} sessions"
 SHORT_TIMEOUT = f"UDP mappings of {SHORT_TIMEOUT_S} s"
 TWO_HOSTS = {
-    "initiator_count": 2,
-    "responder_count": 2,
-    "enumerate_ips": 3,
+    "initiator_count": 2, "responder_count": 2, "enumerate_ips": 3,
     "initiator_ports": {"min": 1024, "max": 21023},
-}
+}  # fmt: skip
 """Parameters that audits of NATs prefer: two hosts on either side."""
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
 """Variants with an RFC 6052 prefix, and its length."""
-GLOBAL_HOST = "8.8.4.4"
-"""A host with a global address, for the variant with the well-known prefix."""
-MAPPED_HOST = IPv4Address("198.18.0.65")
-"""The host that the variants with address tables map."""
+GLOBAL_HOST = "8.8.4.4"  # for the variant with the well-known prefix
+MAPPED_HOST = IPv4Address("198.18.0.65")  # of the variants with address tables
 
 
 def first_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
@@ -67,10 +60,8 @@ def variant_prefix(length: int) -> str:
 
 def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return a variant for each length of the prefix in a parameter, with further parameters."""
-    return {
-        name: {parameter: variant_prefix(length), **params}
-        for name, length in PREFIX_VARIANTS.items()
-    }
+    prefixes = {name: variant_prefix(length) for name, length in PREFIX_VARIANTS.items()}
+    return {name: {parameter: prefix, **params} for name, prefix in prefixes.items()}
 
 
 @dataclass(frozen=True)
@@ -85,16 +76,9 @@ class AddressTable:
 class Translator:
     """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
 
-    Attributes:
-        six, six4: addresses of the host beyond the IPv6 link; ``six4`` is the pool of a stateful translator.
-        port: a port that this host may use.
-        four, four6: both addresses of the host beyond the IPv4 link.
-        lowest_ipv6_mtu: IPv4 packets without DF become IPv6 packets of at most this size.
-        table: address table of a stateless translator; None if a relay, CE or NAT defines the mapping.
-        prefix_side: the link whose hosts are behind the RFC 6052 prefix.
-        stateful: hosts beyond the IPv4 link reach the other side only through a session.
-        uses_ports: the device needs ports: it cannot deliver later fragments and unknown protocols.
-        may_reassemble: the device may reassemble IPv4 packets before it translates them.
+    ``six4`` is the pool of a stateful one, ``port`` one that the IPv6 host may use. A relay, CE or NAT has no
+    ``table``. ``prefix_side`` is the link whose hosts are behind the RFC 6052 prefix. Hosts beyond the IPv4
+    link of a ``stateful`` one need a session. If it ``uses_ports``, it cannot deliver later fragments.
     """
 
     six_side: SideName
@@ -113,7 +97,6 @@ class Translator:
 
     @property
     def four_side(self) -> SideName:
-        """The IPv4 link."""
         return "right" if self.six_side == "left" else "left"
 
 
@@ -148,15 +131,9 @@ class Softwire:
 class SharedAddressRelay:
     """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
 
-    Attributes:
-        relay: address where tunnels end; for MAP-T, the server's address behind the DMR.
-        relays: all addresses where tunnels end; none for MAP-T.
-        customer: the one that most clauses use.
-        sibling: shares the customer's address; None if no customer does.
-        other: has another address; None if no customer does.
-        owner: returns the IPv6 address of the customer with an address and port, or None.
-        rules: of MAP, the one of ``customer`` first.
-        softwires: of lw4o6, returns the rows of an IPv4 address.
+    ``relay`` is where tunnels end, for MAP-T the server's address behind the DMR. Most clauses use
+    ``customer``; ``sibling`` shares its address, ``other`` has another. ``owner`` finds the customer of an
+    address and port, ``softwires`` the rows of an address (lw4o6).
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
@@ -182,10 +159,7 @@ class SharedAddressRelay:
 class CustomerEdge:
     """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right.
 
-    Attributes:
-        server: an IPv4 host beyond the relay.
-        ipv6: the device's tunnel or MAP address.
-        relay: the other end of the tunnel; None for MAP-T.
+    ``server`` is an IPv4 host beyond the relay; ``relay`` the other end of the tunnel, None for MAP-T.
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
@@ -204,13 +178,8 @@ class CustomerEdge:
 class TunnelEnd:
     """One tunnel that ends in the device, and a host beyond the device.
 
-    Attributes:
-        local, remote: outer addresses of the device and of the tunnel's other end.
-        inner: host behind the other end, as the inner header has it, and a port that it may use.
-        outer: that host as hosts beyond the device see it; None if a NAT chooses.
-        copies_dscp: the DSCP is copied both ways (RFC 6333, section 7.1).
-        shared: other customers have other ports of the same address.
-        endpoint: returns the outer address for an inner destination, or None; None: there is one other end.
+    ``inner`` is a host behind the other end, ``outer`` what hosts beyond see; None if a NAT chooses.
+    Other customers of a ``shared`` address have other ports; ``endpoint`` finds an inner one's outer address.
     """
 
     side: SideName
@@ -225,7 +194,6 @@ class TunnelEnd:
 
     @property
     def far_side(self) -> SideName:
-        """The link without the tunnel."""
         return "right" if self.side == "left" else "left"
 
 
@@ -233,13 +201,8 @@ class TunnelEnd:
 class Nat:
     """A NAT: two or more hosts on the left link, and servers on the right.
 
-    Attributes:
-        hosts: B4s of DS-Lite, behind each of which is ``customer``.
-        prefix: RFC 6052 prefix of the servers (NAT64); None: hosts have the servers' IP version.
-        public: lowest and highest public port.
-        port_block: public ports of each host, consecutive; 0: all hosts share all ports.
-        session_limit, udp_timeout_s: configured limits; 0: none is configured.
-        icmp_timeout_s, tcp_transitory_s, tcp_established_s: lifetimes by the RFCs.
+    ``hosts`` are B4s of DS-Lite, each before ``customer``. ``prefix`` is that of a NAT64. ``public`` are the
+    lowest and the highest port, ``port_block`` those of each host. Limits of 0 are not configured.
     """
 
     hosts: tuple[Address, ...]

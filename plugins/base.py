@@ -1,12 +1,7 @@
-"""The contract of a technology plugin.
+"""The contract of a technology plugin, which is registered under the entry point group ``v6t.plugins``.
 
-A plugin is pure: it computes frames and never sends one. It is registered under the entry point group
-``v6t.plugins``. Compiler, testers, procedures and reports use a technology through the members below.
-Abstract members and those without a value must be given. Instances are pickled into the reference device and
-the receivers with their parameters only.
-
-Technologies share ``frame_sizes``, ``params`` (addresses, ports, mixture), ``traffic`` (headers, background),
-``reference_device`` (one handler for each direction and IP version), ``tunnels`` and ``prefixes``.
+A plugin is pure: it computes frames and never sends one. Abstract members and those without a value must
+be given. Technologies share ``frame_sizes``, ``params``, ``traffic``, ``reference_device`` and ``tunnels``.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -25,14 +20,8 @@ from v6t.base.strict_model import StrictModel
 from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
 from v6t.packets.direction import Direction
 from v6t.packets.reference import DropReason, Expected, ReferenceTranslation
-from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.frame_sizes import (
-    frame_mix,
-    mixed_traffic,
-    routed_pair,
-    tag_octets,
-    translated_pair,
-)
+from v6t.plugins import frame_sizes
+from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import Exchange, FramePair, Traffic
 
@@ -46,10 +35,8 @@ __all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", 
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
 
-TAGGED_SIZE = 1522
-"""The largest frame of RFC 8219, section 5.1.1 on a link with a VLAN."""
-JUMBO_SIZES = (2048, 4096, 8192, 9216)
-"""Frame sizes of RFC 8219, section 5.1.1 for links that carry them."""
+TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
+"""Frame sizes of RFC 8219, section 5.1.1 for links with a VLAN, and for links that carry them."""
 
 
 class PluginParams(StrictModel):
@@ -67,7 +54,6 @@ class PluginParams(StrictModel):
 
     @property
     def only_background(self) -> bool:
-        """Whether all frames are background."""
         return self.mixture is not None and self.mixture[1] == 0
 
     @property
@@ -114,8 +100,7 @@ class Part(PartIntent):
     def part_intent(self) -> PartIntent:
         """The part as device drivers see it, without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
-        values["has_reference"] = self.reference is not None
-        return PartIntent(**values)
+        return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
 
 class Technology(ReferenceTranslation):
@@ -128,8 +113,7 @@ class Technology(ReferenceTranslation):
     rfcs: ClassVar[tuple[str, ...]]
     params_model: ClassVar[type[PluginParams]]
     overhead: ClassVar[int]
-    """Octets that the IPv6 frame is longer than the IPv4 frame: 20 for translation, 40 for IPv4 in IPv6,
-    -20 for IPv6 in IPv4, 0 if both links carry one version."""
+    """Octets that the IPv6 frame is longer than the IPv4 frame; 0 if both links carry one version."""
     sides: ClassVar[tuple[str, str]] = ("left", "right")
     """Who is on the left and on the right link, for example ``CEs`` and ``server``."""
     native: ClassVar[bool] = False
@@ -139,10 +123,9 @@ class Technology(ReferenceTranslation):
     hops: ClassVar[int] = 1
     """By how much the devices decrement a TTL."""
     stateful: ClassVar[bool] = False
-    """Whether it keeps connections, as a :class:`v6t.plugins.stateful.StatefulTechnology`."""
+    """Whether it keeps connections: a :class:`v6t.plugins.stateful.StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
-    """What the tester exchanges: frames, or queries. A technology of queries has a :attr:`zone` and no
-    traffic; see :class:`v6t.plugins.dns64.Resolving`."""
+    """What the tester exchanges: frames, or queries for names of a :attr:`zone`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     """Directions that are measured by default."""
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
@@ -178,7 +161,6 @@ class Technology(ReferenceTranslation):
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
-        """The devices from left to right."""
         return (DeviceRole(self.name, self.stateful),)
 
     @property
@@ -206,31 +188,21 @@ class Technology(ReferenceTranslation):
         return self.ip_versions[1]
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Return the sizes on both sides for a listed (IPv6) frame size, FCS and VLAN tags included.
-
-        If both sides carry the same version, ``ipv6`` is the left frame's size and ``ipv4`` the right one's.
-
-        Raises:
-            UsageError: the size cannot exist for this technology or MTU.
-        """
         left, right = self.links.left, self.links.right
         left_version, right_version = self.ip_versions
         if left_version == right_version:
-            return routed_pair(ipv6_frame_size, left, right, left_version)
-        six, four = (left, right) if left_version == 6 else (right, left)
-        return translated_pair(ipv6_frame_size, self.overhead, six, four, self.params.measured)
+            return frame_sizes.routed_pair(ipv6_frame_size, left, right, left_version)
+        links, name = (left, right) if left_version == 6 else (right, left), self.params.measured
+        return frame_sizes.translated_pair(ipv6_frame_size, self.overhead, *links, name)
 
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
-        return (
-            *self.tag_sizes(self.rfc_frame_sizes),
-            *(size for size in larger if self._has_size(size)),
-        )
+        return *self.tag_sizes(self.rfc_frame_sizes), *filter(self._has_size, larger)
 
     def tag_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return sizes, plus a VLAN tag for those that are too small on a link with a VLAN."""
-        octets = tag_octets(self.links.left)
+        octets = frame_sizes.tag_octets(self.links.left)
         return tuple(size if self._has_size(size) else size + octets for size in sizes)
 
     def _has_size(self, size: int) -> bool:
@@ -241,14 +213,13 @@ class Technology(ReferenceTranslation):
     def sizes_of(self, listed: int | str) -> Sizes:
         """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985)."""
         if isinstance(listed, str):
-            return frame_mix(listed, self.frame_pair)
+            return frame_sizes.frame_mix(listed, self.frame_pair)
         return self.frame_pair(listed)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         """Return the octets of the foreground frames on the left and on the right link."""
-        if self.ip_versions == (4, 6):
-            return sizes.ipv4, sizes.ipv6
-        return sizes.ipv6, sizes.ipv4
+        sides = sizes.ipv6, sizes.ipv4
+        return sides[::-1] if self.ip_versions == (4, 6) else sides
 
     def audit_views(self) -> Sequence[Any]:
         """Return views of the device's roles, the most specific first; see :mod:`v6t.plugins.audit_views`."""
@@ -267,13 +238,9 @@ class Technology(ReferenceTranslation):
         """Return foreground, background and negative classes of one direction."""
 
     def sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
-        """Return the traffic in one frame size or in a mix."""
         if isinstance(sizes, FrameMix):
-            return mixed_traffic(
-                sizes,
-                lambda pair: self.traffic(direction, pair, seed),
-                connections=self.stateful,
-            )
+            make = partial(self.traffic, direction, seed=seed)
+            return frame_sizes.mixed_traffic(sizes, make, connections=self.stateful)
         return self.traffic(direction, sizes, seed)
 
     @abstractmethod
@@ -297,10 +264,11 @@ class StatelessTechnology(Technology):
         from v6t.plugins.reference_device import ReferenceDevice, route_all
 
         left, right = self.ip_versions
-        native = {6: route_all(6)}
-        return ReferenceDevice(
-            self.links, {**native, left: self.forward}, {**native, right: self.reverse}
+        forward, reverse = (
+            {6: route_all(6), left: self.forward},
+            {6: route_all(6), right: self.reverse},
         )
+        return ReferenceDevice(self.links, forward, reverse)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         return self._device.expect(direction, frames)

@@ -1,7 +1,6 @@
-"""The binding table of a lwAFTR (RFC 7596 section 6.1) in columns, up to millions of rows.
+"""The binding table of a lwAFTR (RFC 7596, section 6.1) in columns, up to millions of rows.
 
-A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4. Addresses that
-are shared by several rows have one PSID length and offset.
+A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4.
 """
 
 from __future__ import annotations
@@ -26,12 +25,9 @@ from v6t.plugins.tunnels import address_octets
 
 @dataclass(frozen=True, eq=False)
 class BindingTable:
-    """Rows in ascending order of IPv4 address and PSID.
+    """Columns ``(n,)`` and addresses ``(n, 16)`` in ascending order of IPv4 address and PSID.
 
-    Attributes:
-        ipv4, psid: ``(n,)`` uint64.
-        psid_len, psid_offset: ``(n,)`` uint64, equal for equal addresses.
-        b4, br: ``(n, 16)`` uint8, addresses of lwB4 and lwAFTR.
+    PSID length and offset are equal for equal addresses.
     """
 
     ipv4: U64
@@ -66,19 +62,16 @@ class BindingTable:
         return np.where(hit, index, -1).astype(np.int64)
 
     def find_b4(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
-        """Return the lwB4 that has an address and port, or None."""
         row = int(self.find(np.array([int(ipv4)]), np.array([port]))[0])
         return None if row < 0 else self.softwire(row).b4
 
     def softwire(self, row: int) -> Softwire:
-        """Return a row."""
         columns = self.psid, self.psid_len, self.psid_offset
         psid, length, offset = (int(column[row]) for column in columns)
         ends = IPv6Address(self.b4[row].tobytes()), IPv6Address(self.br[row].tobytes())
         return Softwire(IPv4Address(int(self.ipv4[row])), psid, length, offset, *ends)
 
     def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
-        """Return the rows of an address."""
         return [self.softwire(int(row)) for row in np.flatnonzero(self.ipv4 == int(ipv4))]
 
 
@@ -98,13 +91,9 @@ def generate_table(
 
 
 def read_table(path: Path, br: IPv6Address) -> BindingTable:
-    """Read a binding table from a file with one softwire per line.
+    """Read a binding table from a file with one softwire per line, or raise UsageError.
 
-    Columns, separated by blanks or commas: IPv4 address, PSID, PSID length, PSID offset, lwB4
-    address and, if it is not ``br``, lwAFTR address. ``#`` begins a comment.
-
-    Raises:
-        UsageError: the file cannot be read, or a row is impossible.
+    Columns: IPv4 address, PSID, its length and offset, lwB4 and, if it is not ``br``, lwAFTR address.
     """
     try:
         stamp = path.stat().st_mtime_ns
@@ -145,11 +134,9 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
 def _read_rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
     for number, row in read_softwires(path):
         k, a = row.psid_len, row.psid_offset
-        reason = ""
+        reason = "PSID 0 of 16 bits has port 0 only" if k == 16 and not row.psid else ""
         if row.psid >= 1 << min(k, 64) or a > 16 or (k and a + k > 16):
             reason = "no such PSID"
-        elif k == 16 and not row.psid:
-            reason = "PSID 0 of 16 bits owns port 0 and nothing else"
         if reason:
             problem = f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}"
             hint = "PSID offset and length are 16 bits at most, and the PSID has that length"

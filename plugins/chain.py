@@ -1,8 +1,4 @@
-"""Devices made of several parts one after the other, and how an intent lists them.
-
-Each part is what some driver can make, or what a reference translation can be. Both a test setup with
-two devices (RFC 8219, section 4.2) and one device may have several parts.
-"""
+"""Devices made of several parts one after the other, and how an intent lists them."""
 
 from __future__ import annotations
 
@@ -19,11 +15,8 @@ _Params = TypeVar("_Params", bound=PluginParams)
 TAYGA = {"queue_length": 5000, "mend_checksums": True}
 """Options of a TAYGA that is followed by a stateful part, which drops packets with a wrong checksum."""
 
-CHAIN = "chain"
-"""The driver that combines the drivers of the parts."""
-
+CHAIN = "chain"  # the driver that combines the drivers of the parts
 CONFIGURATION = ChainConfig()
-
 INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
 """The cable between two parts of one device."""
@@ -36,14 +29,9 @@ def chain_intent(
     alternatives: Sequence[Part] = (),
     configuration: DeviceConfig = CONFIGURATION,
 ) -> DeviceIntent:
-    """Build the intent of a chain, whose outer links are those of its outermost parts.
+    """Build the intent of a chain; ``alternatives`` are parts that can each stand for several others.
 
-    Args:
-        technology: name of the technology.
-        parts: parts from left to right.
-        links: both cables.
-        alternatives: parts that can each stand for several others.
-        configuration: that of a single device in place of the chain.
+    ``configuration`` is that of a single device in place of the chain.
     """
     return DeviceIntent(
         technology,

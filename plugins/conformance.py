@@ -1,7 +1,6 @@
 """The conformance suite: checks that every technology plugin must pass.
 
-It proves that frames are valid, that the plugin is deterministic and picklable, and that it drops what it
-must drop. It cannot prove that the translation is the RFC's: compare that with something independent.
+It cannot prove that the translation is the RFC's: compare that with something independent.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain, islice, product
+from typing import Any, TypeVar
 
 import numpy as np
 from v6t.base.errors import UsageError, V6tError
@@ -22,13 +21,13 @@ from v6t.base.ethernet import FCS_OCTETS
 from v6t.base.strict_model import describe_fields
 from v6t.intent.families import DeviceConfig
 from v6t.packets import trailer
-from v6t.packets.arrays import sort_unique
+from v6t.packets.arrays import U8, sort_unique
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.packets.headers import read_hops, to_numbers
-from v6t.packets.reference import COMMON_REASONS
+from v6t.packets.reference import COMMON_REASONS, Expected
 from v6t.packets.walker import find_problems, locate_endpoints, walk
-from v6t.plugins.base import Links, PluginParams, Technology
+from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -37,18 +36,9 @@ from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build_template
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.packets.reference import Expected
-    from v6t.plugins.base import Link
-
-FRAMES = 48
-"""Frames of each class that are checked."""
-NAMES = 1000
-"""Names of a zone that are checked."""
+FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
 FINDINGS_PER_CHECK = 5
-NONCE = 0x5A
-TIME_NS = 0x0123456789ABCDEF
+NONCE, TIME_NS = 0x5A, 0x0123456789ABCDEF
 FIRST_ID = {"forward": 0, "reverse": 64}
 SEED = 7
 VERSIONS = {"IPv4": 4, "IPv6": 6}
@@ -83,8 +73,7 @@ class Report:
 class Case:
     """A plugin with parameters and links, a frame size or mix of sizes, and a direction.
 
-    Its frames are those that a tester sends, with trailers. A stateful plugin gets the table of a device that
-    keeps the Initiator's ports and gives all connections one public address.
+    A stateful plugin gets the table of a device that keeps the Initiator's ports.
     """
 
     plugin: Technology
@@ -94,13 +83,11 @@ class Case:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """The traffic as the plugin describes it."""
         sizes = self.plugin.sizes_of(self.size)
         return self.plugin.sized_traffic(self.direction, sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
-        """The compiled traffic."""
         return compile_traffic(self.traffic, first_stream_id=FIRST_ID[self.direction])
 
     def _order(self, left: _T, right: _T) -> tuple[_T, _T]:
@@ -108,12 +95,10 @@ class Case:
 
     @property
     def links(self) -> tuple[Link, Link]:
-        """The links on which frames are sent, and leave the device."""
         return self._order(self.plugin.links.left, self.plugin.links.right)
 
     @property
     def versions(self) -> tuple[int, int]:
-        """IP version of foreground frames as sent, and as received."""
         return self._order(*self.plugin.ip_versions)
 
     @cached_property
@@ -150,7 +135,6 @@ class Case:
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
-        """Frames that opened connections, and the Responder's table."""
         initial, response = (
             next(c.frames[s.stream_id] for s in c.streams.streams if s.role is Role.FOREGROUND)
             for c in (replace(self, direction=direction) for direction in DIRECTIONS)
@@ -177,24 +161,22 @@ def exhaust_hops(frames: U8) -> U8:
 def list_cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
     """Yield all cases of a plugin, with ``params`` in place of its defaults, both directions in turn."""
     plain = params if params is not None else kind.params_model()
-    usual, plugin = kind.default_frame_sizes[0], kind(plain, Links())
+    usual, plugin, links = kind.default_frame_sizes[0], kind(plain, Links()), Links()
     sizes = [*sorted({usual, *kind.rfc_frame_sizes[:1]}), *kind.rfc_frame_sizes[-1:]]
+    full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
+    left, right = replace(links.left, vlan=7), replace(links.right, vlan=4094)
     shapes: list[tuple[Technology, int | str, str]] = [
         *((plugin, size, "one size") for size in dict.fromkeys(sizes)),
         (plugin, f"imix:{usual}x7,570x4,1518x1", "several sizes"),
+        (kind(full, links), roomy, "all classes"),
+        (kind(full, replace(links, left=left)), roomy, "VLAN on the left"),
+        (kind(full, replace(links, right=right)), roomy, "VLAN on the right"),
     ]
-    full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
-    shapes.append((kind(full, Links()), roomy, "all classes"))
-    for side, vlan in (("left", 7), ("right", 4094)):
-        links = replace(Links(), **{side: replace(getattr(Links(), side), vlan=vlan)})
-        shapes.append((kind(full, links), roomy, f"VLAN on the {side}"))
-    for plugin, size, what in shapes:
-        for direction in DIRECTIONS:
-            yield Case(plugin, size, direction, what)
+    for (plugin, size, what), direction in product(shapes, DIRECTIONS):
+        yield Case(plugin, size, direction, what)
 
 
 def _with_all_classes(params: PluginParams) -> PluginParams:
-    """Add background and negative traffic to the parameters, if possible."""
     names = type(params).model_fields
     values = {name: getattr(params, name) for name in params.model_fields_set}
     values |= {name: 20 for name in names if name.endswith("_percent")}
@@ -216,21 +198,17 @@ def check(
         tried = list(list_cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         return Report(1, (Finding("construction", "error", _describe_error(exc, kind)),))
-    checks = [("description", partial(check_instance, plugin))]
-    if plugin.exchange == "queries":
-        checks.append(("zone", partial(check_zone, plugin)))
-    else:
-        checks.append(("pickling", partial(check_pickling, plugin)))
-    roles = set()
+    queries, roles = plugin.exchange == "queries", set()
+    other = ("zone", check_zone) if queries else ("pickling", check_pickling)
+    checks = [(n, partial(c, plugin)) for n, c in (("description", check_instance), other)]
     for case in tried:
         name = f"{case.what}, {case.size} octets, {case.direction}"
         checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
     findings = [finding for where, rows in checks for finding in _run(where, rows, kind)]
-    notes = ()
-    if tried and Role.NEGATIVE not in roles:
-        notes = ("it has no traffic that must be dropped (negative_percent)",)
+    note = "it has no traffic that must be dropped (negative_percent)"
+    notes = (note,) if tried and Role.NEGATIVE not in roles else ()
     return Report(1 + len(checks), tuple(findings), notes)
 
 
@@ -273,8 +251,8 @@ def check_class(kind: type[Technology], entry: str | None) -> Rows:
     for name, param in kind.params_model.model_fields.items():
         yield "description", not words[name].strip(), f"parameter '{name}' has no description"
         yield "default", param.is_required(), f"parameter '{name}' has no default"
-    message = f"it is called '{kind.name}', its entry point '{entry}': users name the latter"
-    yield "name", entry not in {None, kind.name}, message
+    differs = entry not in {None, kind.name}
+    yield "name", differs, f"its name is {kind.name}, its entry point {entry}"
 
 
 def check_instance(plugin: Technology) -> Rows:
@@ -284,17 +262,15 @@ def check_instance(plugin: Technology) -> Rows:
         try:
             pair = plugin.frame_pair(size)
         except UsageError as exc:
-            message = f"frame_pair refuses its own frame size of {size} octets: {exc.message}"
-            yield "frame-size", True, message
+            yield "frame-size", True, f"frame_pair refuses its own size {size}: {exc.message}"
             continue
         longer = pair.ipv6 - pair.ipv4
         message = f"frame_pair({size}) differs by {longer}, overhead says {overhead}"
         yield "overhead", translates and longer != overhead, message
     intent = plugin.dut_intent()
-    yield "intent", intent.technology != plugin.name, f"dut_intent() is of '{intent.technology}'"
-    model = intent.configuration
-    message = f"the configuration of dut_intent() is {model!r}, not a DeviceConfig"
-    yield "intent", not isinstance(model, DeviceConfig), message
+    model, name = intent.configuration, intent.technology
+    yield "intent", name != plugin.name, f"dut_intent() is of '{name}'"
+    yield "intent", not isinstance(model, DeviceConfig), f"dut_intent() configures {model!r}"
 
 
 def check_pickling(plugin: Technology) -> Rows:
@@ -305,19 +281,17 @@ def check_pickling(plugin: Technology) -> Rows:
         yield "pickling", True, f"it cannot be pickled: {type(exc).__name__}: {exc}"
         return
     differs = (other.params, other.links) != (plugin.params, plugin.links)
-    yield "pickling", differs, "parameters or links are others after pickling"
+    yield "pickling", differs, "parameters or links change with pickling"
     for direction in DIRECTIONS:
         case = Case(plugin, plugin.default_frame_sizes[0], direction, "")
         copy = replace(case, plugin=other)
         yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
-            frames = case.stamp_frames(stream)
-            answers = case.answer(stream, frames), copy.answer(stream, frames)
+            answers = (each.answer(stream, case.stamp_frames(stream)) for each in (case, copy))
             yield "pickling", _differ(*answers), "it answers otherwise after pickling"
 
 
 def _differ(one: Expected, other: Expected) -> bool:
-    """Return whether the answers to the first frames, as many as both have, are different."""
     count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
     lengths = (one.length[:count] != other.length[:count]).any()
     return bool(lengths or (one.frames[:count, :width] != other.frames[:count, :width]).any())
@@ -329,14 +303,12 @@ def check_zone(plugin: Technology) -> Rows:
     if zone is None:
         yield "zone", True, "it is of queries, and has no zone"
         return
-    numbers = np.arange(0, zone.count, max(1, zone.count // NAMES))
-    addresses = zone.list_addresses(numbers)
-    unique = len(sort_unique(addresses)) == len(numbers)
+    addresses = zone.list_addresses(np.arange(0, zone.count, max(1, zone.count // NAMES)))
+    unique = len(sort_unique(addresses)) == len(addresses)
     yield "zone", not unique, "two names spell the same address"
-    records = zone.list_expected_records(addresses, 0.0)
-    own = zone.list_expected_records(addresses, 1.0)
-    message = "a name's own record equals the one the device makes: they cannot be distinguished"
-    yield "zone", (records == own).all(axis=1).any(), message
+    records, own = (zone.list_expected_records(addresses, share) for share in (0.0, 1.0))
+    equal = (records == own).all(axis=1).any()
+    yield "zone", equal, "a name's own record equals the one that the device makes"
     hosts = (IPv6Address(record.tobytes()) for record in records)
     for address in islice((a for a in hosts if a.is_multicast or a.is_unspecified), 1):
         yield "zone", True, f"{address} is not an address of a host"
@@ -394,7 +366,6 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 
 def _check_variables(described: TrafficClass, frames: U8) -> Rows:
-    """Check that fields hold their variables' bits, and that no value is out of bounds."""
     layout = build_template(described.layers, described.frame_size).layout
     copied = described.copied_bits()
     for variable in described.drawn_variables():
@@ -459,8 +430,7 @@ def _check_shape(case: Case, answer: Expected, count: int) -> Rows:
     beyond = (length > emitted.shape[1]) | (length < 0)
     yield "shape", beyond.any(), "expect() gives lengths beyond its frames"
     reasons, highest = len(COMMON_REASONS) + len(case.plugin.drops), int(reason.max())
-    message = f"expect() gives drop reason {highest}, but the technology has {reasons}"
-    yield "drop-reason", highest >= reasons, message
+    yield "drop-reason", highest >= reasons, f"expect() gives reason {highest} of {reasons}"
     wrong = (reason == 0) != (length > 0)
     yield "drop-reason", wrong.any(), "a frame is dropped without a reason, or forwarded with one"
 
@@ -475,12 +445,10 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
     for code, fault, said in _check_frames(case, stream, out, octets, 1):
         yield code, fault, f"out of expect(): {said}"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
-    message = "out of expect(): the last 16 octets, the tester's mark, are not those sent"
-    yield "trailer", changed, message
+    yield "trailer", changed, "out of expect(): the trailer of 16 octets is not the one sent"
 
 
 def _check_strangers(case: Case) -> Rows:
-    """Check that frames of others, cut frames and frames without IP are dropped with a reason."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
     frames, vlan = case.stamp_frames(stream)[:4], case.links[0].vlan
     at = 12 if vlan is None else 16

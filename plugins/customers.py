@@ -1,7 +1,4 @@
-"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share.
-
-The left link carries the operator's IPv6. All frames are those of customers and of one IPv4 server.
-"""
+"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
 from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
-from v6t.plugins.params import Mixture, address, negative_share, tester
+from v6t.plugins.params import Mixture, address, device, negative_share, tester
 from v6t.plugins.ports import (
     CE_PORT,
     PEER_PORT,
@@ -40,29 +37,22 @@ CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "al
 class RelayParams(Mixture):
     """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
 
-    Technologies add ``customers``, IPv6 prefixes behind the left link, and ``left_addresses`` of the relay.
+    Technologies add ``customers``, IPv6 prefixes on the left, and ``left_addresses`` of the relay.
     """
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
-    dut_right_ipv4: IPv4Interface = address(
-        "203.0.113.1/24", "the relay's IPv4 address on the right link"
-    )
-    dut_right_ipv6: IPv6Interface = address(
-        "2001:db8:7::1/64", "the relay's IPv6 address on the right link"
-    )
+    dut_right_ipv4: IPv4Interface = device("203.0.113.1/24", "right")
+    dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     fw_sport: Policy = customer_policy("forward source")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
     rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
     rv_dport: Policy = customer_policy("reverse destination")
-    negative_percent: int = negative_share(
-        "share of forward frames the relay must drop: spoofed ones [%]"
-    )
+    negative_percent: int = negative_share("share of forward frames that are spoofed [%]")
 
     @property
     def relay_address(self) -> IPv6Address:
-        """The address to which customers send for the server."""
         raise NotImplementedError
 
 
@@ -71,9 +61,7 @@ class TunnelRelayParams(RelayParams):
 
     br_address: IPv6Address = address("2001:db8:6::1", "where the tunnels end")
     dut_left_ipv6: IPv6Interface | None = Field(
-        None,
-        description="the relay's IPv6 address on the left link; none: br_address/64 if tester_left_ipv6 is "
-        "within, else 2001:db8:6::1/64",
+        None, description="address on the left; none: br_address/64 or 2001:db8:6::1/64"
     )
 
     @property
@@ -98,15 +86,10 @@ class TunnelRelayParams(RelayParams):
 
 @dataclass(frozen=True)
 class CustomerFlow:
-    """Simulated customers with one port sharing.
+    """Simulated customers with one port sharing, and the address of the relay's side.
 
-    Attributes:
-        ipv6, ipv4: their addresses, constant or expressions.
-        relay: IPv6 address of the relay's side.
-        ports: port set of the template's customer.
-        psid: their PSIDs; None if they have none, or the same.
-        variables: names of what varies from customer to customer, in the order in which it is drawn.
-        share: of the foreground.
+    ``ports`` is the template customer's port set; ``psid`` is None if it does not vary. ``variables`` name
+    what varies from customer to customer, in the order in which it is drawn.
     """
 
     ipv6: Any
@@ -128,7 +111,6 @@ class CustomerTechnology(StatelessTechnology):
 
     @property
     def kind(self) -> Any:
-        """Name of the technology in audit views."""
         return self.params.measured
 
     @abstractmethod
@@ -143,7 +125,7 @@ class CustomerTechnology(StatelessTechnology):
 
     @abstractmethod
     def configuration(self) -> DeviceConfig:
-        """Return rules, table, address and ports of the device."""
+        pass
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, links, flows = self.params, self.links, self.simulate_customers(direction, seed)
@@ -162,7 +144,7 @@ class CustomerTechnology(StatelessTechnology):
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
     ) -> TrafficClass:
-        """Return the class of a flow: IPv6 headers on the left link, with IPv4 inside if it is tunnelled."""
+        """Return the class of a flow: IPv6 headers on the left, with IPv4 inside if it is tunnelled."""
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
         source, destination = ends if direction == self.customer_direction else ends[::-1]
@@ -172,13 +154,12 @@ class CustomerTechnology(StatelessTechnology):
         elif self.overhead == 20:  # translated, not tunnelled
             headers = headers[:1]
         ports: dict[str, Any] = {}
-        for field in ("sport", "dport"):
-            value = getattr(p, f"fw_{field}" if forward else f"rv_{field}")
+        for end in ("sport", "dport"):
+            value = getattr(p, f"fw_{end}" if forward else f"rv_{end}")
             if isinstance(value, PortRange):
-                ports[field] = value.build_field(PEER_PORT)
+                ports[end] = value.build_field(PEER_PORT)
             else:
-                is_source = field == "sport"
-                ports[field] = customer_port(flow.ports, value, source=is_source, psid=flow.psid)
+                ports[end] = customer_port(flow.ports, value, end == "sport", flow.psid)
         layers = (*ethernet(self.links, direction), *headers, Layer("UDP", ports))
         size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, CE_PORT)
         return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)

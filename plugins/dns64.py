@@ -1,7 +1,6 @@
 """DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
 
-A technology that answers queries has a zone in place of traffic, stream sets and translation. The tester asks
-for names of the zone on the left, answers the device on the right, and computes what each client must get.
+The tester asks for names of a zone on the left, and answers the device on the right.
 """
 
 from __future__ import annotations
@@ -51,66 +50,45 @@ class QueryTechnology(Technology):
     @property
     @abstractmethod
     def zone(self) -> Zone:
-        """The names that are asked for and answered for."""
+        pass
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Return the size of a query between client and device, and between device and server."""
         if ipv6_frame_size != IPV6_OCTETS:
-            raise UsageError(
-                f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}",
-                "leave the frame size out",
-                code="frame-too-small",
-            )
+            problem = f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}"
+            raise UsageError(problem, "leave the frame size out", code="frame-too-small")
         return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
 
     def sizes_of(self, listed: int | str) -> FramePair:
         if isinstance(listed, str):
-            raise UsageError(
-                "name resolution cannot use a mix of frame sizes",
-                "leave the frame size out",
-                code="invalid-frame-size-mix",
-            )
+            problem = "name resolution cannot use a mix of frame sizes"
+            raise UsageError(problem, "leave the frame size out", code="invalid-frame-size-mix")
         return self.frame_pair(listed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
-        """Raise an error: queries are not translated."""
-        raise UsageError(
-            f"{self.name} forwards no frames", "it answers queries: see zone", code="no-frames"
-        )
+        problem = f"{self.name} forwards no frames"
+        raise UsageError(problem, "it answers queries: see zone", code="no-frames")
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
-        """Raise an error: queries are not sent in streams."""
-        raise UsageError(
-            f"{self.name} sends single queries instead of streams of frames",
-            "measure it with `v6t run --measure resolution`",
-            code="no-frames",
-        )
+        problem = f"{self.name} sends single queries instead of streams of frames"
+        raise UsageError(problem, "measure it with --measure resolution", code="no-frames")
 
 
 class Dns64Params(PluginParams):
     """Parameters of ``dns64``."""
 
-    prefix: str = Field(
-        "2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records the device makes"
-    )
+    prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records made")
     upstream: Literal["ipv4", "ipv6"] = Field(
-        "ipv4", description="version of IP between the device and the authoritative server"
+        "ipv4", description="IP version between the device and the authoritative server"
     )
     names: IPv4Network = Field(
-        IPv4Network("64.0.0.0/2"),
-        description="addresses of the A records: each name spells one, and is asked for once",
+        IPv4Network("64.0.0.0/2"), description="addresses of the A records: each name spells one"
     )
     own_prefix: IPv6Network = Field(
         IPv6Network("2001:2:0:aaaa::/96"),
         description="a /96: AAAA records of names that have one of their own",
     )
     ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
-    client_ports: int = Field(
-        64,
-        ge=1,
-        le=300,
-        description="source ports of the client: a device may spread them over cores",
-    )
+    client_ports: int = Field(64, ge=1, le=300, description="source ports of the client")
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
@@ -120,34 +98,23 @@ class Dns64Params(PluginParams):
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
-        """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
     @property
     def embedded_addresses(self) -> Embedded:
-        """The first address that a name spells."""
         return {"prefix": (self.server_prefix, (self.names.network_address,))}
 
     @model_validator(mode="after")
     def _check_zone(self) -> Dns64Params:
         if self.own_prefix.prefixlen != 96:
-            raise UsageError(
-                f"own_prefix is a /{self.own_prefix.prefixlen}",
-                "give a /96: the name's address follows",
-                code="not-a-prefix",
-            )
+            problem = f"own_prefix is a /{self.own_prefix.prefixlen}"
+            raise UsageError(problem, "give a /96: the name's address follows", code="not-a-prefix")
         if self.own_prefix.overlaps(self.server_prefix):
-            raise UsageError(
-                f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap",
-                "synthesised answers cannot be distinguished",
-                code="address-conflict",
-            )
+            problem = f"own_prefix {self.own_prefix} and prefix {self.server_prefix} overlap"
+            raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
         if self.names.num_addresses < MIN_NAMES:
-            raise UsageError(
-                f"{self.names} has {self.names.num_addresses} names, which are soon asked twice",
-                "give a /16 or a shorter prefix",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.names} has {self.names.num_addresses} names, soon asked twice"
+            raise UsageError(problem, "give a /16 or a shorter prefix", code="not-enough-addresses")
         return self
 
 
@@ -164,7 +131,6 @@ class Dns64(QueryTechnology):
 
     @property
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        """IPv6 for clients (RFC 8219, section 9.1), and the version towards the authoritative server."""
         return 6, 4 if self.params.upstream == "ipv4" else 6
 
     @cached_property
@@ -185,7 +151,6 @@ class Dns64(QueryTechnology):
         )
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe the prefix, the zone's server and both links; the device routes nothing."""
         p, links = self.params, self.links
         configuration = Dns64Config(
             prefix=p.server_prefix,

@@ -31,6 +31,7 @@ from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import address, device, tester
+from v6t.plugins.ports import Ports
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.traffic import ipv4, ipv6
 from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
@@ -51,9 +52,8 @@ class SoftwireDrop(DropReason):
 class SoftwireEnd(TunnelDevice, ReferenceTranslation):
     """A B4, or an AFTR without its NAT; left is IPv6, right is IPv4.
 
-    An AFTR distinguishes equal inner four-tuples of several B4s (RFC 6333, section 6.6). As the NAT has IPv4
-    only, each of several B4s gets an IPv4 address; with a single B4 the inner addresses stay.
-    The configuration of a B4 has the roles of B4 and AFTR exchanged.
+    Each of several B4s gets an IPv4 address, as the NAT has IPv4 only (RFC 6333, section 6.6). The
+    configuration of a B4 has the roles of B4 and AFTR exchanged.
     """
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
@@ -78,7 +78,6 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return self.config.b4_count > 1
 
     def _number_b4s(self, outer: Any) -> Any:
-        """Return the numbers of the B4s that IPv6 packets come from."""
         return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
@@ -89,27 +88,25 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return tunnelled
 
     def select_native(self, outer: Any, tunnelled: Mask) -> None:
-        """Route nothing: the right link has no IPv6."""
+        pass
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        return [
-            (NOT_FORWARDED, self._has_several_b4s & (inner["src"] != int(self.config.customer)))
-        ]
+        stranger = inner["src"] != int(self.config.customer)
+        return [(NOT_FORWARDED, self._has_several_b4s & stranger)]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         config, number = self.config, np.zeros(len(header), dtype=np.uint64)
         if self._has_several_b4s:
             number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
-        def addresses(rows: Mask) -> tuple[U8, U8]:
+        def choose_addresses(rows: Mask) -> tuple[U8, U8]:
             b4 = np.tile(address_octets(config.first_b4), (int(rows.sum()), 1))
             b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
             return address_octets(config.aftr), b4
 
-        return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], addresses
+        return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], choose_addresses
 
     def forward(self, packets: U8) -> Answer:
-        """Decapsulate packets, and let IPv4 addresses stand for several B4s."""
         answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
@@ -119,7 +116,6 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return replace(answer, build=build) if self._has_several_b4s else answer
 
     def reverse(self, packets: U8) -> Answer:
-        """Encapsulate packets, with the customer's address if there are several B4s."""
         answer = super().reverse(packets)
 
         def build(rows: Mask) -> U8:
@@ -139,15 +135,9 @@ def build_aftr(
     servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
-    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 behind it.
+    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 with parameters of ``whole``.
 
-    Args:
-        device: name of the AFTR.
-        config: the tunnels.
-        left: the link of the tunnels.
-        links: both cables of the AFTR.
-        whole: parameters that the NAT has by the same names; ``nat`` are further ones.
-        servers: networks that the tunnels' end routes to the NAT; none: all.
+    The tunnels' end routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
     """
     near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
@@ -199,29 +189,22 @@ class DsLiteParams(stateful.Pool4Params):
 
     measured: ClassVar[str] = "DS-Lite"
 
-    initiator_ports: stateful.Ports = Field(
-        stateful.Ports(min=4096, max=5119), description="inner source ports of the Initiator"
+    initiator_ports: Ports = Field(
+        Ports(min=4096, max=5119), description="inner source ports of the Initiator"
     )
-    responder_ports: stateful.Ports = Field(
-        stateful.Ports(min=1, max=125), description="destination ports, those of the Responder"
-    )
+    responder_ports: Ports = Field(Ports(min=1, max=125), description="ports of the Responder")
     initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
     responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")
     enumerate_ips: stateful.Enumeration = Field(
-        3, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
+        3, description=f"addresses take all values: {stateful.MODES}"
     )
-    initiator_ipv4: IPv4Address = address(
-        "192.168.1.2", "the customer's address, the same behind each B4"
-    )
+    initiator_ipv4: IPv4Address = address("192.168.1.2", "the customer's address behind each B4")
     b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
     aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
-    internal_ipv4: IPv4Address = address(
-        "10.0.0.0",
-        "where a NAT44 of its own is behind the tunnels: stands for the first B4",
-    )
+    internal_ipv4: IPv4Address = address("10.0.0.0", "stands for the first B4 before a NAT44")
 
     @property
     def ranges(self) -> dict[str, str]:
@@ -234,11 +217,8 @@ class DsLiteParams(stateful.Pool4Params):
         self.refuse_background("native IPv6 does not cross an AFTR to an IPv4 network")
         (b4s,) = self.clients
         if self.aftr_ipv6.ip in b4s or self.tester_left_ipv6 in b4s:
-            raise UsageError(
-                f"the AFTR or the tester has an address of the B4s {b4s}",
-                "choose another b4_ipv6",
-                code="address-conflict",
-            )
+            problem = f"the AFTR or the tester has an address of the B4s {b4s}"
+            raise UsageError(problem, "choose another b4_ipv6", code="address-conflict")
         return self
 
 
@@ -262,7 +242,6 @@ class DsLiteAftr(stateful.Napt):
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def address_fields(self) -> list[TupleField]:
-        """Return the Responder's inner and the B4s' outer addresses."""
         p = self.params
         return [
             describe_addresses("responders", "IP.dst", p.responder_ipv4, p.responder_count),
@@ -270,12 +249,9 @@ class DsLiteAftr(stateful.Napt):
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
-        """Return the tunnel's header and the customer's header inside it."""
         p = self.params
-        return (
-            ipv6(p, p.b4_ipv6, p.aftr_ipv6.ip),
-            ipv4(p, p.initiator_ipv4, p.responder_ipv4),
-        )
+        outer, inner = (p.b4_ipv6, p.aftr_ipv6.ip), (p.initiator_ipv4, p.responder_ipv4)
+        return ipv6(p, *outer), ipv4(p, *inner)
 
     def find_drops(self, direction: Direction, packets: U8) -> Checks:
         marked = direction == "forward" and tunnels.select_unmarkable(packets)
@@ -294,16 +270,10 @@ class DsLiteAftr(stateful.Napt):
 
     @cached_property
     def parts(self) -> tuple[Part, Part]:
-        """The tunnels' end, and a NAT44 behind it."""
         p = self.params
         first = p.internal_ipv4 if p.initiator_count > 1 else p.initiator_ipv4
-        tunnels = AftrTunnelConfig(
-            aftr=p.aftr_ipv6.ip,
-            first_b4=p.b4_ipv6,
-            b4_count=p.initiator_count,
-            customer=p.initiator_ipv4,
-            internal=first,
-        )
+        ends: Any = {"aftr": p.aftr_ipv6.ip, "first_b4": p.b4_ipv6, "b4_count": p.initiator_count}
+        tunnels = AftrTunnelConfig(customer=p.initiator_ipv4, internal=first, **ends)
         routes = dict.fromkeys(p.clients, p.tester_left_ipv6)
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
         return build_aftr(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
@@ -312,7 +282,6 @@ class DsLiteAftr(stateful.Napt):
         return merge_aftr(*self.parts)
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe tunnels, public addresses and ports: as a whole for one device, and part by part."""
         whole = self.configuration()
         return chain.chain_intent(self.name, self.parts, self.links, configuration=whole)
 
@@ -321,13 +290,7 @@ class DsLiteAftr(stateful.Napt):
 
     def audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
-        tunnel = TunnelEnd(
-            side="left",
-            local=p.aftr_ipv6.ip,
-            remote=p.b4_ipv6,
-            inner=(p.initiator_ipv4, p.initiator_ports.min + 7),
-            outer=None,
-            host=(p.responder_ipv4, 5),
-            copies_dscp=True,
-        )
-        return self.describe_nat(customer=p.initiator_ipv4, aftr=p.aftr_ipv6.ip), tunnel
+        inner, host = (p.initiator_ipv4, p.initiator_ports.min + 7), (p.responder_ipv4, 5)
+        ends = p.aftr_ipv6.ip, p.b4_ipv6
+        tunnel = TunnelEnd("left", *ends, inner, outer=None, host=host, copies_dscp=True)
+        return self.describe_nat(customer=p.initiator_ipv4, aftr=ends[0]), tunnel

@@ -1,10 +1,8 @@
 """Enumeration of four-tuples: every combination exactly once, on any number of cores.
 
-A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields
-and the rest from a list. A list may serve several fields, and lengths of lists are coprime to each
-other; the bits have a power of two as their period. So the frame number modulo each period gives
-every combination once (Chinese remainder theorem), and frame j holds combination j for any number
-of cores. Lists and bits are in pseudorandom order.
+A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields, and the
+rest from a list. Lengths of lists are coprime, and the bits have a power of two as their period: the
+frame number modulo each period gives every combination once (Chinese remainder theorem).
 """
 
 from __future__ import annotations
@@ -16,32 +14,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.base.errors import UsageError
 from v6t.profiles.compiler.enumeration import LISTED_BITS
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-LOW_BITS = 32
-"""Addresses of a range differ within these bits: an enumerated field is not wider."""
+LOW_BITS = 32  # in which addresses of a range differ: an enumerated field is not wider
 
 
 @dataclass(frozen=True)
 class TupleField:
-    """Consecutive values of one header field.
+    """Consecutive values of one header field (in scapy's names, ``UDP.sport``).
 
-    Attributes:
-        name: in messages and variables.
-        field: in scapy's names, for example ``UDP.sport``.
-        last: bit of the field that is the least significant one of the value.
-        first: smallest value.
-        count: number of values.
-        address: the first address, where the values are the last bits of addresses.
+    Bit ``last`` of the field is the least significant one; ``address`` is the first of addresses.
     """
 
     name: str
@@ -63,7 +51,6 @@ class TupleField:
 
     @property
     def listed_count(self) -> int:
-        """Number of values above the common bits."""
         return self.count >> self.common_bits
 
     @property
@@ -83,18 +70,18 @@ class FourTuples:
     variables: list[Variable] = field(default_factory=list)
     bits: dict[str, list[VariableBits]] = field(default_factory=dict)
 
-    def copy(self, to: TupleField, variable: Variable, above: int, length: int, end: int) -> None:
+    def add_copy(
+        self, to: TupleField, variable: Variable, above: int, length: int, end: int
+    ) -> None:
         """Copy ``length`` bits before bit ``end`` of a variable to a field, ``above`` its lowest bits."""
         copies = self.bits.setdefault(to.field, [])
         copies.append(VariableBits(variable, to.last - above - length + 1, length, end - length))
 
     @property
     def draw_order(self) -> tuple[str, ...]:
-        """Names of the variables."""
         return tuple(variable.name for variable in self.variables)
 
-    def vary(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
-        """Return layers whose enumerated fields take all combinations."""
+    def vary_layers(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
         layers = list(layers)
         for path, bits in self.bits.items():
             name, _, value = path.partition(".")
@@ -107,20 +94,13 @@ class FourTuples:
 def find_last_address(
     name: str, first: IPv4Address | IPv6Address, count: int
 ) -> IPv4Address | IPv6Address:
-    """Return the last of consecutive addresses; ``name`` is that of the range in messages.
-
-    Raises:
-        UsageError: more than the last 32 bits differ, or the addresses end before.
-    """
+    """Return the last of consecutive addresses, which lie within the last 32 bits, or raise UsageError."""
     room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
     if count > room:
         where = "IPv4" if first.version == 4 else f"a /{128 - LOW_BITS}"
-        raise UsageError(
-            f"{name}: {count} addresses from {first} on do not lie within {where}; {room} are left",
-            "choose a lower first address, or fewer addresses",
-            path=(name,),
-            code="out-of-range",
-        )
+        problem = f"{name}: {count} addresses from {first} on exceed {where} by {count - room}"
+        hint = "choose a lower first address, or fewer addresses"
+        raise UsageError(problem, hint, path=(name,), code="out-of-range")
     return first + (count - 1)
 
 
@@ -139,11 +119,7 @@ def count_combinations(fields: Sequence[TupleField]) -> int:
 
 
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
-    """Return all combinations in pseudorandom order.
-
-    Raises:
-        UsageError: a list would be too long for TRex.
-    """
+    """Return all combinations in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
     even, common = (sum(getattr(f, name) for f in fields) for name in ("even_bits", "common_bits"))
     if common:
@@ -159,20 +135,13 @@ def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
 
 
 def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
-    """Return all combinations in order, the first field's values changing slowest.
-
-    Raises:
-        UsageError: a counter of TRex cannot carry from field to field.
-    """
+    """Return all combinations in order, the first field's slowest; raise UsageError if TRex cannot."""
     varying, tuples = [f for f in fields if f.count > 1], FourTuples()
     for f in varying[1:]:
         if f.count & (f.count - 1) or f.first % f.count:
-            raise UsageError(
-                f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
-                f"but the slowest: {f.name} has {f.count} from {f.address or f.first} on",
-                "enumerate in pseudorandom order (3), or choose such a range",
-                code="beyond-trex",
-            )
+            problem = f"counting needs 2^k {f.name} from a multiple of 2^k on, not {f.count} from "
+            hint = "enumerate in pseudorandom order (3), or choose such a range"
+            raise UsageError(f"{problem}{f.address or f.first}", hint, code="beyond-trex")
     if varying:
         top, below = varying[0], sum(f.bits for f in varying[1:])
         base = top.first % (1 << top.bits) << below
@@ -190,7 +159,7 @@ def _spread(
     end = 0
     for to, width in widths:
         end += width
-        tuples.copy(to, variable, 0, width, end)
+        tuples.add_copy(to, variable, 0, width, end)
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
@@ -231,21 +200,13 @@ def _order_rows(
 
 
 def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: str) -> None:
-    """List the values of a group.
-
-    If ``bits`` of the frame number follow from the rest, the values are repeated as often as they fit,
-    each time in another order. Otherwise a few values would only rotate.
-    """
+    """List the values of a group, repeated in other orders as often as ``bits`` and TRex allow."""
     length = math.prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
-        raise UsageError(
-            f"{names} cannot be enumerated together: a list of {length} entries is longer than "
-            f"the {MAX_LIST} of TRex",
-            "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
-            "common divisor",
-            code="beyond-trex",
-        )
+        problem = f"{names} cannot be enumerated together in a list of {MAX_LIST} entries"
+        hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
+        raise UsageError(problem, hint, code="beyond-trex")
     even = sum(f.even_bits for f in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
@@ -256,4 +217,4 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
         values = array("q", (first + places & (1 << width) - 1).tobytes())
         variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
         tuples.variables.append(variable)
-        tuples.copy(f, variable, f.common_bits, width, width)
+        tuples.add_copy(f, variable, f.common_bits, width, width)

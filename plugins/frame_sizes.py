@@ -18,20 +18,14 @@ from v6t.profiles import mixes
 from v6t.profiles.mixes import FrameMix
 from v6t.profiles.model import FramePair, Role, Traffic
 
-ETHERNET_OCTETS = 14
-TAG_OCTETS = 4
-IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
-"""Smallest IPv6 test frame: UDP with room for the tester's trailer."""
+ETHERNET_OCTETS, TAG_OCTETS = 14, 4
+IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS  # the smallest test frame
 LOWEST_IPV6_MTU = 1280
 """Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
 LowestIpv6Mtu = Annotated[
-    int,
-    Field(
-        ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)"
-    ),
+    int, Field(ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915)")
 ]
-MIX_SIZE_CHANGE = 128
-"""A size of a mix that cannot exist is changed by fewer octets than this."""
+MIX_SIZE_CHANGE = 128  # octets by which a size of a mix that cannot exist is changed, and 1
 
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
 """Frame sizes of RFC 8219, section 5.1.1 for a link that carries IPv4 on both sides."""
@@ -49,23 +43,16 @@ def tag_octets(link: Link) -> int:
 def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
     """Return the sizes of a packet that is ``overhead`` octets longer in (or as) IPv6.
 
-    Args:
-        size: the listed size, of the IPv6 frame.
-        overhead: 20 for translation, 40 for encapsulation, -20 for IPv6 in IPv4.
-        ipv6, ipv4: the links that carry them.
-        name: of the technology, for errors.
+    ``size`` is that of the IPv6 frame; ``name`` is the technology's, for errors.
     """
     if overhead < 0:
         _check_udp_fits(size, IPV6_UDP_OCTETS + tag_octets(ipv6), 6)
     ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
     if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
-        raise UsageError(
-            f"an IPv6 frame of {size} octets holds no IPv4 frame of at least "
-            f"{MIN_FRAME_OCTETS} octets: {name} adds {overhead}",
-            f"the smallest is {MIN_FRAME_OCTETS + overhead + tag_octets(ipv6)}; sizes are those "
-            "of the IPv6 frame, FCS included",
-            code="frame-too-small",
-        )
+        smallest = MIN_FRAME_OCTETS + overhead + tag_octets(ipv6)
+        problem = f"an IPv6 frame of {size} octets is too small: {name} adds {overhead} to IPv4"
+        hint = f"choose {smallest} octets or more, FCS included"
+        raise UsageError(problem, hint, code="frame-too-small")
     check_mtu(size, ipv6, "IPv6")
     check_mtu(ipv4_size, ipv4, "IPv4")
     return FramePair(size, ipv4_size)
@@ -83,10 +70,7 @@ def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
 
 def _check_udp_fits(size: int, smallest: int, version: int) -> None:
     if size < smallest:
-        problem = (
-            f"an IPv{version} test frame of {size} octets is too short for UDP and the tester's "
-            f"trailer of {TRAILER_OCTETS} octets"
-        )
+        problem = f"an IPv{version} frame of {size} octets is too short for UDP and the trailer"
         hint = f"choose {smallest} octets or more, FCS included"
         raise UsageError(problem, hint, code="frame-too-small")
 
@@ -95,10 +79,7 @@ def check_mtu(size: int, link: Link, version: str) -> None:
     """Refuse a frame (FCS and tag included) that is longer than its link carries."""
     largest = link.mtu + ETHERNET_OCTETS + tag_octets(link) + FCS_OCTETS
     if size > largest:
-        problem = (
-            f"an {version} frame of {size} octets does not fit a link with an MTU of "
-            f"{link.mtu}: {largest} octets at most, FCS included"
-        )
+        problem = f"an {version} frame of {size} octets exceeds the {largest} of a link's MTU of {link.mtu}"
         hint = "choose a smaller frame size or raise the link's mtu in the testbed file"
         raise UsageError(problem, hint, code="frame-too-long")
 
@@ -106,27 +87,20 @@ def check_mtu(size: int, link: Link, version: str) -> None:
 def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
     """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4).
 
-    ``df`` says whether they have Don't Fragment set, ``ipv6_frame`` is the size of the translated frame on
-    ``link``, FCS and tag included.
+    ``ipv6_frame`` is the size of the translated frame on ``link``, FCS and tag included.
     """
     around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
     if not df and octets > lowest_ipv6_mtu:
-        raise UsageError(
-            f"a translator fragments IPv4 packets without DF that become {octets} octets of "
-            f"IPv6: more than its lowest_ipv6_mtu of {lowest_ipv6_mtu}",
-            f"set df, choose IPv6 frames of at most {largest} octets, or raise lowest_ipv6_mtu, where "
-            "the technology has it, here and on the device",
-            code="frame-too-long",
-        )
+        problem = f"without DF, {octets} octets of IPv6 exceed lowest_ipv6_mtu {lowest_ipv6_mtu}"
+        hint = f"set df, choose IPv6 frames of at most {largest} octets, or raise lowest_ipv6_mtu"
+        raise UsageError(problem, hint, code="frame-too-long")
 
 
 def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
     """Return the pairs of a listed mix; a size that cannot exist becomes the nearest one that can.
 
-    The 64 octets of an Internet mix become an IPv6 frame of 84 or 104 octets, as in RFC 8219, section 5.1.1,
-    and 1518 octets of IPv6 in IPv4 become fewer. Sizes that become the same are one. ``pair`` returns the
-    technology's sizes for a listed one.
+    Sizes that become the same are one. ``pair`` returns the technology's sizes for a listed one.
     """
     counts: Counter[FramePair] = Counter()
     for size, count in mixes.parse_mix(text):
@@ -145,11 +119,7 @@ def mixed_traffic(
 ) -> Traffic:
     """Combine the traffic of all sizes of a mix; the names of its classes end in their octets, ``fg-84``.
 
-    Args:
-        sizes: with their proportions.
-        make: returns the technology's traffic of one size.
-        connections: foreground classes enumerate the same connections in the same order, so that
-            frames of every size belong to connections that the first class opened.
+    With ``connections``, foreground classes of all sizes enumerate the same connections in the same order.
     """
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]

@@ -1,8 +1,4 @@
-"""Hosts of a translator's test traffic: ranges of IPv4 addresses, and their IPv6 addresses.
-
-A range within one mapping is a variable whose bits are those of the addresses. A range of several mappings is
-a list of IPv4 addresses with lists of the words of their IPv6 addresses.
-"""
+"""Hosts of a translator's test traffic: ranges of IPv4 addresses, and their IPv6 addresses."""
 
 from __future__ import annotations
 
@@ -17,18 +13,15 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.headers import to_octets
 from v6t.plugins.address_mappings import Mapping, Mappings
-from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.base import PluginParams
 from v6t.plugins.ports import KINDS, Policy
-from v6t.plugins.prefixes import LongestMatch
-from v6t.plugins.translation import MappingsArray
+from v6t.plugins.prefixes import refuse_unforwarded
+from v6t.plugins.translation import LongestMatch, MappingsArray
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Variable, list_ipv6_addresses
 
-MAX_RANGE = 1 << 20
-"""Most addresses of a range that are mapped one by one."""
-MAX_COVER = 4
-"""A route may cover this many times the number of its hosts."""
+MAX_RANGE = 1 << 20  # addresses that are mapped one by one
+MAX_COVER = 4  # a route may cover this many times the number of its hosts
 
 
 class HostRange(PluginParams):
@@ -37,40 +30,31 @@ class HostRange(PluginParams):
     first: IPv4Address
     last: IPv4Address | None = Field(None, description="none: one host only")
     policy: Policy = "random"
-    only_mapped: bool = Field(
-        default=False, description="leave out hosts that are not mapped there and back"
-    )
+    only_mapped: bool = Field(False, description="leave out hosts without a mapping")
 
     @model_validator(mode="after")
     def _check_order(self) -> HostRange:
         if self.last is not None and self.last < self.first:
-            raise InvalidValue(
-                f"the last host {self.last} comes before the first {self.first}", code="conflict"
-            )
+            problem = f"the last host {self.last} comes before the first {self.first}"
+            raise InvalidValue(problem, code="conflict")
         for network in self.networks():
             refuse_unforwarded(network, partly=True)
         return self
 
     @property
     def last_host(self) -> IPv4Address:
-        """The last host."""
         return self.first if self.policy == "fixed" or self.last is None else self.last
 
     @property
     def count(self) -> int:
-        """Number of hosts."""
         return int(self.last_host) - int(self.first) + 1
 
     def networks(self) -> list[IPv4Network]:
-        """Return the networks that hold exactly these hosts."""
         return list(summarize_address_range(self.first, self.last_host))
 
 
 class Host(NamedTuple):
-    """One end of the test traffic: both addresses in the template frame, and address fields by IP version.
-
-    A field is an address, or an expression if it varies.
-    """
+    """One end of the test traffic: addresses in the template frame, and address fields by IP version."""
 
     ipv4: IPv4Address
     ipv6: IPv6Address
@@ -80,8 +64,7 @@ class Host(NamedTuple):
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
     """Describe how a range of hosts varies in IPv4 and IPv6 headers.
 
-    Raises:
-        UsageError: a host is not mapped there and back, or the range is too large to list.
+    Within one mapping, the variable's bits are those of the addresses; else addresses are lists.
     """
     first, last = hosts.first, hosts.last_host
     mapping = mappings.uniform(first, last)
@@ -89,11 +72,9 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
         return _list_hosts(name, hosts, mappings, seed)
     ipv6 = mappings.to_ipv6(first)
     if ipv6 is None or mappings.to_ipv4(ipv6) != first:
-        raise UsageError(
-            f"the test host {first} does not have an IPv6 address that maps back to it",
-            "add an explicit address mapping that holds it, or choose another host",
-            code="not-enough-addresses",
-        )
+        problem = f"the test host {first} does not have an IPv6 address that maps back to it"
+        hint = "add an explicit address mapping that holds it, or choose another host"
+        raise UsageError(problem, hint, code="not-enough-addresses")
     if mapping is None or first == last:
         return Host(first, ipv6, {4: str(first), 6: str(ipv6)})
     bits = (int(first) ^ int(last)).bit_length()
@@ -107,14 +88,10 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
 
 
 def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
-    span = f"{hosts.first} to {hosts.last_host}"
+    span, code = f"{hosts.first} to {hosts.last_host}", "not-enough-addresses"
     if hosts.count > MAX_RANGE:
-        raise UsageError(
-            f"{span} are {hosts.count} addresses of several mappings, at most {MAX_RANGE} are "
-            "looked through",
-            "choose a range within one mapping, or a shorter one",
-            code="not-enough-addresses",
-        )
+        problem = f"{span} are {hosts.count} addresses of several mappings, more than {MAX_RANGE}"
+        raise UsageError(problem, "choose a range within one mapping, or a shorter one", code=code)
     numbers = np.arange(int(hosts.first), int(hosts.last_host) + 1, dtype=np.uint64)
     table, octets = MappingsArray(mappings), to_octets(numbers, 4)
     ipv6, mapped = table.to_ipv6(octets)
@@ -123,20 +100,12 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
     chosen = np.flatnonzero(good).tolist()
     if not chosen or (len(chosen) < hosts.count and not hosts.only_mapped):
         lacking = IPv4Address(int(numbers[int(np.argmin(good))]))
-        raise UsageError(
-            f"{hosts.count - len(chosen)} of the {hosts.count} hosts {span} are not mapped there "
-            f"and back, {lacking} is the first",
-            "choose a range that is mapped whole, add mappings, or set only_mapped of the range to "
-            "leave such hosts out",
-            code="not-enough-addresses",
-        )
+        problem = f"not all hosts {span} are mapped there and back: {lacking} is not"
+        hint = "choose hosts that are mapped, add mappings, or set only_mapped of the range"
+        raise UsageError(problem, hint, code=code)
     if len(chosen) > MAX_LIST:
-        raise UsageError(
-            f"{len(chosen)} of the hosts {span} are mapped there and back; 1 to {MAX_LIST} can be "
-            "listed where several mappings take part",
-            "choose another range, or one within one mapping",
-            code="not-enough-addresses",
-        )
+        problem = f"{len(chosen)} of the hosts {span} are mapped, of several mappings at most {MAX_LIST} fit"
+        raise UsageError(problem, "choose another range, or one within one mapping", code=code)
     if hosts.policy == "random":
         random.Random(f"{seed}/{name}").shuffle(chosen)  # noqa: S311
     elif hosts.policy == "dec":
@@ -150,27 +119,19 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
 
 
 def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[IPv6Network]:
-    """Return the IPv6 networks that must be routed towards all hosts of a range.
-
-    A network holds further addresses where that makes it one instead of many, but no host of the
-    other side, ``far``: packets for that host would be sent back.
-    """
+    """Return the IPv6 networks to be routed towards all hosts of a range, but to no host of ``far``."""
     networks: list[IPv6Network] = []
     others = [_find_cover(*run) for run in _split_range(far, mappings)]
     for mapping, first, last in _split_range(hosts, mappings):
-        bits = (int(first) ^ int(last)).bit_length()
-        cover = _find_cover(mapping, first, last)
-        small = 1 << bits <= MAX_COVER * (int(last) - int(first) + 1)
-        if small and not any(map(cover.overlaps, others)):
-            networks.append(cover)
-        else:
-            pieces = summarize_address_range(first, last)
-            networks += [_find_cover(mapping, net[0], net[-1]) for net in pieces]
+        ends, bits = [(first, last)], (int(first) ^ int(last)).bit_length()
+        large = 1 << bits > MAX_COVER * (int(last) - int(first) + 1)
+        if large or any(map(_find_cover(mapping, first, last).overlaps, others)):
+            ends = [(net[0], net[-1]) for net in summarize_address_range(first, last)]
+        networks += [_find_cover(mapping, *both) for both in ends]
     return networks
 
 
 def _find_cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6Network:
-    """Return the smallest IPv6 network with two mapped addresses."""
     low, high = int(mapping.to_ipv6(first)), int(mapping.to_ipv6(last))
     bits = (low ^ high).bit_length()
     return IPv6Network((low >> bits << bits, 128 - bits))

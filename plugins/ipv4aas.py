@@ -27,25 +27,22 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import (
-    chain,
-    dslite,
-    frame_sizes,
-    lwaftr,
-    map_ce,
-    map_domains,
-    mape_br,
-    mapt_br,
-    stateful,
-)
+from v6t.plugins import chain, dslite, frame_sizes, lwaftr, map_ce, map_domains, mape_br, mapt_br
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import address, describe_link, tester
-from v6t.plugins.ports import PortSet
+from v6t.plugins.ports import Ports, PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import ALL_PORTS, LOWEST_PORT, ConnectionParams, Endpoints, Ports
+from v6t.plugins.stateful import (
+    ALL_PORTS,
+    LOWEST_PORT,
+    ConnectionParams,
+    Endpoints,
+    PublicPool,
+    StatefulTechnology,
+)
 from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
@@ -54,12 +51,8 @@ CE_STATEFUL = ("lw4o6", "map-e", "map-t")
 """Variants whose CE keeps the connections and has a port set; of the others the PE does."""
 TUNNELLED = ("ds-lite", "lw4o6", "map-e")
 """Variants whose packets cross the middle link within IPv6."""
-MAX_PORT_SHARE = 0.9
-"""Share of a port set above which a NAPT was seen to degrade."""
-EMBEDDING_PREFIX_LEN = 96
-"""Length of the prefixes that hold a whole IPv4 address in their last bits."""
-DEFAULT_PSID_LEN = 3
-"""PSID length of lw4o6."""
+MAX_PORT_SHARE = 0.9  # of a port set, above which a NAPT was seen to degrade
+DEFAULT_PSID_LEN = 3  # of lw4o6
 
 
 def _declare_mac(default: str, device: str) -> Any:
@@ -74,46 +67,32 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         "464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t"
     )
     initiator_ports: Ports = Field(
-        Ports(min=4096, max=8191), description="source ports of the Initiator"
+        Ports(min=4096, max=8191), description="the Initiator's source ports"
     )
-    responder_ports: Ports = Field(
-        Ports(min=1, max=1000), description="destination ports, those of the Responder"
-    )
+    responder_ports: Ports = Field(Ports(min=1, max=1000), description="ports of the Responder")
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     public_ipv4: IPv4Address | None = Field(
-        None,
-        description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
+        None, description="first public address: of the PE (198.19.0.1), or the CE (192.0.2.35)"
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
     public_ports: Ports = Field(ALL_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
-    clat_ipv6: str = Field(
-        "2001:2:0:2::/96", description="464xlat: prefix that stands for the customer's IPv4"
-    )
+    clat_ipv6: str = Field("2001:2:0:2::/96", description="464xlat: prefix of the customer's IPv4")
     rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
     rule_ipv4: str = Field("192.0.2.0/24", description="map-e, map-t: rule IPv4 prefix")
     ea_len: int = Field(11, description="map-e, map-t: length of the EA bits")
     psid_offset: int = Field(
-        0,
-        ge=0,
-        le=16,
-        description="lw4o6, map-e, map-t: PSID offset; the NAPT takes the first range of ports",
+        0, ge=0, le=16, description="lw4o6, map-e, map-t: PSID offset; the NAPT has the first ports"
     )
     dmr: str = Field("2001:db8:ffff::/64", description="map-t: default mapping rule")
-    b4_prefix: str = Field(
-        "2001:db8:b400::/40", description="lw4o6: IPv6 prefix of the lwB4s, a /64 for each"
-    )
+    b4_prefix: str = Field("2001:db8:b400::/40", description="lw4o6: the lwB4s' prefix, a /64 each")
     psid: int = Field(3, ge=0, description="lw4o6, map-e, map-t: PSID of the CE")
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = address(
-        "2001:db8:6::9/64", "the CE's address on the middle link"
-    )
-    pe_middle_ipv6: IPv6Interface = address(
-        "2001:db8:6::1/64", "the PE's address on the middle link; also its tunnel's"
-    )
+    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's address on the middle")
+    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's, and that of its tunnel")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
@@ -131,20 +110,18 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def ce_stateful(self) -> bool:
-        """Whether the CE keeps the connections."""
         return self.variant in CE_STATEFUL
 
     @property
-    def public(self) -> stateful.PublicPool:
+    def public_pool(self) -> PublicPool:
         if not self.ce_stateful:
             first = self.public_ipv4 or IPv4Address("198.19.0.1")
-            return stateful.PublicPool(first, self.public_count, self.public_ports)
+            return PublicPool(first, self.public_count, self.public_ports)
         first, (low, high) = self.public_ipv4 or IPv4Address("192.0.2.35"), self.port_set.ranges[0]
-        return stateful.PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
+        return PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
     def port_set(self) -> PortSet:
-        """The CE's ports."""
         if self.variant != "lw4o6":
             return self.rule.port_set(self.psid)
         bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
@@ -153,24 +130,19 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     @property
     def used_ports(self) -> float:
         """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
-        return self.endpoints / self.public.ports.count if self.ce_stateful else 0.0
+        return self.endpoints / self.public_pool.ports.count if self.ce_stateful else 0.0
 
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        """The checked prefixes of PLAT and CLAT."""
         networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
         check_prefix(networks[0])
         for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
-            if net.prefixlen != EMBEDDING_PREFIX_LEN:
-                raise UsageError(
-                    f"{name} {net} must be a /{EMBEDDING_PREFIX_LEN}, whose last bits hold an IPv4 address",
-                    f"use a /{EMBEDDING_PREFIX_LEN}",
-                    code="not-a-prefix",
-                )
+            if net.prefixlen != 96:
+                problem = f"{name} {net} must be a /96, whose last bits hold an IPv4 address"
+                raise UsageError(problem, "use a /96", code="not-a-prefix")
         if networks[0] == networks[1]:
-            raise UsageError(
-                "prefix and clat_ipv6 are the same", "choose two prefixes", code="address-conflict"
-            )
+            problem = "prefix and clat_ipv6 are the same"
+            raise UsageError(problem, "choose two prefixes", code="address-conflict")
         return networks
 
     @model_validator(mode="after")
@@ -188,39 +160,29 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         if self.variant != "lw4o6":
             rule = self.rule
             if rule.assigns_prefixes:
+                problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
                 raise UsageError(
-                    f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
-                    f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
-                    code="conflict",
+                    problem, f"set ea_len to {rule.suffix_len} or more", code="conflict"
                 )
-            if self.public.first not in rule.ipv4_prefix:
-                raise UsageError(
-                    f"public_ipv4 {self.public.first} is outside the rule's IPv4 prefix "
-                    f"{rule.ipv4_prefix}",
-                    "choose one within it",
-                    code="outside-prefix",
+            if self.public_pool.first not in rule.ipv4_prefix:
+                problem = (
+                    f"public_ipv4 {self.public_pool.first} is outside the rule {rule.ipv4_prefix}"
                 )
+                raise UsageError(problem, "choose one within it", code="outside-prefix")
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
-            raise UsageError(
-                f"the port set {first} to {last} of PSID {self.psid} holds ports below "
-                f"{LOWEST_PORT}",
-                "choose another psid, or set low_ports to true",
-                code="out-of-range",
-            )
-        if self.endpoints > self.public.ports.count:
-            ranges = len(self.port_set.ranges)
+            problem = f"the ports {first} to {last} of PSID {self.psid} begin below {LOWEST_PORT}"
+            hint = "choose another psid, or set low_ports to true"
+            raise UsageError(problem, hint, code="out-of-range")
+        ports, ranges = self.public_pool.ports.count, len(self.port_set.ranges)
+        if self.endpoints > ports:
             of = f"first of {ranges} ranges of the CE's ports" if ranges > 1 else "CE's port set"
-            raise UsageError(
-                f"{self.endpoints} source ports do not fit the {of} of {self.public.ports.count}",
-                "shorten initiator_ports, lower initiator_count, or give the CE more ports "
-                "(ea_len, psid_len, psid_offset)",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.endpoints} source ports do not fit the {of} of {ports}"
+            hint = "shorten initiator_ports, or change ea_len, psid_len or psid_offset"
+            raise UsageError(problem, hint, code="not-enough-addresses")
 
     @property
     def middle(self) -> tuple[Link, Link]:
-        """The middle link as the CE and as the PE sees it."""
         return chain.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
@@ -242,8 +204,7 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
 
 
 def _pool_params(p: Ipv4aasParams) -> dict[str, Any]:
-    """Return the public addresses and ports as parameters of a NAT."""
-    pool = p.public
+    pool = p.public_pool
     return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
 
@@ -279,7 +240,7 @@ def _build_stateful_ce(
         single,
         configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
         links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public.first): left.ip}),
+        left=replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip}),
         right=single.left,
     )
     return (
@@ -290,7 +251,7 @@ def _build_stateful_ce(
 
 def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
-    own: dict[str, Any] = {"ce_ipv4": p.public.first, "ce_psid": p.psid}
+    own: dict[str, Any] = {"ce_ipv4": p.public_pool.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
         end = {"br_address": p.pe_middle_ipv6.ip}
@@ -308,31 +269,30 @@ def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
-    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public.first}/32"}
+    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_pool.first}/32"}
     aftr = _build_stateless(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
     b4 = reference.params.table().softwire(p.psid).b4
-    own = {"b4_address": b4, "ipv4_address": p.public.first}
+    own = {"b4_address": b4, "ipv4_address": p.public_pool.first}
     return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
 def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
-    middle_ce, middle_pe = _describe_middle(p)
+    (middle_ce, middle_pe), outer = _describe_middle(p), Links(far, links.right)
     customers = describe_link(p, links, "left", p.clients)
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
     reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
-    tunnels, outer = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends), Links(far, links.right)
+    tunnels = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends)
     pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pool_params(p))
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
 def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
-    """Describe the middle link as CE and PE have it, without routes."""
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
     near, far = p.middle
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
@@ -366,7 +326,7 @@ def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
     return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
 
 
-class Ipv4aas(stateful.StatefulTechnology):
+class Ipv4aas(StatefulTechnology):
     """CE and PE of one of five technologies, measured together."""
 
     name = "ipv4aas"
@@ -413,11 +373,9 @@ class Ipv4aas(stateful.StatefulTechnology):
             except (UsageError, ValueError):
                 continue  # other parameters depend on it
             if alike:
-                raise UsageError(
-                    f"{name} {value} has no effect on the variant {p.variant}",
-                    f"leave {name} out, or set variant",
-                    code="setting-without-effect",
-                )
+                problem = f"{name} {value} has no effect on the variant {p.variant}"
+                hint = f"leave {name} out, or set variant"
+                raise UsageError(problem, hint, code="setting-without-effect")
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -430,24 +388,20 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The policy for headers translated twice, unless packets cross the middle link within IPv6."""
         return HeaderPolicy(retranslated=not self.tunnels)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         p, warnings = self.params, []
         if p.used_ports > MAX_PORT_SHARE:
-            warnings.append(
-                f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
-                f"port set of {p.public.ports.count}: above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow "
-                "down"
-            )
+            taken = f"{p.used_ports:.0%} of the CE's port set of {p.public_pool.ports.count}"
+            problem = f"above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow down"
+            warnings.append(f"the Initiator's {p.endpoints} source ports take {taken}: {problem}")
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
         if ranges > 1:
-            warnings.append(
-                f"the CE's NAPT takes the first of its {ranges} ranges of ports, {p.public.ports.min} to "
-                f"{p.public.ports.max}"
-            )
+            taken = f"the first of its {ranges} ranges of ports"
+            ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
+            warnings.append(f"the CE's NAPT takes {taken}, {ports}")
         warnings.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
             "own rate follows, and the latency of each is lower"
@@ -459,7 +413,6 @@ class Ipv4aas(stateful.StatefulTechnology):
         return sizes.ipv4 + left, sizes.ipv4 + right
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Return the sizes of the frame between the devices, and of the tester's without VLAN tag."""
         p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
             sides = p.middle[0], replace(link, vlan=None)
@@ -481,6 +434,5 @@ class Ipv4aas(stateful.StatefulTechnology):
         return super().rewrite(packets, endpoint, source=source)
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe both devices, part by part."""
         alternatives = list_alternatives(self.params, self.parts, self.links)
         return chain.chain_intent(self.name, self.parts, self.links, alternatives)

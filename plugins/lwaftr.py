@@ -1,8 +1,4 @@
-"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by binding table.
-
-A generated table is arithmetic: the number of a row is one flow variable, whose bits go to the IPv6 prefix,
-the IPv4 address and the PSID. Rows from a file are lists of equal length.
-"""
+"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by binding table."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views
+from v6t.plugins.audit_views import SharedAddressRelay
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
 from v6t.plugins.customers import (
     ALL,
@@ -34,7 +31,6 @@ from v6t.plugins.customers import (
 )
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
-from v6t.plugins.params import address
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import hosts4, network6
 from v6t.plugins.reference_device import Checks
@@ -44,12 +40,9 @@ from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, 
 
 GENERATED_TABLE_SETTINGS = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
 """Settings of the table that v6t generates where no file is given."""
-_MAX_ROUTES = 256
-"""Most routes to lwB4s; more are replaced by one route to a prefix that holds them all."""
-_MAX_GROUPS = 56
-"""Most classes of foreground; a direction has 64 streams."""
-_MAX_EXAMINED_ROWS = 256
-"""Most rows in which audits look for customers."""
+_MAX_ROUTES = 256  # to lwB4s; more are replaced by one route to a prefix that holds them all
+_MAX_GROUPS = 56  # classes of foreground; a direction has 64 streams
+_MAX_EXAMINED_ROWS = 256  # in which audits look for customers
 
 
 class LwAftrDrop(DropReason):
@@ -68,32 +61,18 @@ class LwAftrParams(TunnelRelayParams):
 
     softwires: int = Field(1000, ge=1, le=1 << 24, description="rows of the generated table")
     ipv4_pool: str = Field("198.18.0.0/15", description="addresses of the generated table")
-    b4_prefix: str = Field(
-        "2001:db8:b400::/40", description="IPv6 prefix of the lwB4s, a /64 for each"
-    )
+    b4_prefix: str = Field("2001:db8:b400::/40", description="IPv6 prefix of the lwB4s, a /64 each")
     psid_len: int = Field(6, ge=0, le=16, description="PSID length of the generated table")
-    psid_offset: int = Field(
-        DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset of the generated table"
-    )
-    binding_table: Path | None = Field(
-        None, description="file with the rows, instead of a generated table"
-    )
-    simulated: CustomerCount = Field(
-        ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
-    )
-    br_address: IPv6Address = address(
-        "2001:db8:6::1",
-        "the lwAFTR's tunnel address; like a loopback address if it is not on the link",
-    )
+    psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="its PSID offset")
+    binding_table: Path | None = Field(None, description="file with the rows")
+    simulated: CustomerCount = Field(ALL, ge=0, description="softwires with traffic; 'all'")
 
     @cached_property
     def generated(self) -> GeneratedSoftwires:
-        """The softwires of the generated table."""
         pool, b4s = hosts4(self.ipv4_pool, "ipv4_pool"), network6(self.b4_prefix, "b4_prefix")
         return GeneratedSoftwires(pool, b4s, self.psid_len, (self.softwires - 1).bit_length())
 
     def table(self) -> BindingTable:
-        """Return all rows; from the file, or generated."""
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
         return generate_table(self.generated, self.softwires, self.psid_offset, self.br_address)
@@ -130,12 +109,9 @@ class LwAftrParams(TunnelRelayParams):
             table = self.table()
             rows, bound = len(table), int(self.server_ipv4) in table.ipv4
             if (self.simulated or rows) > MAX_LIST:
-                raise UsageError(
-                    f"the binding table has {rows} rows; of a table from a file at most "
-                    f"{MAX_LIST} softwires can send and receive at a time",
-                    f"set simulated to at most {MAX_LIST}; the device still holds all rows",
-                    code="not-enough-addresses",
-                )
+                problem = f"of the {rows} rows of a file at most {MAX_LIST} can send and receive"
+                hint = f"set simulated to at most {MAX_LIST}; the device still holds all rows"
+                raise UsageError(problem, hint, code="not-enough-addresses")
         if self.simulated > rows:
             problem = f"{self.simulated} simulated softwires are more than the table's {rows} rows"
             raise UsageError(problem, code="not-enough-addresses")
@@ -151,20 +127,16 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(problem, "shorten the PSID", code="not-enough-addresses")
         table, needed = self.generated, (self.softwires - 1 >> self.psid_len) + 1
         if needed > table.ipv4_pool.num_addresses:
-            raise UsageError(
-                f"{self.softwires} softwires, {1 << self.psid_len} to an address, need {needed} "
-                f"addresses; {table.ipv4_pool} has {table.ipv4_pool.num_addresses}",
-                "widen ipv4_pool, or lengthen psid_len",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.softwires} softwires need {needed} addresses, more than {table.ipv4_pool} has"
+            hint = "widen ipv4_pool, or lengthen psid_len"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         if table.b4_prefix.prefixlen + table.index_bits > 64:
             problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
             hint = f"use a prefix of at most /{64 - table.index_bits}"
             raise UsageError(problem, hint, code="not-enough-addresses")
         if self.br_address in table.b4_prefix:
-            raise UsageError(
-                "br_address lies within b4_prefix", "choose one outside", code="address-conflict"
-            )
+            problem = "br_address lies within b4_prefix"
+            raise UsageError(problem, "choose one outside", code="address-conflict")
 
 
 class LightweightAftr(TunnelDevice, Relay):
@@ -192,7 +164,6 @@ class LightweightAftr(TunnelDevice, Relay):
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Change what a lwAFTR must check of forward frames."""
         if direction == "reverse":
             return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
@@ -204,7 +175,7 @@ class LightweightAftr(TunnelDevice, Relay):
         if bits and bits[0].variable.kind is Kind.LIST and self._has_one_softwire_each():
             # the next PSID belongs to another softwire or to none
             port: Any = good.layer("UDP").fields["sport"]
-            port = port.plus(1, bits[0].variable.name)
+            port = port.add_constant(1, bits[0].variable.name)
             changed["spoof-port"] = good.replace_fields("UDP", sport=port)
         return changed
 
@@ -222,7 +193,6 @@ class LightweightAftr(TunnelDevice, Relay):
         return tunnelled
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask:
-        """Exclude the tunnels of another AFTR."""
         native: Mask = ~tunnelled & (outer["nh"] != PROTOCOL_IPIP)
         return native
 
@@ -243,13 +213,10 @@ class LightweightAftr(TunnelDevice, Relay):
 
     def configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
-        p, table = (
-            self.params,
-            {name: getattr(self.params, name) for name in GENERATED_TABLE_SETTINGS},
-        )
-        if p.binding_table is not None:
-            return LwAftrConfig(table=TableFile(file=str(p.binding_table)), br_address=p.br_address)
-        return LwAftrConfig(table=GeneratedTable(**table), br_address=p.br_address)
+        p, table = self.params, TableFile(file=str(self.params.binding_table))
+        if p.binding_table is None:
+            table = GeneratedTable(**{n: getattr(p, n) for n in GENERATED_TABLE_SETTINGS})
+        return LwAftrConfig(table=table, br_address=p.br_address)
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
         rows = [self._table.softwire(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
@@ -259,21 +226,15 @@ class LightweightAftr(TunnelDevice, Relay):
         sharing = [row for row in others if row.ipv4 == chosen.ipv4]
         sharing.sort(key=lambda row: row.psid < chosen.psid)
         apart = (row for row in others if row.ipv4 != chosen.ipv4)
-        relay = audit_views.SharedAddressRelay(
-            self.kind,
-            chosen.aftr,
-            frozenset(map(IPv6Address, self.params.br_addresses)),
-            self.params.server_ipv4,
-            _make_customer(chosen),
-            next(map(_make_customer, sharing), None),
-            next(map(_make_customer, apart), None),
-            self._table.find_b4,
-            softwires=self._table.list_softwires,
-        )
+        ends = chosen.aftr, frozenset(map(IPv6Address, self.params.br_addresses))
+        sibling, other = (next(map(_make_customer, each), None) for each in (sharing, apart))
+        customers = _make_customer(chosen), sibling, other
+        find, rows_of = self._table.find_b4, self._table.list_softwires
+        server = self.params.server_ipv4
+        relay = SharedAddressRelay(self.kind, *ends, server, *customers, find, softwires=rows_of)
         return relay, make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return every PSID offset, with a PSID that leaves room for it."""
         p, variants = self.params, {}
         if p.binding_table is not None or not p.psid_len:
             return {}
@@ -289,7 +250,6 @@ def _make_customer(row: audit_views.Softwire) -> audit_views.Customer:
 
 
 def _join_octets(addresses: U8) -> np.ndarray:
-    """Return addresses as one value of 16 octets each."""
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
@@ -320,10 +280,7 @@ def _simulate_listed_rows(
         sharing = (int(table.psid_offset[row]), int(table.psid_len[row]), table.br[row].tobytes())
         groups.setdefault(sharing, []).append(row)
     if len(groups) > _MAX_GROUPS:
-        problem = (
-            f"the simulated softwires have {len(groups)} different port sharings or lwAFTR "
-            f"addresses, at most {_MAX_GROUPS} make a class of traffic each"
-        )
+        problem = f"softwires have {len(groups)} port sharings or lwAFTRs, more than {_MAX_GROUPS}"
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)

@@ -1,8 +1,6 @@
-"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4): one device, many hosts and ports.
+"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4), measured without their NAPT.
 
-The device is measured without its NAPT: the hosts behind it use the public address and ports themselves. NAPT
-in front of it is a stateful technology. The left link carries the operator's IPv6, the right link the
-customer's IPv4.
+The hosts behind the device use the public address and ports. The operator's IPv6 is on the left link.
 """
 
 from __future__ import annotations
@@ -54,13 +52,7 @@ class CustomerDrop(DropReason):
 
 
 class CustomerAddresses(NamedTuple):
-    """A customer's addresses and ports.
-
-    Attributes:
-        ipv6: tunnel address of the device, or the IPv6 address of the customer's first host.
-        ipv4: the customer's address or prefix.
-        ports: the customer's ports.
-    """
+    """A customer's tunnel address or first host, address or prefix, and ports."""
 
     ipv6: IPv6Address
     ipv4: IPv4Network
@@ -71,26 +63,17 @@ class CustomerParams(Mixture):
     """Parameters of a customer's device."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
-    dut_left_ipv6: IPv6Interface = address(
-        "2001:db8:6::9/64", "the device's address on the IPv6 link"
-    )
+    dut_left_ipv6: IPv6Interface = device("2001:db8:6::9/64", "left")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
-    dut_right_ipv4: IPv4Interface = address(
-        "192.168.19.1/30", "the device's address on the IPv4 link"
-    )
-    tester_right_ipv4: IPv4Address = address(
-        "192.168.19.2",
-        "tester's IPv4 address on the right link; the customer's hosts are behind it",
-    )
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
     fw_dport: Policy = customer_policy("forward destination")
     rv_sport: Policy = customer_policy("reverse source")
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
-    negative_percent: int = negative_share(
-        "share of frames the device must drop: they are none of the customer's [%]"
-    )
+    negative_percent: int = negative_share("share of frames that are not the customer's [%]")
 
     psid_name: ClassVar[str] = "psid"
     """Parameter with the customer's PSID."""
@@ -104,16 +87,13 @@ class CustomerParams(Mixture):
 
     @cached_property
     def customer(self) -> CustomerAddresses:
-        """The customer's addresses and ports."""
         raise NotImplementedError
 
     def count_psid_bits(self) -> int:
-        """Return the PSID length."""
         raise NotImplementedError
 
     @property
     def config_values(self) -> dict[str, Any]:
-        """Values for the device's configuration."""
         _, ipv4, ports = self.customer
         shares = {name: getattr(ports, name) for name in ("psid", "psid_len", "psid_offset")}
         return {"ipv4": ipv4, **shares}
@@ -136,14 +116,8 @@ class CustomerParams(Mixture):
 class MapCeParams(CustomerParams, RuleParams):
     """Parameters of a CE of a MAP domain."""
 
-    ce_ipv4: IPv4Address = address(
-        "192.0.2.189", "the CE's IPv4 address, or the first of its prefix"
-    )
-    ce_psid: int = Field(
-        DEFAULT_PSID,
-        ge=0,
-        description="the CE's PSID; by default the highest one, if that is lower",
-    )
+    ce_ipv4: IPv4Address = address("192.0.2.189", "the CE's address, or the first one")
+    ce_psid: int = Field(DEFAULT_PSID, ge=0, description="PSID; by default at most the highest one")
 
     psid_name: ClassVar[str] = "ce_psid"
     whole_host: ClassVar[bool] = False
@@ -162,7 +136,6 @@ class MapCeParams(CustomerParams, RuleParams):
 
     @cached_property
     def end_user_prefix(self) -> IPv6Network:
-        """The prefix delegated to the CE."""
         return self.rule.end_user_prefix(self.ce_ipv4, self.ce_psid)
 
     @cached_property
@@ -210,9 +183,7 @@ class LwB4Params(CustomerParams):
     b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
     br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
     ipv4_address: IPv4Address = address("198.18.0.1", "the lwB4's IPv4 address")
-    psid: int = Field(
-        DEFAULT_PSID, ge=0, description="PSID; by default the highest one, if that is lower"
-    )
+    psid: int = Field(DEFAULT_PSID, ge=0, description="PSID; by default at most the highest one")
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
     psid_offset: int = Field(map_rules.DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
 
@@ -235,7 +206,6 @@ class CustomerEdge(CustomerTechnology):
 
     @property
     def relay_network(self) -> IPv6Address | IPv6Network:
-        """Network or address behind the left link."""
         return self.params.relay_address
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
@@ -262,12 +232,11 @@ class CustomerEdge(CustomerTechnology):
         return changed
 
     def check_owner(self, addresses: Any, port: Any) -> Checks:
-        """Return the drop reasons for IPv4 addresses and ports that are not the customer's."""
         _, ipv4, ports = self.params.customer
         masked = addresses & np.uint32(int(ipv4.netmask))
         return [
             (CustomerDrop.WRONG_ADDRESS, masked != int(ipv4.network_address)),
-            (CustomerDrop.BAD_PORT, ~ports.select(port)),
+            (CustomerDrop.BAD_PORT, ~ports.select_ports(port)),
         ]
 
     def dut_intent(self) -> DeviceIntent:
@@ -277,14 +246,12 @@ class CustomerEdge(CustomerTechnology):
         return DeviceIntent(self.name, self.configuration(), links, near, far)
 
     def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
-        """Return the audit view of the device; ``fields`` are those of a kind of device."""
         ipv6, ipv4, ports = self.params.customer
         server = self.params.server_ipv4
         return audit_views.CustomerEdge(self.kind, ipv4, ports, server, ipv6, **fields)
 
     @property
     def audited_host(self) -> tuple[IPv4Address, int]:
-        """The customer's first host, and a port that it may use."""
         ipv6, ipv4, ports = self.params.customer
         customer = audit_views.Customer(ipv6, ipv4.network_address, ports)
         return customer.ipv4, customer.port if ports.psid_len else 443
@@ -317,11 +284,10 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
 
     def audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, server = self.params, (self.params.server_ipv4, 443)
-        tunnel = audit_views.TunnelEnd(
-            "left", p.customer.ipv6, p.relay_address, server, server, self.audited_host
-        )
-        shared = p.customer.ports.psid_len > 0
-        return self.make_edge_view(relay=p.relay_address), replace(tunnel, shared=shared)
+        ends, shared = (p.customer.ipv6, p.relay_address), p.customer.ports.psid_len > 0
+        hosts = server, server, self.audited_host
+        tunnel = audit_views.TunnelEnd("left", *ends, *hosts, shared=shared)
+        return self.make_edge_view(relay=p.relay_address), tunnel
 
 
 class MapECe(TunnelEdge):
@@ -379,13 +345,10 @@ class MapTCe(DmrTranslator, CustomerEdge):
         p, (host, port) = self.params, self.audited_host
         shared = p.customer.ports.psid_len > 0
         edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
-        translator = self.make_translator_view(
-            (p.relay_address, p.server_ipv4, port if shared else 40123),
-            (host, p.customer.ipv6, port),
-            uses_ports=shared,
-            may_reassemble=shared,
-        )
-        return edge, translator
+        server = p.relay_address, p.server_ipv4, port if shared else 40123
+        customer = host, p.customer.ipv6, port
+        ports = {"uses_ports": shared, "may_reassemble": shared}
+        return edge, self.make_translator_view(server, customer, **ports)
 
     def audit_params(self) -> dict[str, Any]:
         """Return the length of the EA bits with which the CE does not share its address."""

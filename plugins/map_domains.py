@@ -1,16 +1,13 @@
-"""MAP domains: their parameters, the CEs simulated in them, and what MAP-E and MAP-T relays share.
-
-The EA bits of a CE are one flow variable. They appear in up to five places of a frame: the end-user prefix,
-the IPv4 suffix and the PSID of the interface identifier, the IPv4 address, and the PSID bits of the port.
-"""
+"""MAP domains: their parameters, the CEs simulated in them, and what MAP-E and MAP-T relays share."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from bisect import bisect_right
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from ipaddress import IPv4Network, IPv6Address
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -26,10 +23,8 @@ from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_
 from v6t.plugins.prefixes import hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-MAX_LISTED_CES = 65535
-"""Most CEs that fit a TRex value list; more are a stretch of EA values in pseudorandom order."""
-_NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2
-"""IPv4 suffix bits of the nested rule, and of a CE's prefix, in audits."""
+MAX_LISTED_CES = 65535  # in a TRex value list; more are a stretch of EA values
+_NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2  # of the nested rule, and of a CE's prefix, in audits
 
 
 class RuleParams(PluginParams):
@@ -43,13 +38,10 @@ class RuleParams(PluginParams):
     ea_len: int = Field(13, description="length of the EA bits, 0..48")
     psid_offset: int = Field(6, description="PSID offset a; 6 in RFC 7597, 0 in the Mapperf paper")
     psid_len: int | None = Field(None, description="PSID length, only for rules without EA bits")
-    iid_format: IidFormat = Field(
-        "rfc7597", description="interface identifier: rfc7597, or draft (before the RFC)"
-    )
+    iid_format: IidFormat = Field("rfc7597", description="interface identifier: rfc7597, or draft")
 
     @cached_property
     def rule(self) -> MapRule:
-        """The checked rule."""
         return self.make_rule(getattr(self, self.psid_name))
 
     def make_rule(self, psid: int | None) -> MapRule:
@@ -63,9 +55,7 @@ class Domain(RuleParams):
     """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
-    ces: CustomerCount = Field(
-        1000, ge=0, description="simulated CEs, drawn without repetition; 'all': the whole rule"
-    )
+    ces: CustomerCount = Field(1000, ge=0, description="simulated CEs; 'all': the whole rule")
     exclude_network_broadcast: bool = Field(
         False, description="leave out CEs whose IPv4 suffix is all zeros or all ones"
     )
@@ -73,7 +63,6 @@ class Domain(RuleParams):
 
     @property
     def ea_bounds(self) -> tuple[int, int]:
-        """Smallest and largest EA value that is simulated."""
         rule = self.rule
         edge = 1 << rule.psid_len if self.exclude_network_broadcast and rule.ea_len else 0
         return edge, rule.ce_count - 1 - edge
@@ -83,28 +72,24 @@ class Domain(RuleParams):
         rule = self.rule  # raises UsageError with what to change
         hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
         low, high = self.ea_bounds
-        room = high - low + 1
+        room, problem, hint, code = high - low + 1, "", "", "not-enough-addresses"
+        if self.ces > room > 0 and "ces" not in self.model_fields_set:
+            object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
         if room < 1:
             problem = "the rule contains no CEs except the network and broadcast address"
-            raise UsageError(problem, code="not-enough-addresses")
-        if self.ces > room and "ces" not in self.model_fields_set:
-            object.__setattr__(self, "ces", room)  # the default is for rules with many CEs
-        if self.ces > room:
+        elif self.ces > room:
             problem = f"{self.ces} CEs do not fit a rule with {rule.ea_len} EA bits"
             hint = f"set ces to at most {room}, or to all"
-            raise UsageError(problem, hint, code="not-enough-addresses")
-        if self.psid and rule.ea_len:
-            raise UsageError(
-                f"psid {self.psid} has no effect: the rule's {rule.ea_len} EA bits hold the PSIDs of its CEs",
-                "leave psid out, or set ea_len to 0 and psid_len",
-                code="setting-without-effect",
-            )
-        rule.port_set(self.psid)
-        one_port_each = rule.psid_len == 16 and not rule.psid_offset
-        if one_port_each and (rule.suffix_len if rule.ea_len else not self.psid):
+        elif self.psid and rule.ea_len:
+            problem = f"psid {self.psid} has no effect: {rule.ea_len} EA bits hold the PSIDs"
+            hint, code = "leave psid out, or set ea_len to 0 and psid_len", "setting-without-effect"
+        elif rule.port_set(self.psid).ranges[0] == (self.psid, self.psid) and (
+            rule.suffix_len if rule.ea_len else not self.psid
+        ):  # a port each
             problem = "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0"
-            hint = "shorten the PSID, or leave no IPv4 suffix open so that just this CE is left out"
-            raise UsageError(problem, hint, code="not-enough-addresses")
+            hint = "shorten the PSID, or leave no IPv4 suffix open"
+        if problem:
+            raise UsageError(problem, hint, code=code)
         return self
 
 
@@ -127,12 +112,9 @@ class MapParams(RelayParams, Domain):
             most, lost = min(room, MAX_LISTED_CES), high - low + 1 - room
             if lost and not 0 < domain.ces <= most:
                 fewer = f"set the domain's ces to at most {most}, or " if room else ""
-                raise UsageError(
-                    f"other rules lie within {domain.rule_ipv6} or {domain.rule_ipv4} and take over "
-                    f"{lost} of its CEs",
-                    f"{fewer}choose disjoint prefixes",
-                    code="not-enough-addresses",
-                )
+                problem = f"other rules take over {lost} CEs of {domain.rule_ipv6}"
+                hint = f"{fewer}choose disjoint prefixes"
+                raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
     def _check_addresses(self) -> None:
@@ -141,37 +123,28 @@ class MapParams(RelayParams, Domain):
         for domain in self.all_domains:
             rule, prefix = domain.rule, domain.rule.ipv4_prefix
             if rule.ea_len and prefix in taken:
-                raise UsageError(
-                    "two domains have the same rule IPv4 prefix, so the BR cannot distinguish their CEs",
-                    "give each domain an IPv4 prefix of its own; one may lie within another",
-                    code="duplicate",
-                )
-            own = {
-                p for low, high in rule.port_set(domain.psid).ranges for p in range(low, high + 1)
-            }
+                problem = f"two domains have the same rule IPv4 prefix {prefix}"
+                hint = "give each domain its own IPv4 prefix; one may lie within another"
+                raise UsageError(problem, hint, code="duplicate")
+            ranges = rule.port_set(domain.psid).ranges
+            own = {port for low, high in ranges for port in range(low, high + 1)}
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
             if common:
-                problem = (
-                    f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}, so the BR could "
-                    "not tell their CEs apart"
-                )
-                raise UsageError(problem, "give each domain a PSID of its own", code="conflict")
+                problem = f"two domains have port {max(common)} of the rule IPv4 prefix {prefix}"
+                raise UsageError(problem, "give each domain its own PSID", code="conflict")
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
     def find_served_ea(self, domain: Domain, low: int) -> list[range]:
-        """Find the EA values from ``low`` on whose CEs no rule of another domain takes over."""
         rules = [d.rule for d in self.all_domains if d is not domain]
         return find_served_ea(domain.rule, low, domain.ea_bounds[1], rules)
 
     @property
     def all_domains(self) -> tuple[Domain, ...]:
-        """The first domain and the further ones."""
         return (self, *self.domains)
 
     @property
     def rules(self) -> tuple[MapRule, ...]:
-        """The rules of all domains."""
         return tuple(domain.rule for domain in self.all_domains)
 
     @property
@@ -189,13 +162,10 @@ class MapRelay(Relay):
 
     @cached_property
     def rules(self) -> RuleTable:
-        """The rules of all domains."""
         return RuleTable(self.params.rules)
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        return [
-            self._simulate_domain(domain, direction, seed) for domain in self.params.all_domains
-        ]
+        return [self._simulate_domain(each, direction, seed) for each in self.params.all_domains]
 
     def _simulate_domain(self, domain: Domain, direction: Direction, seed: int) -> CustomerFlow:
         rule = domain.rule
@@ -222,15 +192,14 @@ class MapRelay(Relay):
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
             end = 112 if rule.iid_format == "rfc7597" else 104
-            other = flow.ipv6.plus(1 << rule.psid_len, EA, range(64, end))
+            other = flow.ipv6.add_constant(1 << rule.psid_len, EA, range(64, end))
             changed["spoof-address"] = good.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
             port: Any = good.layer("UDP").fields["sport"]
-            changed["spoof-port"] = good.replace_fields("UDP", sport=port.plus(1, EA))
+            changed["spoof-port"] = good.replace_fields("UDP", sport=port.add_constant(1, EA))
         return changed
 
     def make_rule_configs(self) -> tuple[MapRuleConfig, ...]:
-        """Return the rules of all domains for a device intent."""
         return tuple(map(make_rule_config, self.params.rules))
 
     def make_relay_view(self, **translation: Any) -> SharedAddressRelay:
@@ -238,13 +207,10 @@ class MapRelay(Relay):
         p, relay = self.params, self.params.relay_address
         tunnels, owner = frozenset(() if translation else (relay,)), RuleTable(p.rules).find_ce
         ends = relay, tunnels, p.server_ipv4
-        customer, sibling, other = _choose_customers(p)
-        return SharedAddressRelay(
-            self.kind, *ends, customer, sibling, other, owner, p.rules, **translation
-        )
+        customers = _choose_customers(p)
+        return SharedAddressRelay(self.kind, *ends, *customers, owner, p.rules, **translation)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return the further rules that fit the relay's first one."""
         rule, suffix = self.params.rule, self.params.rule.suffix_len
         n, variants = rule.ipv6_prefix.prefixlen, {}
         if self.params.domains or not suffix:
@@ -288,23 +254,15 @@ def _draw_ea(
     served: tuple[range, ...], count: int, sample_seed: str, order_seed: str
 ) -> tuple[int, ...]:
     """Draw EA values by the first seed and shuffle them by the second."""
-    places = random.Random(sample_seed).sample(range(sum(map(len, served))), count)  # noqa: S311
-    values = [value_at(served, place) for place in places]
+    starts = list(accumulate(map(len, served), initial=0))
+    places = random.Random(sample_seed).sample(range(starts[-1]), count)  # noqa: S311
+    chosen = ((place, bisect_right(starts, place) - 1) for place in places)
+    values = [served[number][place - starts[number]] for place, number in chosen]
     random.Random(order_seed).shuffle(values)  # noqa: S311
     return tuple(values)
 
 
-def value_at(ranges: Iterable[range], place: int) -> int:
-    """Return the value at a place (from 0) of all ranges together."""
-    for values in ranges:
-        if place < len(values):
-            return values[place]
-        place -= len(values)
-    raise IndexError(place)
-
-
 def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
-    """Flip one prefix bit of an address so that no rule contains it."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
         if not any(flipped in rule.ipv6_prefix for rule in params.rules):
@@ -321,16 +279,11 @@ def make_rule_config(rule: MapRule) -> MapRuleConfig:
 
 def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
     """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
-    pool = list(rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS))[-1]
-    width = 1 << 128 - rule.ipv6_prefix.prefixlen
-    adjacent = rule.ipv6_prefix.network_address + width
-    return {
-        "rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}",
-        "rule_ipv4": str(pool),
-        "ea_len": _NESTED_SUFFIX_BITS + rule.psid_len,
-        "psid_offset": 4 if rule.psid_offset != 4 else 6,
-        "ces": 2,
-    }
+    *_, pool = rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS)
+    adjacent = rule.ipv6_prefix.network_address + rule.ipv6_prefix.num_addresses
+    prefixes = {"rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}", "rule_ipv4": str(pool)}
+    lengths = {"ea_len": _NESTED_SUFFIX_BITS + rule.psid_len, "ces": 2}
+    return {**prefixes, **lengths, "psid_offset": 4 if rule.psid_offset != 4 else 6}
 
 
 def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:

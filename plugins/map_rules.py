@@ -30,13 +30,8 @@ DEFAULT_PSID_OFFSET = 6
 class MapRule:
     """A mapping rule, checked when it is made.
 
-    Attributes:
-        ipv6_prefix, ipv4_prefix: the rule prefixes.
-        ea_len: ``o``, bits embedded in the end-user prefix.
-        psid_offset: ``a``.
-        psid_len: ``k``; given only where ``ea_len`` does not determine it (RFC 7597, example 5).
-        iid_format: format of the interface identifier.
-        psid: of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
+    ``psid_len`` is given only where ``ea_len`` does not determine it (RFC 7597, example 5); ``psid`` is that
+    of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
     """
 
     ipv6_prefix: IPv6Network
@@ -57,17 +52,13 @@ class MapRule:
         if not 0 <= o <= MAX_EA_LEN:
             problem = f"ea_len {o} is outside 0..{MAX_EA_LEN}"
         elif n + o > 64:
-            problem = (
-                f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n} plus {o} EA bits"
-            )
+            problem = f"the end-user prefix would be /{n + o}: rule IPv6 prefix /{n}, {o} EA bits"
             hint = f"shorten the rule prefix to /{64 - o} or the EA bits to {max(0, 64 - n)}"
         elif o and k != derived:
             problem = f"psid_len {given} contradicts {o} EA bits, of which {p} are IPv4 suffix"
             hint, code = f"leave psid_len out or set it to {derived}", "conflict"
         elif not o and k and r != 32:
-            problem = (
-                f"psid_len {given} with no EA bits needs a rule for one IPv4 address, not /{r}"
-            )
+            problem = f"psid_len {given} without EA bits needs one IPv4 address, not /{r}"
             hint, code = "use an IPv4 prefix of /32 or set ea_len", "conflict"
         elif not 0 <= k <= 16:
             problem = f"{o} EA bits leave a PSID of {k} bits, at most 16 fit a port"
@@ -96,7 +87,6 @@ class MapRule:
 
     @property
     def shared(self) -> bool:
-        """Whether CEs share IPv4 addresses."""
         return self.psid_len > 0
 
     @property
@@ -106,27 +96,22 @@ class MapRule:
 
     @property
     def sharing_ratio(self) -> int:
-        """CEs per IPv4 address."""
         return 1 << self.psid_len
 
     @property
     def ce_count(self) -> int:
-        """CEs the rule has room for."""
         return 1 << self.ea_len
 
     @cached_property
     def ports(self) -> PortSharing:
-        """How the CEs of an IPv4 address share its ports."""
         return PortSharing(self.psid_offset, self.psid_len)
 
     @cached_property
     def ce_layouts(self) -> CeLayouts:
-        """IPv4 address and PSID of a CE from its EA bits, and the way back."""
         return address_layouts.ce_layouts(self)
 
     @cached_property
     def address_layout(self) -> BitLayout:
-        """IPv4 address and PSID in a MAP-E address."""
         return address_layouts.map_address_layout(self)
 
     @cached_property
@@ -135,30 +120,26 @@ class MapRule:
         return address_layouts.map_address_layout(self, whole_host=True)
 
     def port_set(self, psid: int) -> PortSet:
-        """Return the ports of a PSID; raise :class:`~v6t.base.errors.UsageError` if it is too large."""
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def find_psid(self, port: int) -> int | None:
-        """Find the PSID that has a port, or None for a port that no CE of the rule has."""
         psid, owned = self.find_psids(port)
         return psid if owned else None
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
-        """Find the PSID of a port or of an array of ports, and whether a CE of the rule has the port."""
+        """Find the PSIDs of ports or of one port, and whether a CE of the rule has them."""
         psids, owned = self.ports.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
     def encode_ea(self, ipv4: IPv4Address, psid: int) -> int:
-        """Compute the EA bits of a CE: IPv4 suffix, then PSID."""
         self._check_ipv4(ipv4)
         return self.ce_layouts.ea.encode(ipv4=int(ipv4), psid=psid)
 
     def decode_ea(self, ea: int) -> tuple[IPv4Address, int]:
         """Compute the IPv4 address (first of its prefix) and the PSID of the CE with EA bits."""
         if not 0 <= ea < self.ce_count:
-            raise UsageError(
-                f"EA value {ea:#x} does not fit {self.ea_len} bits", code="out-of-range"
-            )
+            problem = f"EA value {ea:#x} does not fit {self.ea_len} bits"
+            raise UsageError(problem, code="out-of-range")
         psid = self.ce_layouts.psid.encode(ea=ea) if self.ea_len else self.psid or 0
         return IPv4Address(self.ce_layouts.ipv4.encode(ea=ea, host=0)), psid
 
@@ -168,7 +149,7 @@ class MapRule:
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0; ``psid`` is 0 without sharing.
+        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
 
         With ``whole_host`` it holds the complete address of a CE's host (MAP-T, erratum 5225 of RFC 7599).
         """
@@ -210,13 +191,10 @@ def rule_from_text(
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over.
+    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over, as ascending ranges.
 
-    A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse. A CE
-    whose addresses lie in a rule within its own would lose its frames in one direction.
-
-    Returns:
-        Ascending, disjoint, non-empty ranges.
+    A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse: a CE within a
+    narrower rule would lose its frames in one direction.
     """
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
@@ -256,10 +234,7 @@ class MapDestinations(NamedTuple):
 
 
 class RuleTable:
-    """The rules of a border relay or CE, looked up by the longest prefix.
-
-    Rules have different IPv6 prefixes; those of one IPv4 prefix have different PSIDs.
-    """
+    """The rules of a border relay or CE, looked up by the longest prefix."""
 
     def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
         """Sort the rules; see :meth:`MapRule.map_address` for ``whole_host``."""
@@ -295,7 +270,6 @@ class RuleTable:
         return sources
 
     def find_destinations(self, ipv4: U64, port: U64) -> MapDestinations:
-        """Find the MAP addresses of IPv4 destinations and ports."""
         ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
         halves = np.zeros((2, len(ipv4)), dtype=np.uint64)
         known, owned = np.zeros((2, len(ipv4)), dtype=bool)
@@ -317,7 +291,6 @@ class RuleTable:
         return MapDestinations(ipv6, known, owned)
 
     def find_ce(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
-        """Return the MAP address of the CE that has an IPv4 address and a port, or None."""
         ce = self.find_destinations(np.array([int(ipv4)]), np.array([port]))
         return IPv6Address(ce.ipv6.tobytes()) if ce.owned[0] else None
 

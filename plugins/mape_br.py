@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv6Address
 from typing import Any, ClassVar
 
 from pydantic import model_validator
@@ -15,7 +14,6 @@ from v6t.plugins.audit_views import AuditView
 from v6t.plugins.customers import TunnelRelayParams, make_tunnel_view
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import MapParams, MapRelay
-from v6t.plugins.params import address
 from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
 
@@ -37,10 +35,6 @@ class MapEParams(TunnelRelayParams, MapParams):
     """Parameters of ``mape-br``."""
 
     measured: ClassVar[str] = "MAP-E"
-
-    br_address: IPv6Address = address(
-        "2001:db8:6::1", "the BR's tunnel address; like a loopback address if it is not on the link"
-    )
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
@@ -76,7 +70,6 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
         ]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Choose the MAP address of the IPv4 destination and port."""
         ce = self.rules.find_destinations(header["dst"], udp["dport"])
         checks = [(MapEDrop.NO_DESTINATION, ~ce.known), (MapEDrop.NO_PORT, ~ce.owned)]
         return checks, lambda rows: (address_octets(self.params.br_address), ce.ipv6[rows])

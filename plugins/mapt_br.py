@@ -24,7 +24,7 @@ from v6t.plugins.customers import CustomerTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
-from v6t.plugins.params import address
+from v6t.plugins.params import device
 from v6t.plugins.prefixes import network6
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
 from v6t.profiles.model import FramePair, Traffic
@@ -36,15 +36,11 @@ class DmrParams(PluginParams):
     if TYPE_CHECKING:
         server_ipv4: IPv4Address
 
-    dmr: str = Field(
-        "2001:db8:ffff::/64",
-        description="default mapping rule: IPv6 prefix of all other IPv4 addresses",
-    )
+    dmr: str = Field("2001:db8:ffff::/64", description="default mapping rule: an IPv6 prefix")
     lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
 
     @cached_property
     def dmr_prefix(self) -> IPv6Network:
-        """The checked prefix."""
         return check_prefix(network6(self.dmr, "dmr"))
 
     @property
@@ -58,17 +54,12 @@ class DmrParams(PluginParams):
 
     @property
     def dmr_values(self) -> dict[str, Any]:
-        """Values for the device's configuration and for audit views."""
         return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
     def refuse_overlap(self, domain: RuleParams) -> None:
-        """Raise :class:`~v6t.base.errors.UsageError` if a rule's prefix and the DMR prefix overlap."""
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
-            raise UsageError(
-                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
-                "choose disjoint prefixes",
-                code="address-conflict",
-            )
+            problem = f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap"
+            raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
 
 
 class DmrTranslator(CustomerTechnology):
@@ -100,7 +91,6 @@ class DmrTranslator(CustomerTechnology):
 
     @cached_property
     def rules(self) -> RuleTable:
-        """The rules of all CEs."""
         return RuleTable(self.params.rules, whole_host=True)
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
@@ -117,7 +107,6 @@ class DmrTranslator(CustomerTechnology):
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
     def forward(self, packets: U8) -> Answer:
-        """Translate packets to IPv4 whose other address is behind the DMR."""
         customer, server, port_field = self._name_fields("forward")
         header = view(packets, IPV6)
         host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
@@ -133,7 +122,7 @@ class DmrTranslator(CustomerTechnology):
             return translation.six_to_four(*columns)
 
         checks = [
-            (NOT_FORWARDED, ~translation.is_plain_ipv6(packets)),
+            (NOT_FORWARDED, ~translation.is_plain(packets, 6)),
             *self.check_sender(ce, port),
             (EXHAUSTED, header["hlim"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
@@ -141,8 +130,7 @@ class DmrTranslator(CustomerTechnology):
         return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
-        """Translate packets to IPv6, with the MAP address of the customer's address and port."""
-        plain = translation.is_plain_ipv4(packets)
+        plain = translation.is_plain(packets, 4)
         if not plain.any():
             return DROP_ALL
         customer, server, port_field = self._name_fields("reverse")
@@ -171,7 +159,6 @@ class DmrTranslator(CustomerTechnology):
         four: tuple[IPv4Address, IPv6Address, int],
         **fields: Any,
     ) -> Translator:
-        """Return the audit view as a translator, given a host's addresses and port beyond either link."""
         (six6, six4, port), (four4, four6, server_port) = six, four
         mtu = self.params.lowest_ipv6_mtu
         return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)
@@ -197,9 +184,7 @@ class MapTParams(DmrParams, MapParams):
 
     measured: ClassVar[str] = "MAP-T"
 
-    dut_left_ipv6: IPv6Interface = address(
-        "2001:db8:6::1/64", "the BR's IPv6 address on the left link"
-    )
+    dut_left_ipv6: IPv6Interface = device("2001:db8:6::1/64", "left")
 
     @property
     def left_addresses(self) -> list[str]:
@@ -211,11 +196,8 @@ class MapTParams(DmrParams, MapParams):
             self.refuse_overlap(domain)
         for name in ("tester_left_ipv6", "tester_right_ipv6"):
             if getattr(self, name) in self.dmr_prefix:
-                raise UsageError(
-                    f"{name} lies within the DMR prefix, so background frames would be translated",
-                    "choose an address outside",
-                    code="address-conflict",
-                )
+                problem = f"{name} lies within the DMR prefix: background would be translated"
+                raise UsageError(problem, "choose an address outside", code="address-conflict")
         return self
 
 
@@ -229,7 +211,6 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     params: MapTParams
 
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        """Check the consistency that RFC 7597, section 8.1 requires."""
         return [
             (MapTDrop.NO_RULE, ~ce.known),
             (MapTDrop.BAD_IID, ~ce.consistent),

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from v6t.intent.families import Nat44Config
 from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.stateful import Napt, Pool4Params
 
 
@@ -20,8 +20,8 @@ class Nat44Params(Pool4Params):
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = background_address("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
+    tester_left_ipv6: IPv6Address = address("2001:2:0:f000::2", "background address on the left")
+    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
 
 
 class Nat44(Napt):
@@ -40,5 +40,5 @@ class Nat44(Napt):
 
     def configuration(self) -> Nat44Config:
         p = self.params
-        inside, ports = tuple(p.clients), p.public.span
+        inside, ports = tuple(p.clients), p.public_pool.span
         return Nat44Config(inside4=inside, pool4=p.pool, ports=ports, **p.limits)

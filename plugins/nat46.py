@@ -1,37 +1,29 @@
 """Stateful NAT46: IPv4 clients left, IPv6 servers right, behind public IPv6 addresses and ports.
 
-RFC 8219, section 4.2 counts it among the single translations; no RFC defines it. The clients know each server
-by an IPv4 address that is mapped to the server's own (RFC 7757).
+No RFC defines it. Clients know each server by an IPv4 address that is mapped to its own (RFC 7757).
 """
 
 from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
+from v6t.packets.arrays import U8
+from v6t.packets.direction import Direction
 from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
 from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import (
-    Endpoints,
-    Pool6Params,
-    StatefulTechnology,
-    translate_version,
-)
+from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
 from v6t.plugins.translation import MappingsArray
 from v6t.profiles.model import FramePair
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.packets.direction import Direction
 
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
 """Addresses of both parts on the link between them."""
@@ -43,9 +35,7 @@ class Nat46Params(Pool6Params):
     measured: ClassVar[str] = "NAT46"
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
-    responder_ipv4: IPv4Address = address(
-        "198.19.0.2", "the Responder's first address as clients know it"
-    )
+    responder_ipv4: IPv4Address = address("198.19.0.2", "the Responder's address for clients")
     clients_prefix: str = Field(
         "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
     )
@@ -62,7 +52,6 @@ class Nat46Params(Pool6Params):
 
     @property
     def prefix(self) -> IPv6Network:
-        """The checked prefix of the clients."""
         return check_prefix(network6(self.clients_prefix, "clients_prefix"))
 
     @property
@@ -80,18 +69,16 @@ class Nat46Params(Pool6Params):
     @model_validator(mode="after")
     def _check_mapping(self) -> Nat46Params:
         if self.prefix.prefixlen != 96:
-            raise UsageError(
-                f"clients_prefix {self.prefix} must be a /96", "use a /96", code="not-a-prefix"
-            )
+            problem = f"clients_prefix {self.prefix} must be a /96"
+            raise UsageError(problem, "use a /96", code="not-a-prefix")
         mapping = self.mapping
         if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
-            raise UsageError(
-                f"responder_ipv4 {self.responder_ipv4} and responder_ipv6 {self.responder_ipv6} "
-                f"end differently in the last {32 - mapping.ipv4.prefixlen} bits, so "
-                f"{self.responder_count} of them are not mapped by one pair of prefixes",
-                "let both end alike",
-                code="not-enough-addresses",
+            both, bits = (
+                f"{self.responder_ipv4} and {self.responder_ipv6}",
+                32 - mapping.ipv4.prefixlen,
             )
+            problem = f"responder_ipv4 and responder_ipv6, {both}, differ in the last {bits} bits"
+            raise UsageError(problem, "let both end alike", code="not-enough-addresses")
         return self
 
 
@@ -122,36 +109,25 @@ class Nat46(StatefulTechnology):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """A stateless translator, and a NAT66 behind it."""
         p, links = self.params, self.links
         near, far = describe_cable(*INNER_MACS, links.right.mtu)
         clients = [embed_network(p.prefix, net) for net in p.clients]
-        siit = DeviceIntent(
-            "siit",
-            SiitConfig(
-                eam=((p.mapping.ipv4, p.mapping.ipv6),),
-                prefix=p.prefix,
-                ipv6_side="right",
-                lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-            ),
-            Links(links.left, near),
+        eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
+        siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
+        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.span)
+        outer = [
             describe_link(p, links, "left", p.clients),
-            LinkIntent.describe(near, [f"{_TRANSLATOR}/64"], [_NAT], {p.mapping.ipv6: _NAT}),
-        )
-        nat = DeviceIntent(
-            "nat66",
-            Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public.span),
-            Links(far, links.right),
-            LinkIntent.describe(
-                far, [f"{_NAT}/64"], [_TRANSLATOR], dict.fromkeys(clients, _TRANSLATOR)
-            ),
             describe_link(p, links, "right", p.servers),
-        )
+        ]
+        to_nat, to_clients = {p.mapping.ipv6: _NAT}, dict.fromkeys(clients, _TRANSLATOR)
+        before = LinkIntent.describe(near, [f"{_TRANSLATOR}/64"], [_NAT], to_nat)
+        behind = LinkIntent.describe(far, [f"{_NAT}/64"], [_TRANSLATOR], to_clients)
+        first = DeviceIntent("siit", siit, Links(links.left, near), outer[0], before)
+        second = DeviceIntent("nat66", nat, Links(far, links.right), behind, outer[1])
         return (
-            Part("siit", self.name, siit, "tayga", TAYGA, to_ipv4="reverse"),
-            Part("nat66", self.name, nat, "nftables66", stateful=True),
+            Part("siit", self.name, first, "tayga", TAYGA, to_ipv4="reverse"),
+            Part("nat66", self.name, second, "nftables66", stateful=True),
         )
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe the translation and the public addresses, part by part."""
         return chain_intent(self.name, self.parts, self.links)

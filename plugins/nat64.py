@@ -5,37 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import Nat64Config
 from v6t.packets.address_layouts import embedded_address_layout
+from v6t.packets.arrays import U8
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
+from v6t.plugins import audit_views as views
 from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
-from v6t.plugins.audit_views import GLOBAL_HOST, WELL_KNOWN_PREFIX, Translator, prefix_variants
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
-from v6t.plugins.params import address, background_address, device, tester
+from v6t.plugins.params import address, device, tester
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
 from v6t.plugins.translation import Rfc6052Array
 from v6t.profiles.model import FramePair
 
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
-    from v6t.plugins.audit_views import AuditView
-
 TIMERS_S = {
-    "UDP_MIN": 120,
-    "UDP_DEFAULT": 300,
-    "TCP_TRANS": 240,
-    "TCP_EST": 7440,
-    "TCP_INCOMING_SYN": 6,
-    "FRAGMENT_MIN": 2,
-    "ICMP_DEFAULT": 60,
-}
+    "UDP_MIN": 120, "UDP_DEFAULT": 300, "TCP_TRANS": 240, "TCP_EST": 7440, "TCP_INCOMING_SYN": 6,
+    "FRAGMENT_MIN": 2, "ICMP_DEFAULT": 60,
+}  # fmt: skip
 """Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
@@ -44,28 +36,20 @@ class Nat64Params(Pool4Params):
 
     measured: ClassVar[str] = "NAT64"
 
-    prefix: str = Field(
-        "2001:db8:64::/96",
-        description="RFC 6052 prefix of the servers; wkp: the well-known prefix 64:ff9b::/96",
-    )
+    prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix, or wkp: 64:ff9b::/96")
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
     initiator_offset: int = Field(
-        14,
-        ge=8,
-        le=14,
-        description="octet of the address at which the 16 bits begin that count the Initiator's "
-        "addresses",
+        14, ge=8, le=14, description="octet of the 16 bits that count the Initiator's addresses"
     )
     dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
     dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
     dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = background_address("2001:2:0:f001::2", "right")
+    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
-        """The checked prefix."""
         return read_prefix(self.prefix, "prefix")
 
     @property
@@ -87,33 +71,24 @@ class Nat64Params(Pool4Params):
 
     @property
     def server_layout(self) -> BitLayout:
-        """How an IPv6 address holds the IPv4 address of a server."""
         return embedded_address_layout(self.server_prefix)
 
     @model_validator(mode="after")
     def _check_prefix(self) -> Nat64Params:
         for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
             if getattr(self, name) in self.server_prefix:
-                raise UsageError(
-                    f"{name} lies within the prefix {self.server_prefix}, so it would be translated",
-                    "choose an address outside",
-                    code="address-conflict",
-                )
+                problem = f"{name} lies within the translated prefix {self.server_prefix}"
+                raise UsageError(problem, "choose an address outside", code="address-conflict")
+        problem = ""
         if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
-            raise UsageError(
-                f"{self.initiator_count} addresses from initiator_ipv6 {self.initiator_ipv6} on do "
-                f"not fit the 16 bits at octet {self.initiator_offset}",
-                "choose a first address with a smaller number there",
-                code="not-enough-addresses",
-            )
+            problem = f"{self.initiator_count} addresses from {self.initiator_ipv6} exceed 16 bits"
+            hint = f"choose one with a smaller number at octet {self.initiator_offset}"
         varying = (int(self.responder_ipv4) ^ int(self.last_responder)).bit_length()
         if varying > self.server_layout.copies[-1].length:
-            raise UsageError(
-                f"{self.responder_count} addresses of the Responder do not lie together behind a "
-                f"/{self.server_prefix.prefixlen} (RFC 6052 section 2.2)",
-                "use a /96, or fewer addresses",
-                code="not-enough-addresses",
-            )
+            where, hint = f"a /{self.server_prefix.prefixlen}", "use a /96, or fewer addresses"
+            problem = f"{self.responder_count} addresses of the Responder do not lie together behind {where}"
+        if problem:
+            raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
 
@@ -133,7 +108,6 @@ class Nat64(Napt):
     params: Nat64Params
 
     def address_fields(self) -> list[TupleField]:
-        """Return destinations within the prefix, which may not be a /96, and sources."""
         p = self.params
         suffix, source = p.server_layout.copies[-1], super().address_fields()[1]
         if p.initiator_offset != 14:
@@ -147,42 +121,31 @@ class Nat64(Napt):
             check_unfragmented(self.params.df, sizes.ipv6, self.links.left, LOWEST_IPV6_MTU)
 
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
-        return translate_version(
-            packets, Rfc6052Array(self.params.server_prefix), endpoint, source=source
-        )
+        addresses = Rfc6052Array(self.params.server_prefix)
+        return translate_version(packets, addresses, endpoint, source=source)
 
     def configuration(self) -> Nat64Config:
         p = self.params
+        pool: Any = {"pool4": p.pool, "ports": p.public_pool.span, **p.limits}
+        inside = tuple(p.clients)
         return Nat64Config(
-            prefix=p.server_prefix,
-            clients=p.initiator_count,
-            inside6=tuple(p.clients),
-            pool4=p.pool,
-            ports=p.public.span,
-            **p.limits,
+            prefix=p.server_prefix, clients=p.initiator_count, inside6=inside, **pool
         )
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
-        translator = Translator(
-            six_side="left",
-            six=p.initiator_ipv6,
-            six4=p.pool,
-            port=40123,
-            four=p.responder_ipv4,
-            four6=p.server,
-            server_port=443,
-            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
-            stateful=True,
-            uses_ports=True,
-            may_reassemble=True,  # RFC 6146, section 3.4
-        )
+        ends = p.initiator_ipv6, p.pool, 40123, p.responder_ipv4, p.server, 443
+        kind: Any = {"stateful": True, "uses_ports": True, "may_reassemble": True}  # RFC 6146, 3.4
+        translator = views.Translator("left", *ends, LOWEST_IPV6_MTU, **kind)
         nat = self.describe_nat(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
         return nat, translator
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         return {
-            **prefix_variants("prefix"),
-            WELL_KNOWN_PREFIX: {"prefix": str(WELL_KNOWN), "responder_ipv4": GLOBAL_HOST},
+            **views.prefix_variants("prefix"),
+            views.WELL_KNOWN_PREFIX: {
+                "prefix": str(WELL_KNOWN),
+                "responder_ipv4": views.GLOBAL_HOST,
+            },
             **super().audit_variants(),
         }

@@ -34,4 +34,4 @@ class Nat66(Napt):
 
     def configuration(self) -> Nat66Config:
         p = self.params
-        return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public.span)
+        return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public_pool.span)

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import NptConfig
+from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.checksum import sum_words
+from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV6, decrement_hops, view
 from v6t.packets.reference import EXHAUSTED
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES
-from v6t.plugins.params import LinkParams, describe_link, negative_share
+from v6t.plugins.params import LinkParams, address, describe_link, negative_share
 from v6t.plugins.prefixes import network6
 from v6t.plugins.reference_device import Answer
 from v6t.plugins.router import HostBits, RouterDrop
 from v6t.plugins.traffic import change_header, combine, foreground, ipv6
-from v6t.profiles.model import Traffic
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8, U64, Mask
-    from v6t.packets.direction import Direction
-    from v6t.profiles.model import FramePair
+from v6t.profiles.model import FramePair, Traffic
 
 PREFIX_LEN = 48
-PREFIX_OCTETS = PREFIX_LEN // 8
 
 
 class Nptv6Params(LinkParams):
@@ -41,52 +37,36 @@ class Nptv6Params(LinkParams):
         HostBits(policy="random", offset=14),
         description="inside hosts (16 bits), in subnet 0 of the prefix; fixed: host 2",
     )
-    server: IPv6Address = Field(
-        IPv6Address("2001:2:0:8000::2"), description="the host on the outside"
-    )
-    negative_percent: int = negative_share(
-        "share of frames the device must drop: their hop limit ends at it [%]"
-    )
+    server: IPv6Address = address("2001:2:0:8000::2", "the host on the outside")
+    negative_percent: int = negative_share("share of frames whose hop limit ends at the device [%]")
 
     @cached_property
     def inside(self) -> IPv6Network:
-        """The checked internal prefix."""
         return network6(self.internal, "internal")
 
     @cached_property
     def outside(self) -> IPv6Network:
-        """The checked external prefix."""
         return network6(self.external, "external")
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Nptv6Params:
         if {self.inside.prefixlen, self.outside.prefixlen} != {PREFIX_LEN}:
-            raise UsageError(
-                f"{self.inside} and {self.outside} are translated only if both are /{PREFIX_LEN}",
-                f"choose prefixes of /{PREFIX_LEN}",
-                code="not-a-prefix",
-            )
-        if self.hosts.policy != "fixed" and not PREFIX_OCTETS + 2 <= self.hosts.offset <= 14:
-            raise UsageError(
-                f"hosts.offset is {self.hosts.offset}: before octet 8 are prefix and subnet, and 16 "
-                "bits fit no later than octet 14",
-                "choose 8 to 14",
-                code="out-of-range",
-            )
+            problem = f"{self.inside} and {self.outside} cannot be translated, only /{PREFIX_LEN}"
+            raise UsageError(problem, f"choose prefixes of /{PREFIX_LEN}", code="not-a-prefix")
+        if self.hosts.policy != "fixed" and not 8 <= self.hosts.offset <= 14:
+            problem = f"hosts.offset {self.hosts.offset} is not behind prefix and subnet"
+            raise UsageError(problem, "choose 8 to 14", code="out-of-range")
         return self
 
     @property
     def first_host(self) -> IPv6Address:
-        """The inside host of the template."""
         return self.inside.network_address + 2
 
     @property
     def adjustment(self) -> int:
         """One's complement number added to the subnet word on the way out (RFC 6296, section 3.1)."""
-        inside, outside = (
-            sum_words(net.network_address.packed[:PREFIX_OCTETS])
-            for net in (self.inside, self.outside)
-        )
+        networks = self.inside, self.outside
+        inside, outside = (sum_words(net.network_address.packed[:6]) for net in networks)
         return (inside - outside) % 0xFFFF
 
 
@@ -105,48 +85,37 @@ class Nptv6(StatelessTechnology):
     params: Nptv6Params
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe hosts of the inside and a server: internal addresses forward, external ones in reverse."""
-        p = self.params
+        p, host = self.params, self.params.first_host
         if direction == "forward":
-            header = ipv6(p, p.hosts.vary("host", p.first_host), p.server)
+            header = ipv6(p, p.hosts.vary("host", host), p.server)
         else:
-            header = ipv6(p, p.server, p.hosts.vary("host", self.find_external(p.first_host)))
+            header = ipv6(p, p.server, p.hosts.vary("host", self.find_external(host)))
         made = foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
         expired = change_header(made, "expired", "IPv6", hlim=1)
         return combine(self, made, [expired], direction, sizes, seed)
 
     def forward(self, packets: U8) -> Answer:
-        """Translate sources on the way out."""
-        p = self.params
-        header = view(packets, IPV6)
+        p, header = self.params, view(packets, IPV6)
         known = _match(header, p.server) | _match(header, p.tester_right_ipv6)
         return _answer(packets, known, "src_high", (p.inside, p.outside, p.adjustment))
 
     def reverse(self, packets: U8) -> Answer:
-        """Translate destinations on the way in."""
-        p = self.params
-        header = view(packets, IPV6)
+        p, header = self.params, view(packets, IPV6)
         known = _has_prefix(header["dst_high"], p.outside) | _match(header, p.tester_left_ipv6)
-        change = (p.outside, p.inside, -p.adjustment % 0xFFFF)
-        return _answer(packets, known, "dst_high", change)
+        return _answer(packets, known, "dst_high", (p.outside, p.inside, -p.adjustment % 0xFFFF))
 
     def find_external(self, host: IPv6Address) -> IPv6Address:
-        """Return the address of an inside host on the outside."""
         p = self.params
         high, low = divmod(int(host), 1 << 64)
         (high,) = _translate(np.array([high], np.uint64), p.inside, p.outside, p.adjustment)
         return IPv6Address(int(high) << 64 | low)
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe both prefixes, and the routes to the inside and to the server."""
         p, links = self.params, self.links
-        return DeviceIntent(
-            self.name,
-            NptConfig(internal=p.inside, external=p.outside),
-            links,
-            describe_link(p, links, "left", [p.inside]),
-            describe_link(p, links, "right", [p.server]),
-        )
+        left = describe_link(p, links, "left", [p.inside])
+        right = describe_link(p, links, "right", [p.server])
+        prefixes = NptConfig(internal=p.inside, external=p.outside)
+        return DeviceIntent(self.name, prefixes, links, left, right)
 
     def audit_views(self) -> tuple[PrefixTranslator]:
         p = self.params
@@ -154,19 +123,15 @@ class Nptv6(StatelessTechnology):
 
 
 def _match(header: Any, address: IPv6Address) -> Mask:
-    """Select packets with a destination address."""
     high, low = divmod(int(address), 1 << 64)
     match: Mask = (header["dst_low"] == low) & (header["dst_high"] == high)
     return match
 
 
-def _read_prefix(network: IPv6Network) -> np.uint64:
-    return np.uint64(int(network.network_address) >> 128 - PREFIX_LEN)
-
-
 def _has_prefix(high: Any, network: IPv6Network) -> Mask:
     """Select addresses, given by their upper halves, that are within a /48."""
-    inside: Mask = high >> np.uint64(64 - PREFIX_LEN) == _read_prefix(network)
+    prefix = np.uint64(int(network.network_address) >> 128 - PREFIX_LEN)
+    inside: Mask = high >> np.uint64(64 - PREFIX_LEN) == prefix
     return inside
 
 
@@ -190,5 +155,5 @@ def _translate(high: U64, old: IPv6Network, new: IPv6Network, adjustment: int) -
     """Replace the prefix in the upper halves of addresses, where it is the old one."""
     # one's complement has two zeros: 0xFFFF is written as 0
     subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
-    translated = _read_prefix(new) << np.uint64(64 - PREFIX_LEN) | subnet
+    translated = np.uint64(int(new.network_address) >> 64) | subnet
     return np.where(_has_prefix(high, old), translated, high)

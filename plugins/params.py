@@ -36,11 +36,6 @@ def tester(default: str, side: SideName) -> Any:
     return address(default, f"tester's IPv{version} address on the {side} link")
 
 
-def background_address(default: str, side: SideName) -> Any:
-    """Declare the tester's address on a link that carries IPv6 for the background only."""
-    return address(default, f"background address on the {side} link")
-
-
 def negative_share(description: str) -> Any:
     """Declare ``negative_percent``; the description defines the technology's negative traffic."""
     return Field(0, ge=0, le=50, description=description)
@@ -57,11 +52,7 @@ class Mixture(PluginParams):
         DestinationPorts(), description="background destination ports"
     )
     n: int = Field(2, ge=1, description="foreground is m of n frames")
-    m: int = Field(
-        2,
-        ge=0,
-        description="foreground is m of n frames; n = m: no background, m = 0: background only",
-    )
+    m: int = Field(2, ge=0, description="n = m: no background, m = 0: background only")
     ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames")
     df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames")
 
@@ -89,12 +80,8 @@ class Mixture(PluginParams):
             raise UsageError(reason, "set n = m", code="no-background")
         for name in ("bg_sport", "bg_dport"):
             if getattr(self, name) != Mixture.model_fields[name].get_default():
-                raise UsageError(
-                    f"{name} has no effect: {reason}",
-                    f"leave {name} out",
-                    path=(name,),
-                    code="setting-without-effect",
-                )
+                problem, code = f"{name} has no effect: {reason}", "setting-without-effect"
+                raise UsageError(problem, f"leave {name} out", path=(name,), code=code)
 
 
 class PortParams(Mixture):
@@ -106,10 +93,8 @@ class PortParams(Mixture):
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
 
     def udp(self, direction: Direction) -> Layer:
-        """Return the UDP header of a direction."""
-        if direction == "forward":
-            return udp_header(self.fw_sport, "sport", self.fw_dport, "dport")
-        return udp_header(self.rv_sport, "sport", self.rv_dport, "dport")
+        forward = self.fw_sport, self.fw_dport
+        return udp_header(*(forward if direction == "forward" else (self.rv_sport, self.rv_dport)))
 
 
 class LinkParams(PortParams):
@@ -128,13 +113,8 @@ def describe_link(
 
     The tester's first address is the next hop to ``networks``.
     """
-    device, tester = (
-        [
-            getattr(params, name)
-            for name in (f"{who}_{side}_ipv4", f"{who}_{side}_ipv6")
-            if name in type(params).model_fields
-        ]
-        for who in ("dut", "tester")
-    )
+    names = [[f"{who}_{side}_ipv{version}" for version in (4, 6)] for who in ("dut", "tester")]
+    known = type(params).model_fields
+    device, tester = ([getattr(params, name) for name in both if name in known] for both in names)
     routes = dict.fromkeys(networks, tester[0])
     return LinkIntent.describe(getattr(links, side), device, tester, routes)

@@ -1,15 +1,11 @@
-"""Ports: policies of RFC 4814 and of Mapperf, and port sets of RFC 7597, section 5.1.
-
-A port is ``A`` (``a`` bits), the PSID (``k`` bits) and ``j`` (``m`` bits). ``A`` and ``j`` together
-are the port's index within the port set.
-"""
+"""Ports: policies of RFC 4814 and of Mapperf, and port sets of RFC 7597, section 5.1."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
@@ -29,37 +25,50 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 """Names of the variables of a customer's port and of the port of the host beyond the relay."""
 
 
-class ValueRange(PluginParams):
-    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+class Bounds(PluginParams):
+    """The order of ``min`` and ``max``, which subclasses declare."""
 
-    noun: ClassVar[str]
+    noun: ClassVar[str] = "port"
     """Name of a value in messages."""
-
-    policy: Policy = "random"
-    min: int = Field(ge=0, le=65535)
-    max: int = Field(ge=0, le=65535)
+    if TYPE_CHECKING:
+        min: int
+        max: int
 
     @model_validator(mode="after")
-    def _check_order(self) -> ValueRange:
+    def _check_order(self) -> Bounds:
         if self.min > self.max:
             problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
             raise InvalidValue(problem, code="empty-range")
         return self
 
+    @property
+    def count(self) -> int:
+        return self.max - self.min + 1
+
+
+class Ports(Bounds):
+    """A range of ports, both ends included."""
+
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
+
+
+class ValueRange(Bounds):
+    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+
+    policy: Policy = "random"
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
+
     def make_variable(self, name: str) -> Variable:
-        """Return a variable that takes the values; ``policy`` is not ``fixed``."""
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
 
 
 class PortRange(ValueRange):
     """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
 
-    noun: ClassVar[str] = "port"
     fixed_port: ClassVar[int] = 1
     """Port of the policy ``fixed`` without ``min``: that of RFC 2544."""
-
-    min: int = Field(ge=1, le=65535)
-    max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="before")
     @classmethod
@@ -90,12 +99,10 @@ class DestinationPorts(PortRange):
     max: int = Field(49151, ge=1, le=65535)
 
 
-def udp_header(
-    source: PortRange, source_name: str, destination: PortRange, destination_name: str
-) -> Layer:
-    """Return a UDP header whose ports take all values of their ranges, with the names of both variables."""
-    ports = source.build_field(source_name), destination.build_field(destination_name)
-    return Layer("UDP", dict(zip(("sport", "dport"), ports, strict=True)))
+def udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> Layer:
+    """Return a UDP header with all ports of two ranges; ``prefix`` begins the variables' names."""
+    ports = {"sport": source, "dport": destination}
+    return Layer("UDP", {name: ports[name].build_field(prefix + name) for name in ports})
 
 
 @dataclass(frozen=True)
@@ -125,12 +132,10 @@ class PortSharing:
 
     @property
     def lowest_port(self) -> int:
-        """The lowest port that a customer has."""
         return 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
 
     @cached_property
     def layout(self) -> BitLayout:
-        """Place of index and PSID in a port."""
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
@@ -163,16 +168,14 @@ class PortSet(PortSharing):
 
     @property
     def count(self) -> int:
-        """Number of ports in the set."""
         return sum(last - first + 1 for first, last in self.ranges)
 
-    def select(self, ports: Any) -> Any:
-        """Return whether a port, or each port of an array, belongs to the set."""
+    def select_ports(self, ports: Any) -> Any:
         psids, owned = self.find_psids(ports)
         return owned & (psids == self.psid)
 
     def __contains__(self, port: object) -> bool:
-        return isinstance(port, int) and 0 <= port <= 65535 and self.select(port)
+        return isinstance(port, int) and 0 <= port <= 65535 and self.select_ports(port)
 
 
 def customer_policy(purpose: str) -> Any:
@@ -181,18 +184,11 @@ def customer_policy(purpose: str) -> Any:
 
 
 def customer_port(
-    ports: PortSet, policy: Policy, *, source: bool, psid: Expression | None = None
+    ports: PortSet, policy: Policy, source: bool, psid: Expression | None = None
 ) -> Expression:
-    """Return the field of a customer's port, which stays within its port set.
+    """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.
 
-    Indices with ``A = 0`` are left out. Without an offset index 0 is left out, so that the customer
-    with PSID 0 never uses port 0.
-
-    Args:
-        ports: of the customer in the template.
-        policy: how ports follow each other.
-        source: whether the field is a source port, which has another default without port sharing.
-        psid: PSID from other variables; None: it does not vary.
+    Indices with ``A = 0`` are left out. Without an offset, index 0 is: PSID 0 never uses port 0.
     """
     base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:

@@ -1,30 +1,55 @@
-"""Prefixes and addresses: read them from text, and find the longest prefix of arrays of addresses."""
+"""Prefixes and addresses: read them from text, and refuse those that no device forwards.
+
+Class E is among them: a router SHOULD NOT forward it (RFC 1812, section 5.3.7), but some do.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import TypeVar
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import refuse_zone
-from v6t.packets.arrays import U8
-from v6t.plugins.addresses import refuse_unforwarded
 
 Network = TypeVar("Network", IPv4Network, IPv6Network)
 Address = TypeVar("Address", IPv4Address, IPv6Address)
 
+UNFORWARDED = {
+    "this network (RFC 1122, section 3.2.1.3)": ip_network("0.0.0.0/8"),
+    "loopback": ip_network("127.0.0.0/8"),
+    "IPv4 link-local (RFC 3927)": ip_network("169.254.0.0/16"),
+    "multicast": ip_network("224.0.0.0/4"),
+    "broadcast": ip_network("255.255.255.255/32"),
+    "class E": ip_network("240.0.0.0/4"),
+    "the unspecified address": ip_network("::/128"),
+    "the loopback address": ip_network("::1/128"),
+    "link-local": ip_network("fe80::/10"),
+    "IPv6 multicast": ip_network("ff00::/8"),
+}
+
+
+def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
+    """Raise ValueError for an address, interface or network of :data:`UNFORWARDED`; other values pass.
+
+    With ``partly``, refuse a network that contains a single such address, too.
+    """
+    if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
+        value = ip_network(value.packed)
+    if not isinstance(value, (IPv4Network, IPv6Network)):
+        return
+    for what, net in UNFORWARDED.items():
+        if value.version == net.version and value.overlaps(net):
+            inside = value.prefixlen >= net.prefixlen
+            shown = value.network_address if value.num_addresses == 1 else value
+            verb = "is" if inside else "contains"
+            if inside or partly:
+                problem = f"{shown} {verb} {what} ({net}), which no device forwards"
+                raise InvalidValue(problem, code="not-forwarded")
+
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:
-    """Read an IPv6 prefix.
-
-    Args:
-        text: as the user wrote it.
-        what: its name in messages.
-        setting: its parameter, if that is not ``what``.
+    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs.
 
     Raises:
         UsageError: it is not a prefix, or it contains addresses that no device forwards.
@@ -80,33 +105,3 @@ def _read_address(kind: type[Address], text: str, what: str) -> Address:
         version = 4 if kind is IPv4Address else 6
         problem = f"{what} '{text}' is not an IPv{version} address"
         raise UsageError(problem, path=(what,), code="not-an-address") from exc
-
-
-class LongestMatch:
-    """Prefixes of one IP version, ready to be looked up."""
-
-    def __init__(self, prefixes: Sequence[IPv4Network | IPv6Network]) -> None:
-        """Sort distinct prefixes by length; :meth:`find` returns positions in them."""
-        by_length: dict[int, list[int]] = {}
-        for number, prefix in enumerate(prefixes):
-            by_length.setdefault(prefix.prefixlen, []).append(number)
-        self._levels: list[tuple[U8, NDArray[np.bytes_], NDArray[np.int64]]] = []
-        for length in sorted(by_length):
-            numbers = by_length[length]
-            packed = b"".join(prefixes[n].network_address.packed for n in numbers)
-            octets = prefixes[numbers[0]].max_prefixlen // 8
-            # fixed-length strings compare like big-endian numbers, of 128 bits too
-            keys = np.frombuffer(packed, dtype=f"S{octets}")
-            order = np.argsort(keys, kind="stable")
-            mask = np.frombuffer(prefixes[numbers[0]].netmask.packed, dtype=np.uint8)
-            self._levels.append((mask, keys[order], np.array(numbers, dtype=np.int64)[order]))
-
-    def find(self, addresses: U8) -> NDArray[np.int64]:
-        """Find the longest prefix that contains each address ``(n, 4 or 16)``: its position, -1 for none."""
-        indices = np.full(len(addresses), -1, dtype=np.int64)
-        for mask, keys, numbers in self._levels:
-            wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            hit = keys[place] == wanted
-            np.copyto(indices, numbers[place], where=hit)
-        return indices

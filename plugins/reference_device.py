@@ -1,11 +1,7 @@
 """The reference device: frames in, packets by direction and IP version to a technology's handler, frames out.
 
-It drops frames that are not addressed to it, packets of a version without a handler, and packets that no
-device forwards:
-
-* IPv4: RFC 1812, section 5.2.2 (lengths, version, header checksum) and section 5.3.7 (addresses that may not
-  be forwarded; RFC 7915, section 4.1 requires the same of a translator),
-* IPv6: RFC 8200, section 3 (payload length) and RFC 4291, sections 2.5.2, 2.5.3, 2.5.6 and 2.7 (addresses).
+It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RFC 8200, section 3; RFC 4291,
+sections 2.5.2, 2.5.3, 2.5.6 and 2.7.
 """
 
 from __future__ import annotations
@@ -22,19 +18,14 @@ from v6t.packets.checksum import has_valid_sum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
-from v6t.plugins.addresses import UNFORWARDED
-from v6t.plugins.prefixes import LongestMatch
+from v6t.plugins.prefixes import UNFORWARDED
+from v6t.plugins.translation import LongestMatch
 
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 
 
 class LinkHeaders(NamedTuple):
-    """Ethernet headers of one link without the EtherType.
-
-    Attributes:
-        ingress: what the device receives: its own address, the tester's, the VLAN tag.
-        egress: what it sends.
-    """
+    """Ethernet headers of one link without the EtherType, as the device receives and sends them."""
 
     ingress: bytes
     egress: bytes
@@ -70,13 +61,9 @@ def _build_nothing(_: Mask) -> U8:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a device answers a batch of packets.
+    """How a device answers a batch: drop reasons in order, and packets of an IP version for rows without one.
 
-    Attributes:
-        drops: drop reasons with their conditions, in order of precedence.
-        build: returns the packets that leave, given the rows without a drop reason.
-        version: IP version of these packets.
-        native: ``(n,)``, packets that are routed unchanged; ``drops`` does not apply to them.
+    Packets in ``native`` are routed unchanged; ``drops`` does not apply to them.
     """
 
     drops: Checks
@@ -87,8 +74,7 @@ class Answer:
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Apply the drop reasons, route native packets and build the others.
 
-        Returns:
-            Drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
+        Returns drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
         """
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED
@@ -121,7 +107,6 @@ class ReferenceDevice:
     def __init__(
         self, links: Links, forward: Mapping[int, Handler], reverse: Mapping[int, Handler]
     ) -> None:
-        """Combine handlers by IP version, for frames that arrive on the left and on the right link."""
         layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
             native, (one, other) = {6: route_all(6)}, links.background_vlans
@@ -133,7 +118,6 @@ class ReferenceDevice:
         }
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return what the device emits; see :class:`v6t.packets.reference.ReferenceTranslation`."""
         count, octets = frames.shape
         reason = np.full(count, NOT_OURS, dtype=np.uint8)
         parts: list[tuple[NDArray[np.intp], bytes, U8]] = []

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import Network
 from v6t.intent.families import RouterConfig
+from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.headers import HOPS, IP, view
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
-from v6t.plugins.params import LinkParams, address, describe_link, negative_share, tester
+from v6t.plugins.params import LinkParams, address, describe_link, device, negative_share, tester
 from v6t.plugins.ports import Policy, ValueRange
-from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.translation import LongestMatch
 from v6t.profiles.model import FramePair, Traffic, Variable
-
-if TYPE_CHECKING:
-    from v6t.packets.arrays import U8
 
 Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
@@ -55,7 +53,7 @@ class HostBits(ValueRange):
     offset: int = Field(12, description="octet of the address at which the 16 bits begin")
 
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
-        """Return an address field whose host bits vary, or are the base's; ``name`` is the variable's."""
+        """Return an address field whose host bits vary, or are the base's."""
         if self.policy == "fixed":
             return str(base)
         return self.make_variable(name).at(8 * self.offset, str(base))
@@ -80,12 +78,9 @@ class RouterParams(LinkParams):
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
-    negative_percent: int = negative_share(
-        "share of frames the router must drop: their TTL or hop limit ends at it [%]"
-    )
+    negative_percent: int = negative_share("share of frames whose TTL ends at the router [%]")
 
     def describe_side(self, side: Side) -> tuple[Any, HostBits, int]:
-        """Return the host of a side, its varying bits, and the number of destination networks."""
         host = getattr(self, f"{side}_ipv{self.version}")
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
@@ -112,24 +107,20 @@ class RouterParams(LinkParams):
     def _check_networks(self) -> RouterParams:
         for side in SIDES:
             host, hosts, networks = self.describe_side(side)
+            problem = hint = code = ""
             if hosts.offset not in self.offsets:
                 problem = f"{side}_hosts cannot begin at octet {hosts.offset} of an address"
-                hint = "choose " + ", ".join(map(str, self.offsets))
-                raise UsageError(problem, hint, code="out-of-range")
-            if networks > 1 and hosts.policy != "fixed":
-                problem = f"{side}_networks and {side}_hosts cannot both vary"
+                hint, code = "choose " + ", ".join(map(str, self.offsets)), "out-of-range"
+            elif networks > 1 and hosts.policy != "fixed":
+                problem, code = f"{side}_networks and {side}_hosts cannot both vary", "conflict"
                 hint = f"set {side}_networks to 1, or the policy of {side}_hosts to fixed"
-                raise UsageError(problem, hint, code="conflict")
-            if host.packed[self.network_octet] + networks > 256:
-                raise UsageError(
-                    f"{networks} networks from {host} on do not fit the octet that tells them apart",
-                    "choose a host whose network octet is 0",
-                    code="not-enough-addresses",
-                )
+            elif host.packed[self.network_octet] + networks > 256:
+                problem = f"{networks} networks from {host} on do not fit one octet"
+                hint, code = "choose a host whose network octet is 0", "not-enough-addresses"
+            if problem:
+                raise UsageError(problem, hint, code=code)
         if set(self.list_networks("left")) & set(self.list_networks("right")):
-            raise UsageError(
-                "a network would be on the left and on the right of the router", code="duplicate"
-            )
+            raise UsageError("a network is on both sides of the router", code="duplicate")
         return self
 
 
@@ -142,18 +133,10 @@ class Ipv4RouterParams(RouterParams):
 
     left_ipv4: IPv4Address = address("198.18.0.2", "the host on the left (RFC 2544 appendix C.2.2)")
     right_ipv4: IPv4Address = address("198.19.0.2", "the host on the right")
-    left_hosts: Ipv4HostBits = Field(
-        Ipv4HostBits(), description="varying bits of hosts on the left"
-    )
-    right_hosts: Ipv4HostBits = Field(
-        Ipv4HostBits(), description="varying bits of hosts on the right"
-    )
-    dut_left_ipv4: IPv4Interface = address(
-        "192.168.18.1/30", "the router's IPv4 address on the left"
-    )
-    dut_right_ipv4: IPv4Interface = address(
-        "192.168.19.1/30", "the router's IPv4 address on the right"
-    )
+    left_hosts: Ipv4HostBits = Field(Ipv4HostBits(), description="varying bits of left hosts")
+    right_hosts: Ipv4HostBits = Field(Ipv4HostBits(), description="varying bits of right hosts")
+    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
     tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
     tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
@@ -188,7 +171,6 @@ class Router(StatelessTechnology):
         return self.params.version, self.params.version
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe one foreground class, background and exhausted frames."""
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
@@ -209,7 +191,6 @@ class Router(StatelessTechnology):
         return {version: partial(_route, match, version) for version, match in matches.items()}
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe addresses, static neighbors, and a route to every network of either side."""
         p = self.params
         left, right = (describe_link(p, self.links, s, p.list_networks(s)) for s in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)

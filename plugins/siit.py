@@ -39,6 +39,10 @@ class TranslatorDrop(DropReason):
     FRAGMENTS = "leaves as fragments"
 
 
+def _declare_hosts(first: str, description: str) -> Any:
+    return Field(HostRange(first=IPv4Address(first)), description=description)
+
+
 class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
 
@@ -46,32 +50,23 @@ class TranslatorParams(LinkParams):
     prefix_parameter: ClassVar[str] = "prefix"
     """The parameter that names the prefix for addresses without an explicit mapping."""
 
-    ipv6_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.18.0.2")),
-        description="hosts beyond the IPv6 link, named by their IPv4 addresses",
+    ipv6_hosts: HostRange = _declare_hosts(
+        "198.18.0.2", "hosts beyond the IPv6 link, named in IPv4"
     )
-    ipv4_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.19.0.2")), description="hosts beyond the IPv4 link"
-    )
+    ipv4_hosts: HostRange = _declare_hosts("198.19.0.2", "hosts beyond the IPv4 link")
     bg_ipv6_side: IPv6Address = address("2001:2::2", "background address beyond the IPv6 link")
-    bg_ipv4_side: IPv6Address = Field(
-        IPv6Address("2001:2:0:8000::2"), description="background address beyond the IPv4 link"
-    )
+    bg_ipv4_side: IPv6Address = address("2001:2:0:8000::2", "background beyond the IPv4 link")
     dut_ipv4: IPv4Interface = address("192.168.19.1/30", "the device's address on the IPv4 link")
     tester_ipv4: IPv4Address = address("192.168.19.2", "tester's address on the IPv4 link")
     lowest_ipv6_mtu: LowestIpv6Mtu = LOWEST_IPV6_MTU
-    negative_percent: int = negative_share(
-        "share of frames the translator must drop: no mapping holds their source [%]"
-    )
+    negative_percent: int = negative_share("share of frames whose source is not mapped [%]")
 
     @cached_property
     def mappings(self) -> Mappings:
-        """The checked address table."""
         raise NotImplementedError
 
     @property
     def rfc6052_prefix(self) -> IPv6Network | None:
-        """The checked prefix for addresses without an explicit mapping."""
         return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
 
     @property
@@ -86,12 +81,9 @@ class TranslatorParams(LinkParams):
     @model_validator(mode="after")
     def _check_hosts(self) -> TranslatorParams:
         if self.mappings.to_ipv4(self.bg_ipv4_side) is not None:
-            raise UsageError(
-                f"the background address {self.bg_ipv4_side} lies within a mapping, so it would "
-                "be translated",
-                "choose a bg_ipv4_side outside all mappings",
-                code="address-conflict",
-            )
+            problem = f"the background address {self.bg_ipv4_side} lies within a mapping"
+            hint = "choose a bg_ipv4_side outside all mappings"
+            raise UsageError(problem, hint, code="address-conflict")
         six, four = self.ipv6_hosts, self.ipv4_hosts
         if six.first <= four.last_host and four.first <= six.last_host:
             problem = "ipv6_hosts and ipv4_hosts overlap"
@@ -100,7 +92,6 @@ class TranslatorParams(LinkParams):
         return self
 
     def describe_hosts(self, seed: int) -> tuple[Host, Host]:
-        """Describe the hosts beyond the IPv6 and beyond the IPv4 link."""
         return (
             describe_host("ipv6_host", self.ipv6_hosts, self.mappings, seed),
             describe_host("ipv4_host", self.ipv4_hosts, self.mappings, seed),
@@ -130,7 +121,6 @@ class StatelessTranslator(StatelessTechnology):
         return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe one foreground class, background, and frames with unmapped addresses."""
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
@@ -166,7 +156,7 @@ class StatelessTranslator(StatelessTechnology):
         six, four = self._order(self.links.left, self.links.right)
         size_checks: Checks
         if version == 4:
-            native, plain = None, translation.is_plain_ipv4(packets)
+            native, plain = None, translation.is_plain(packets, 4)
             convert = translation.four_to_six
             df, largest = header["flags_frag"] & DONT_FRAGMENT != 0, self.params.lowest_ipv6_mtu
             size_checks = [
@@ -175,7 +165,7 @@ class StatelessTranslator(StatelessTechnology):
             ]
         else:
             native = match_address(header["dst_octets"], self.params.bg_ipv4_side) & ~mapped
-            convert, plain = translation.six_to_four, translation.is_plain_ipv6(packets)
+            convert, plain = translation.six_to_four, translation.is_plain(packets, 6)
             size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
         def build(rows: Mask) -> U8:
@@ -189,12 +179,10 @@ class StatelessTranslator(StatelessTechnology):
         return Answer([*checks, *size_checks], build, version=10 - version, native=native)
 
     def _route(self, packets: U8) -> Answer:
-        """Route background from the IPv4 link."""
         native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe the address table, both links, static neighbors and routes to all test hosts."""
         p, links = self.params, self._order(self.links.left, self.links.right)
         sides = self._order("left", "right")
         (device6, tester6), (native, via) = (
@@ -216,20 +204,11 @@ class StatelessTranslator(StatelessTechnology):
     def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
-        return (
-            views.Translator(
-                six_side="left" if self.ip_versions[0] == 6 else "right",
-                six=six.ipv6,
-                six4=(six.ipv4,),
-                port=40123,
-                four=four.ipv4,
-                four6=four.ipv6,
-                server_port=443,
-                lowest_ipv6_mtu=p.lowest_ipv6_mtu,
-                table=views.AddressTable(self._eam_pairs, p.rfc6052_prefix),
-                prefix_side=self.prefix_side,
-            ),
-        )
+        side: views.SideName = "left" if self.ip_versions[0] == 6 else "right"
+        ends = six.ipv6, (six.ipv4,), 40123, four.ipv4, four.ipv6, 443
+        table = views.AddressTable(self._eam_pairs, p.rfc6052_prefix)
+        translator = views.Translator(side, *ends, p.lowest_ipv6_mtu, table, self.prefix_side)
+        return (translator,)
 
 
 class EamEntry(PluginParams):
@@ -246,11 +225,8 @@ class EamEntry(PluginParams):
             return value
         four, equals, six = (part.strip() for part in value.partition("="))
         if not equals:
-            raise InvalidValue(
-                "an explicit address mapping must be an IPv4 and an IPv6 prefix, for example "
-                "198.18.0.0/24 = 2001:2::/120",
-                code="wrong-form",
-            )
+            problem = "an explicit address mapping is IPV4 = IPV6, as 198.18.0.0/24 = 2001:2::/120"
+            raise InvalidValue(problem, code="wrong-form")
         return {"ipv4": four, "ipv6": six}
 
     def __str__(self) -> str:
@@ -272,15 +248,9 @@ class SiitParams(TranslatorParams):
     orientation: Literal["nat64", "nat46"] = Field(
         "nat64", description="nat64: IPv6 on the left link; nat46: IPv4 on the left link"
     )
-    eam: tuple[EamEntry, ...] = Field(
-        SIITPERF_MAPPINGS, description="explicit address mappings (RFC 7757)"
-    )
-    eam_file: Path | None = Field(
-        None, description="file with further mappings, an IPv4 and an IPv6 prefix per line"
-    )
-    prefix: str | None = Field(
-        None, description="RFC 6052 prefix for addresses without explicit mapping"
-    )
+    eam: tuple[EamEntry, ...] = Field(SIITPERF_MAPPINGS, description="explicit mappings (RFC 7757)")
+    eam_file: Path | None = Field(None, description="file with further mappings, one per line")
+    prefix: str | None = Field(None, description="RFC 6052 prefix for all other addresses")
 
     @cached_property
     def mappings(self) -> Mappings:
@@ -317,44 +287,28 @@ class Siit(StatelessTranslator):
         }
         plain, servers = "198.18.0.0/24 = 2001:2::/120", "198.19.0.0/24 = 2001:2:0:1::/120"
         longer, unlike = "198.18.0.64/26 = 2001:2:0:64::/122", "198.18.0.0/24 = 2001:2:0:64::/64"
-        prefix = views.variant_prefix(96)
+        prefix, far = views.variant_prefix(96), dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
+        well_known = {"prefix": str(WELL_KNOWN), "ipv4_hosts": far}
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
             **views.prefix_variants("prefix", eam=[], eam_file=None),
             views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
             views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
             views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
-            views.WELL_KNOWN_PREFIX: {
-                **hosts,
-                "eam": [plain],
-                "prefix": str(WELL_KNOWN),
-                "ipv4_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
-            },
+            views.WELL_KNOWN_PREFIX: {**hosts, "eam": [plain], **well_known},
         }
 
 
 class ClatParams(TranslatorParams):
-    """Parameters of ``clat``; the defaults are those of Lencse and Bazsó (2024).
-
-    Their PLAT has the well-known prefix, which must not stand for the addresses of RFC 2544 that
-    they use (RFC 6052, section 3.1): here it has the prefix of ``nat64``.
-    """
+    """Parameters of ``clat``, as in Lencse and Bazsó (2024) but for the PLAT's prefix (RFC 6052)."""
 
     prefix_parameter: ClassVar[str] = "plat_prefix"
 
     clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
-    clat_ipv6: str = Field(
-        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877 section 6)"
-    )
-    plat_prefix: str = Field(
-        "2001:db8:64::/96", description="RFC 6052 prefix of the PLAT, for all other IPv4 addresses"
-    )
-    ipv6_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.19.0.2")), description="servers beyond the PLAT"
-    )
-    ipv4_hosts: HostRange = Field(
-        HostRange(first=IPv4Address("198.18.0.2")), description="hosts of the customer"
-    )
+    clat_ipv6: str = Field("2001:2:0:2::/120", description="IPv6 prefix that stands for it")
+    plat_prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the PLAT")
+    ipv6_hosts: HostRange = _declare_hosts("198.19.0.2", "servers beyond the PLAT")
+    ipv4_hosts: HostRange = _declare_hosts("198.18.0.2", "hosts of the customer")
     bg_ipv6_side: IPv6Address = address("2001:2:0:3::2", "background address beyond the IPv6 link")
 
     @cached_property
@@ -387,15 +341,13 @@ class Clat(StatelessTranslator):
     params: ClatParams
 
     def audit_params(self) -> dict[str, Any]:
-        """Return a prefix behind which benchmark addresses are allowed, as the well-known one has none."""
+        """Return a prefix behind which benchmark addresses are allowed."""
         return {"plat_prefix": views.variant_prefix(96)}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
+        hosts = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
             **views.prefix_variants("plat_prefix"),
-            views.WELL_KNOWN_PREFIX: {
-                "plat_prefix": str(WELL_KNOWN),
-                "ipv6_hosts": {"first": views.GLOBAL_HOST, "last": views.GLOBAL_HOST},
-            },
+            views.WELL_KNOWN_PREFIX: {"plat_prefix": str(WELL_KNOWN), "ipv6_hosts": hosts},
         }

@@ -1,8 +1,7 @@
 """What NATs share: parameters and traffic of connections, and the translation of their frames.
 
-Forward is from the Initiator (left) to the Responder (right). The forward foreground enumerates
-four-tuples, so its first N frames are N connections; the reverse foreground is a template whose
-addresses and ports come from the Responder's table (see ``v6t.drivers.oracle.replay``).
+The forward foreground enumerates four-tuples, so its first N frames are N connections; addresses and ports
+of the reverse template come from the Responder's table (``v6t.drivers.oracle.replay``).
 """
 
 from __future__ import annotations
@@ -11,18 +10,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-    summarize_address_range,
-)
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network, summarize_address_range
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
-from v6t.base.errors import InvalidValue, UsageError
+from v6t.base.errors import UsageError
+from v6t.intent.families import DeviceConfig
+from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, read_hops, to_numbers, view
@@ -38,19 +33,15 @@ from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
 from v6t.plugins import four_tuples
 from v6t.plugins import reference_device as reference
-from v6t.plugins.addresses import refuse_unforwarded
-from v6t.plugins.base import DeviceIntent, PluginParams, Technology
+from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
+from v6t.plugins.ports import Ports
+from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
-from v6t.plugins.translation import four_to_six, six_to_four
+from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
-
-if TYPE_CHECKING:
-    from v6t.intent.families import DeviceConfig
-    from v6t.packets.arrays import U8, Mask
-    from v6t.plugins.translation import MappingsArray, Rfc6052Array
 
 
 def _read_number(value: Any) -> Any:
@@ -59,29 +50,9 @@ def _read_number(value: Any) -> Any:
 
 Address = IPv4Address | IPv6Address
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
-"""Modes of siitperf: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
+"""Modes of siitperf."""
+MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
-
-
-class Ports(PluginParams):
-    """A range of ports, both ends included."""
-
-    min: int = Field(ge=1, le=65535)
-    max: int = Field(ge=1, le=65535)
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Ports:
-        if self.min > self.max:
-            raise InvalidValue(
-                f"the smallest port {self.min} is larger than the largest {self.max}",
-                code="empty-range",
-            )
-        return self
-
-    @property
-    def count(self) -> int:
-        """Number of ports."""
-        return self.max - self.min + 1
 
 
 ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
@@ -97,7 +68,6 @@ class PublicPool:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Lowest and highest port."""
         return self.ports.min, self.ports.max
 
     def contains(self, rows: U8) -> Mask:
@@ -127,23 +97,13 @@ class ConnectionParams(Mixture):
     transport: ClassVar[str] = "UDP"
     """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
 
-    initiator_ports: Ports = Field(
-        Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
-    )
-    responder_ports: Ports = Field(
-        Ports(min=1, max=100), description="destination ports, those of the Responder"
-    )
+    initiator_ports: Ports = Field(Ports(min=1024, max=41023), description="the Initiator's ports")
+    responder_ports: Ports = Field(Ports(min=1, max=100), description="ports of the Responder")
     initiator_count: int = Field(1, ge=1, le=65536, description="addresses of the Initiator")
     responder_count: int = Field(1, ge=1, le=65536, description="addresses of the Responder")
-    enumerate_ports: Enumeration = Field(
-        3, description="ports take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
-    )
-    enumerate_ips: Enumeration = Field(
-        0, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
-    )
-    low_ports: bool = Field(
-        False, description="initiator ports below 1024 are meant: RFC 6146 keeps them below 1024"
-    )
+    enumerate_ports: Enumeration = Field(3, description=f"ports take all values: {MODES}")
+    enumerate_ips: Enumeration = Field(0, description=f"addresses take all values: {MODES}")
+    low_ports: bool = Field(False, description="allow initiator ports below 1024 (RFC 6146)")
 
     @property
     def ranges(self) -> dict[str, str]:
@@ -164,12 +124,8 @@ class ConnectionParams(Mixture):
                 for net in summarize_address_range(first, last):
                     refuse_unforwarded(net, partly=True)
             except ValueError as exc:
-                raise UsageError(
-                    f"{name} with {counter} {count}: {exc}",
-                    "choose a lower first address, or fewer addresses",
-                    path=(name,),
-                    code="out-of-range",
-                ) from exc
+                problem, hint = f"{name} with {counter} {count}: {exc}", "choose another, or fewer"
+                raise UsageError(problem, hint, path=(name,), code="out-of-range") from exc
         return self
 
     @model_validator(mode="after")
@@ -192,12 +148,9 @@ class ConnectionParams(Mixture):
         if problem:
             raise UsageError(problem, hint, code="conflict")
         if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
-            raise UsageError(
-                f"initiator ports from {self.initiator_ports.min} on: a NAT maps ports below "
-                f"{LOWEST_PORT} to ports below {LOWEST_PORT}, of which there are few",
-                f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true",
-                code="out-of-range",
-            )
+            problem = f"initiator ports from {self.initiator_ports.min} on include those below 1024"
+            hint = f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true"
+            raise UsageError(problem, hint, code="out-of-range")
         return self
 
     @property
@@ -207,40 +160,31 @@ class ConnectionParams(Mixture):
 
     @property
     def client_ports(self) -> int:
-        """Source ports that an address of the Initiator uses."""
         return self.initiator_ports.count if self.enumerate_ports else 1
 
     @property
     def endpoints(self) -> int:
-        """Pairs of address and port of the Initiator.
-
-        With endpoint-independent mapping, all connections together need as many BIB entries.
-        """
+        """Pairs of address and port of the Initiator, each one BIB entry of an endpoint-independent NAT."""
         return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
-    def _find_first(self, counter: str) -> Any:
-        return next(
-            getattr(self, first) for first, count in self.ranges.items() if count == counter
-        )
+    def _find_first_address(self, counter: str) -> Any:
+        return next(getattr(self, first) for first in self.ranges if self.ranges[first] == counter)
 
     @property
     def initiator(self) -> Any:
         """First address of the Initiator; of DS-Lite, the first B4."""
-        return self._find_first("initiator_count")
+        return self._find_first_address("initiator_count")
 
     @property
     def initiator_step(self) -> int:
-        """Difference between successive addresses of the Initiator."""
         return 1
 
     @property
     def responder(self) -> Any:
-        """First address of the Responder."""
-        return self._find_first("responder_count")
+        return self._find_first_address("responder_count")
 
     @property
     def last_responder(self) -> Any:
-        """Last address of the Responder."""
         return self.responder + (self.responder_count - 1)
 
     @property
@@ -259,58 +203,39 @@ class ConnectionParams(Mixture):
         return enclose_hosts(self.responder, self.responder_count)
 
     @property
-    def public(self) -> PublicPool:
+    def public_pool(self) -> PublicPool:
         """Source addresses and ports that the Responder sees."""
         raise NotImplementedError
 
     @property
     def pool(self) -> tuple[Any, ...]:
-        """All public addresses."""
-        return tuple(self.public.first + i for i in range(self.public.count))
+        return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
         """Refuse public addresses that are the Responder's, or too few for all connections.
 
-        Args:
-            first, responder, count: names of the parameters that could be changed.
-            whose: the device, or the devices.
+        ``first``, ``responder`` and ``count`` name the parameters that could be changed.
         """
-        pool, low, high = self.public, int(self.responder), int(self.last_responder)
+        pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
-            raise UsageError(
-                f"the Responder's addresses are public addresses of the {whose}",
-                f"choose another {first} or {responder}",
-                code="address-conflict",
-            )
+            problem = f"the Responder's addresses are public addresses of the {whose}"
+            raise UsageError(problem, f"change {first} or {responder}", code="address-conflict")
         room = pool.count * pool.ports.count
         if self.endpoints > room:
-            servers = self.combinations // self.endpoints
-            raise UsageError(
-                f"{self.combinations} connections do not fit {pool.count} public addresses with "
-                f"{pool.ports.count} ports towards {servers} ports of the Responder: the Initiator "
-                f"has {self.endpoints} source endpoints, and the pool has {room}",
-                f"raise {count}, or shorten initiator_ports or initiator_count",
-                code="not-enough-addresses",
-            )
+            problem = f"the Initiator has {self.endpoints} source endpoints, the pool has {room}"
+            hint = f"raise {count}, or shorten initiator_ports or initiator_count"
+            raise UsageError(problem, hint, code="not-enough-addresses")
 
     def port_fields(self) -> list[TupleField]:
         """Return destination port and source port, the slower one first."""
-        if not self.enumerate_ports:
-            return []
+        fields = (("responder_ports", "dport"), ("initiator_ports", "sport"))
         return [
             TupleField(name, f"{self.transport}.{field}", 15, ports.min, ports.count)
-            for name, field, ports in (
-                ("responder_ports", "dport", self.responder_ports),
-                ("initiator_ports", "sport", self.initiator_ports),
-            )
+            for name, field in (fields if self.enumerate_ports else ())
+            for ports in (getattr(self, name),)
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
-        """Enumerate these fields of destination and source address, and the ports.
-
-        Raises:
-            UsageError: TRex has no such enumeration.
-        """
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
@@ -331,16 +256,14 @@ class PoolParams(ConnectionParams):
         return self
 
     @property
-    def public(self) -> PublicPool:
+    def public_pool(self) -> PublicPool:
         return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Configured limits of the device."""
         return {}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        """Return the further configurations of a NAT that an audit has clauses for."""
         return {views.TWO_PUBLIC_ADDRESSES: {"pool_count": max(2, self.pool_count)}}
 
 
@@ -349,34 +272,24 @@ class Pool4Params(PoolParams):
 
     pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
-    port_block: int = Field(
-        0,
-        ge=0,
-        le=64512,
-        description="public ports of each client, a block of its own; 0: all share all",
-    )
+    port_block: int = Field(0, ge=0, le=64512, description="public ports of a client; 0: shared")
     udp_timeout_s: int = Field(
         0,
         ge=0,
         le=864_000,
-        description="idle UDP mappings end after so many seconds; 0: not before the test does",
+        description="lifetime of idle UDP mappings [s]; 0: longer than the test",
     )
     session_limit: int = Field(
-        0,
-        ge=0,
-        le=1 << 30,
-        description="sessions the device has room for, in all; 0: at least those of the test",
+        0, ge=0, le=1 << 30, description="sessions that the device can hold; 0: at least the test's"
     )
 
     @model_validator(mode="after")
     def _check_port_blocks(self) -> Pool4Params:
         blocks = self.pool_count * (self.pool_ports.count // max(1, self.port_block))
         if self.port_block and blocks < self.initiator_count:
-            raise UsageError(
-                f"{blocks} blocks of {self.port_block} public ports for {self.initiator_count} clients",
-                "shorten port_block, or raise pool_count",
-                code="not-enough-addresses",
-            )
+            problem = f"{blocks} blocks of ports for {self.initiator_count} clients"
+            hint = "shorten port_block, or raise pool_count"
+            raise UsageError(problem, hint, code="not-enough-addresses")
         return self
 
     @property
@@ -390,28 +303,21 @@ class Pool4Params(PoolParams):
 
     def check_limits(self) -> None:
         if 0 < self.port_block < self.client_ports:
-            raise UsageError(
-                f"{self.client_ports:,} source ports of a client do not fit its block of "
-                f"{self.port_block:,} public ports",
-                f"shorten initiator_ports to {self.port_block} ports, or set port_block to "
-                f"{self.client_ports} or more",
-                params={"port_block": self.client_ports},
-                code="not-enough-addresses",
-            )
+            ports, block = self.client_ports, self.port_block
+            problem = f"{ports:,} source ports of a client do not fit its block of {block:,}"
+            hint = f"shorten initiator_ports to {block} ports, or set port_block to {ports} or more"
+            params = {"port_block": ports}
+            raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        shared = {"port_block": 0, "session_limit": 0}
+        shared, ports = {"port_block": 0, "session_limit": 0}, {"min": 1024, "max": 1031}
         two = {"pool_first": "198.19.1.1", "pool_count": max(2, self.pool_count)}
-        few = {
-            "pool_ports": {"min": 1024, "max": 1023 + views.FEW_PORTS},
-            "initiator_ports": {"min": 1024, "max": 1031},
-            "initiator_count": 2,
-            "pool_count": 1,
-        }
+        few = {"initiator_ports": ports, "initiator_count": 2, "pool_count": 1, **shared}
+        few_ports = {"min": 1024, "max": 1023 + views.FEW_PORTS}
         return {
             views.TWO_PUBLIC_ADDRESSES: two,
             views.PORT_BLOCKS: {"port_block": views.FEW_PORTS, "session_limit": 0},
-            views.FEW_PUBLIC_PORTS: {**few, **shared},
+            views.FEW_PUBLIC_PORTS: {**few, "pool_ports": few_ports},
             views.SMALL_TABLE: {**shared, "session_limit": views.SMALL_TABLE_SESSIONS},
             views.SHORT_TIMEOUT: {"udp_timeout_s": views.SHORT_TIMEOUT_S},
         }
@@ -448,22 +354,20 @@ class StatefulTechnology(Technology):
     mapping: ClassVar[str] = ""
     """Address and port mapping that the technology's RFC requires, for the report."""
     usual_timeout_s: ClassVar[float] = 300.0
-    """Lifetime of UDP connections unless configured: RFC 4787, section 4.3 recommends 5 minutes (the
-    same as RFC 6146, section 4)."""
+    """Lifetime of UDP connections unless configured (RFC 4787, section 4.3; RFC 6146, section 4)."""
     params: ConnectionParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Describe the Initiator's connections or the Responder's template, and background."""
         self.check_traffic(direction, sizes)
         p, forward = self.params, direction == "forward"
         size, order = self.side_sizes(sizes)[not forward], ()
         layers = ethernet(self.links, direction)
         if forward:
             tuples = p.enumerate_tuples(self.address_fields(), seed)
-            layers = tuples.vary([*layers, *self.client_layers(), self.client_transport()])
+            layers = tuples.vary_layers([*layers, *self.client_layers(), self.client_transport()])
             order = tuples.draw_order
         else:
-            header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public.first)
+            header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public_pool.first)
             layers = (*layers, header, self.server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
         background = build_background(p, self.links, direction, sizes, None, self.links.left)
@@ -491,7 +395,9 @@ class StatefulTechnology(Technology):
     def server_transport(self) -> Layer:
         """Return the transport header of the Responder's frames, or the ICMP answer."""
         p = self.params
-        return Layer(p.transport, {"sport": p.responder_ports.min, "dport": p.public.ports.min})
+        return Layer(
+            p.transport, {"sport": p.responder_ports.min, "dport": p.public_pool.ports.min}
+        )
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
@@ -501,13 +407,9 @@ class StatefulTechnology(Technology):
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets of known connections.
+        """Translate IP packets of known connections.
 
-        Args:
-            direction: of the packets.
-            packets: ``(n, length)`` IP packets as sent.
-            initial: ``(n, length)`` IP packets with which the Initiator opened the connections.
-            learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
+        ``initial`` opened the connections, ``learned`` are rows of the Responder's table.
         """
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
@@ -529,14 +431,12 @@ class StatefulTechnology(Technology):
         packets = frames[:, here.l3 :]
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
         head = np.frombuffer(there.egress + reference.ETHERTYPE[leaving], dtype=np.uint8)
-        out = np.empty((len(frames), len(head) + translated.shape[1]), dtype=np.uint8)
-        out[:, : len(head)] = head
-        out[:, len(head) :] = translated
+        out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
         reason = reference.choose_reasons(
             len(frames),
             (NOT_OURS, ~here.accepts(frames)),
             (NOT_FORWARDED, ~reference.is_forwardable(packets, arriving)),
-            (StatefulDrop.OUTSIDE_POOL, ~self.params.public.contains(learned)),
+            (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.contains(learned)),
             *self.find_drops(direction, packets),
             (EXHAUSTED, _detect_exhaustion(frames, out)),
         )
@@ -544,7 +444,6 @@ class StatefulTechnology(Technology):
         return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return the answers without a connection: only native IPv6 is forwarded."""
         return self._native_device.expect(direction, frames)
 
     @cached_property
@@ -567,18 +466,16 @@ class Napt(StatefulTechnology):
         """Return the configuration of clients, public addresses and ports."""
 
     def dut_intent(self) -> DeviceIntent:
-        """Describe the configuration, and both links with routes to all test hosts."""
         p = self.params
         left = describe_link(p, self.links, "left", p.clients)
         right = describe_link(p, self.links, "right", p.servers)
         return DeviceIntent(self.name, self.configuration(), self.links, left, right)
 
     def describe_nat(self, **fields: Any) -> views.Nat:
-        """Return the audit view of the NAT with further fields."""
         p = self.params
         hosts = views.first_hosts(p.initiator, p.initiator_count, p.initiator_step)
         servers = views.first_hosts(p.responder, p.responder_count)
-        return views.Nat(hosts, servers, p.pool, public=p.public.span, **p.limits, **fields)
+        return views.Nat(hosts, servers, p.pool, public=p.public_pool.span, **p.limits, **fields)
 
     def audit_params(self) -> Mapping[str, Any]:
         return views.TWO_HOSTS
@@ -602,7 +499,7 @@ def _detect_exhaustion(before: U8, after: U8) -> Mask:
     return ended
 
 
-Endpoints = tuple["U8", "U8"]
+Endpoints = tuple[U8, U8]
 """Addresses ``(n, 4)`` or ``(n, 16)``, and ports or identifiers ``(n, 2)``."""
 
 

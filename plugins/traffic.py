@@ -20,11 +20,8 @@ def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> lis
     """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or another one."""
     link = links.left if direction == "forward" else links.right
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
-    if vlan is None:
-        vlan = link.vlan
-    if vlan is not None:
-        layers.append(Layer("Dot1Q", {"vlan": vlan}))
-    return layers
+    tag = link.vlan if vlan is None else vlan
+    return layers if tag is None else [*layers, Layer("Dot1Q", {"vlan": tag})]
 
 
 def ipv4(params: Mixture, src: object, dst: object) -> Layer:
@@ -53,23 +50,16 @@ def build_background(
 ) -> list[TrafficClass]:
     """Return the class of native IPv6 between the tester's addresses, if the mixture has background.
 
-    Args:
-        params: ports and hop limit.
-        links: both cables; the addresses of background VLANs replace ``ends``.
-        direction: of the frames.
-        sizes: of the foreground frames.
-        ends: addresses on the left and on the right; None: those of the parameters.
-        ipv6_link: background frames are as large as the IPv6 foreground frames on this link.
+    ``ends`` are addresses on the left and on the right; None: those of the parameters; those of background
+    VLANs replace both. Frames are as large as the IPv6 foreground frames on ``ipv6_link``.
     """
     if params.n == params.m:
         return []
     size = sizes.ipv6 - tag_octets(ipv6_link)
     if size < IPV6_UDP_OCTETS:
-        raise UsageError(
-            f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}",
-            f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets",
-            code="frame-too-small",
-        )
+        problem = f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}"
+        hint = f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets"
+        raise UsageError(problem, hint, code="frame-too-small")
     for link in (links.left, links.right):
         check_mtu(size + tag_octets(link), link, "IPv6")
     side, vlan = 0 if direction == "forward" else 1, None
@@ -82,7 +72,7 @@ def build_background(
     layers = (
         *ethernet(links, direction, vlan),
         ipv6(params, ends[side], ends[1 - side]),
-        udp_header(params.bg_sport, "bg_sport", params.bg_dport, "bg_dport"),
+        udp_header(params.bg_sport, params.bg_dport, "bg_"),
     )
     size += tag_octets((links.left, links.right)[side])
     return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
@@ -99,14 +89,7 @@ def mix_classes(
 ) -> Traffic:
     """Combine classes into traffic and give them weights.
 
-    Args:
-        params: n and m.
-        direction: of the traffic.
-        foreground: classes and their shares of the foreground.
-        background: classes.
-        negative: classes to be dropped, in equal shares.
-        percent: of all frames that are negative [%]; without effect if there are none.
-        seed: of the pseudorandom numbers.
+    Foreground classes come with their shares; negative ones share ``percent`` of all frames equally.
     """
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)
@@ -142,17 +125,13 @@ def combine(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine background with other classes of a technology that has :class:`LinkParams`.
-
-    ``ends`` are the background addresses on the left and on the right; None: the tester's.
-    """
+    """Combine a technology's classes with background between ``ends``, by default the tester's addresses."""
     p: Any = technology.params
     links = technology.links
     ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
     background = build_background(p, links, direction, sizes, ends, ipv6_link)
-    return mix_classes(
-        p, direction, [(foreground, 1)], background, negative, p.negative_percent, seed
-    )
+    shares = [(foreground, 1)]
+    return mix_classes(p, direction, shares, background, negative, p.negative_percent, seed)
 
 
 def change_header(

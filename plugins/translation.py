@@ -7,15 +7,17 @@ translated. Checksums are updated, not recomputed (RFC 1624), so a wrong one sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv6Network
+from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
+from numpy.typing import NDArray
 from v6t.packets.address_layouts import IPV4 as ADDRESS
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import (
     DONT_FRAGMENT,
+    IP,
     IPV4,
     IPV6,
     PROTOCOL_UDP,
@@ -27,11 +29,39 @@ from v6t.packets.headers import (
     write_traffic_class,
 )
 from v6t.plugins.address_mappings import Mappings, check_prefix
-from v6t.plugins.prefixes import LongestMatch
 
 _WORD_BITS = np.uint64(64)
-MIN_DF_OCTETS = 1261
-"""Octets from which on IPv4 packets leave with Don't Fragment set (RFC 7915, section 5.1)."""
+MIN_DF_OCTETS = 1261  # IPv4 packets from here on leave with Don't Fragment (RFC 7915, section 5.1)
+
+
+class LongestMatch:
+    """Prefixes of one IP version, ready to be looked up."""
+
+    def __init__(self, prefixes: Sequence[IPv4Network | IPv6Network]) -> None:
+        """Sort distinct prefixes by length; :meth:`find` returns positions in them."""
+        by_length: dict[int, list[int]] = {}
+        for number, prefix in enumerate(prefixes):
+            by_length.setdefault(prefix.prefixlen, []).append(number)
+        self._levels: list[tuple[U8, NDArray[np.bytes_], NDArray[np.int64]]] = []
+        for length in sorted(by_length):
+            numbers = by_length[length]
+            packed = b"".join(prefixes[n].network_address.packed for n in numbers)
+            octets = prefixes[numbers[0]].max_prefixlen // 8
+            # fixed-length strings compare like big-endian numbers, of 128 bits too
+            keys = np.frombuffer(packed, dtype=f"S{octets}")
+            order = np.argsort(keys, kind="stable")
+            mask = np.frombuffer(prefixes[numbers[0]].netmask.packed, dtype=np.uint8)
+            self._levels.append((mask, keys[order], np.array(numbers, dtype=np.int64)[order]))
+
+    def find(self, addresses: U8) -> NDArray[np.int64]:
+        """Find the longest prefix that contains each address ``(n, 4 or 16)``: its position, -1 for none."""
+        indices = np.full(len(addresses), -1, dtype=np.int64)
+        for mask, keys, numbers in self._levels:
+            wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            hit = keys[place] == wanted
+            np.copyto(indices, numbers[place], where=hit)
+        return indices
 
 
 class Rfc6052Array:
@@ -73,7 +103,6 @@ class MappingsArray:
         self._behind = np.array(behind, dtype=np.uint64)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """Return IPv6 addresses, and which rows have one."""
         if self._prefix is not None and not self._has_eams:
             return self._prefix.to_ipv6(ipv4)
         row = self._find_ipv4(ipv4)
@@ -88,7 +117,6 @@ class MappingsArray:
         return np.where(known[:, None], out, self._prefix.to_ipv6(ipv4)[0]), np.ones_like(known)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """Return IPv4 addresses, and which rows have one; what follows the suffix is ignored."""
         if self._prefix is not None and not self._has_eams:
             return self._prefix.to_ipv4(ipv6)
         row = self._find_ipv6(ipv6)
@@ -102,28 +130,20 @@ class MappingsArray:
         return np.where(known[:, None], out, embedded), known | inside
 
 
-def is_plain_ipv4(packets: U8) -> Mask:
-    """Select rows that are one whole UDP datagram with a checksum in IPv4 without options."""
-    count, length = packets.shape
-    if length < 28:
-        return np.zeros(count, dtype=bool)
-    header, udp = view(packets, IPV4), view(packets, UDP, 20)
-    plain: Mask = (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
+def is_plain(packets: U8, version: int) -> Mask:
+    """Select rows that are one whole UDP datagram with a checksum, without options or extension headers."""
+    length, at = packets.shape[1], IP[version].itemsize
+    if length < at + UDP.itemsize:
+        return np.zeros(len(packets), dtype=bool)
+    header, udp = view(packets, IP[version]), view(packets, UDP, at)
+    plain: Mask = (udp["len"] == length - at) & (udp["chksum"] != 0)
+    if version == 6:
+        plain &= (header["ver_tc"] >> 4 == 6) & (header["plen"] == length - 40)
+        plain &= header["nh"] == PROTOCOL_UDP
+        return plain
+    plain &= (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
     plain &= header["flags_frag"] & (0xFFFF ^ DONT_FRAGMENT) == 0
-    plain &= (header["len"] == length) & (udp["len"] == length - 20)
-    plain &= udp["chksum"] != 0
-    return plain
-
-
-def is_plain_ipv6(packets: U8) -> Mask:
-    """Select rows that are one whole UDP datagram with a checksum in IPv6 without extension headers."""
-    count, length = packets.shape
-    if length < 48:
-        return np.zeros(count, dtype=bool)
-    header, udp = view(packets, IPV6), view(packets, UDP, 40)
-    plain: Mask = (header["ver_tc"] >> 4 == 6) & (header["nh"] == PROTOCOL_UDP)
-    plain &= (header["plen"] == length - 40) & (udp["len"] == length - 40)
-    plain &= udp["chksum"] != 0
+    plain &= header["len"] == length
     return plain
 
 
@@ -133,12 +153,7 @@ def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
 
 
 def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate IPv4 to IPv6 packets with the TOS as traffic class and flow label 0.
-
-    Args:
-        packets: ``(n, length)``, all :func:`is_plain_ipv4`, TTL above 1.
-        source, destination: ``(n, 16)`` addresses.
-    """
+    """Translate :func:`is_plain` IPv4 packets to IPv6 with flow label 0; addresses are ``(n, 16)``."""
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
@@ -154,12 +169,7 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
 
 
 def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate IPv6 to IPv4 packets with identification 0, which a real translator may choose.
-
-    Args:
-        packets: ``(n, length)``, all :func:`is_plain_ipv6`, hop limit above 1.
-        source, destination: ``(n, 4)`` addresses.
-    """
+    """Translate :func:`is_plain` IPv6 packets to IPv4 with identification 0; addresses are ``(n, 4)``."""
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
     if not count:

@@ -1,8 +1,7 @@
 """Tunnels for arrays of packets: IPv4 in IPv6 (RFC 2473) and IPv6 in IPv4 (RFC 4213).
 
-The outer traffic class is the inner one: DSCP by the uniform model of RFC 2983 (RFC 5969, section 10), ECN in
-the normal mode of RFC 6040. The inner TTL or hop limit is decremented. :mod:`v6t.packets.header_policy`
-describes what else a correct device may write.
+The outer traffic class is the inner one (RFC 5969, section 10; RFC 6040, normal mode).
+:mod:`v6t.packets.header_policy` describes what else a correct device may write.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks, is_forwardable
 
 OUTER_HOPS = 64
-PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)
-"""Transports with ports."""
+PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)  # the transports with ports
 UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 """Text of the drop reason for packets that RFC 6040, section 4.2 drops: nothing can carry the mark."""
 _ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
@@ -69,7 +67,6 @@ class TunnelDevice(ABC):
         """Return drop reasons of IPv4 packets, and a function that returns the outer addresses of rows."""
 
     def forward(self, packets: U8) -> Answer:
-        """Decapsulate packets from tunnels."""
         outer = view(packets, IPV6)
         tunnelled = self.select_tunnel_packets(outer)
         native = self.select_native(outer, tunnelled)
@@ -89,7 +86,6 @@ class TunnelDevice(ABC):
         return Answer(checks, build, version=4, native=native)
 
     def reverse(self, packets: U8) -> Answer:
-        """Encapsulate IPv4 packets."""
         if packets.shape[1] < 28:
             return DROP_ALL
         header = view(packets, IPV4)
@@ -117,10 +113,7 @@ def match_address(addresses: U8, address: IPv4Address | IPv6Address) -> Mask:
 def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6) -> U8:
     """Put packets into IPv6 with flow label 0, or into IPv4 with identification 0 and without DF.
 
-    Args:
-        packets: ``(n, length)`` of the other IP version, with more than one hop to live.
-        source, destination: outer addresses of each row, or of all.
-        outer_version: 4 or 6.
+    Outer addresses are of each row, or of all.
     """
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape

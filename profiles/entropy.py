@@ -1,8 +1,4 @@
-"""Traffic in which less varies: one pair of hosts, one pair of ports, or some flows.
-
-A variable that is held keeps its first value in every field, so that the traffic remains that of the
-technology: a held customer keeps an address and ports that belong together.
-"""
+"""Traffic in which less varies: one pair of hosts, one pair of ports, or some flows."""
 
 from __future__ import annotations
 
@@ -16,18 +12,14 @@ _ADDRESS = re.compile(r"IP(v6)?(:\d+)?\.(src|dst)")
 
 
 def find_variation(traffic: Traffic) -> tuple[bool, bool]:
-    """Return whether ports alone, and whether addresses vary in the foreground.
-
-    A variable that reaches an address is one of addresses, even if it decides ports, too: the
-    port set identifier of a customer is one.
-    """
-    found = {
-        variable.name in _find_address_variables(traffic_class)
-        for traffic_class in traffic.classes
-        if traffic_class.role is Role.FOREGROUND
-        for variable in traffic_class.drawn_variables()
-        if _is_varying(variable)
-    }
+    """Return whether ports alone, and whether addresses vary in the foreground."""
+    found = set()
+    for traffic_class in (c for c in traffic.classes if c.role is Role.FOREGROUND):
+        far = _find_address_variables(traffic_class)
+        for variable in traffic_class.drawn_variables():
+            values = variable.values if variable.kind is Kind.LIST else (variable.top,)
+            if any(int(value) != variable.first for value in values):
+                found.add(variable.name in far)
     return False in found, True in found
 
 
@@ -46,11 +38,8 @@ def hold_variables(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic
 def limit_flows(traffic: Traffic, count: int) -> Traffic:
     """Return the traffic reduced to some flows, each with every ``count``-th frame of its class.
 
-    The first variable of an address with enough values tells the flows apart, else one of ports;
-    lists of equal length stay together.
-
-    Raises:
-        UsageError: no variable has enough values.
+    The first variable of an address with enough values tells the flows apart, else one of ports; lists of
+    equal length stay together. Raises UsageError if no variable has enough values.
     """
     return replace(traffic, classes=tuple(_reduce_flows(c, count) for c in traffic.classes))
 
@@ -63,12 +52,10 @@ def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
         if count == 1:
             return traffic_class
         most = max(map(_count_values, variables), default=1)
-        raise UsageError(
-            f"the {traffic_class.role.value} ({traffic_class.name}) frames have at most {most:,} "
-            f"flows, not {count:,}",
-            "lower flows.counts, or let more hosts, customers or ports vary",
-            code="not-enough-addresses",
-        )
+        name = f"{traffic_class.role.value} ({traffic_class.name})"
+        problem = f"the {name} frames have at most {most:,} flows, not {count:,}"
+        hint = "lower flows.counts, or let more hosts, customers or ports vary"
+        raise UsageError(problem, hint, code="not-enough-addresses")
     together = {chosen.name}
     if chosen.kind is Kind.LIST:
         together |= {v.name for v in variables if len(v.values) == len(chosen.values)}
@@ -82,23 +69,16 @@ def _find_address_variables(traffic_class: TrafficClass) -> set[str]:
     return {bits.variable.name for path, bits in copied if _ADDRESS.fullmatch(path)}
 
 
-def _is_varying(variable: Variable) -> bool:
-    values = variable.values if variable.kind is Kind.LIST else (variable.top,)
-    return any(int(value) != variable.first for value in values)
-
-
 def _make_constant(variable: Variable) -> Variable:
     return Variable(variable.name, variable.width, Kind.LIST, values=(variable.first,))
 
 
 def _count_values(variable: Variable) -> int:
-    if variable.kind is Kind.LIST:
-        return len(variable.values)
-    return (variable.top - variable.low) // variable.step + 1
+    steps = (variable.top - variable.low) // variable.step
+    return len(variable.values) if variable.kind is Kind.LIST else steps + 1
 
 
 def _take_first_values(variable: Variable, count: int) -> Variable:
     if variable.kind is Kind.LIST:
         return replace(variable, values=tuple(int(v) for v in variable.values[:count]))
-    high = variable.low + (count - 1) * variable.step
-    return replace(variable, kind=Kind.INC, high=high)
+    return replace(variable, kind=Kind.INC, high=variable.low + (count - 1) * variable.step)

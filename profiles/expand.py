@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from v6t.packets.arrays import sort_unique
 from v6t.packets.checksum import fold, sum_words
 from v6t.packets.headers import PROTOCOL_TCP, PROTOCOL_UDP
 from v6t.packets.walker import Network, locate_headers
-from v6t.profiles import lcg
 from v6t.profiles.compiler.instructions import L4_TCP, L4_UDP
 from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.streams import Stream, StreamSet
@@ -29,36 +29,25 @@ if TYPE_CHECKING:
     Values = dict[str, U32]
     Instruction = Mapping[str, Any]
 
-BLOCK_FRAMES = 2048
-"""Frames computed at a time: the working set stays in the cache."""
+BLOCK_FRAMES = 2048  # computed at a time: the working set stays in the cache
+MULTIPLIER, INCREMENT = 214013, 2531011  # of TRex's linear congruential generator, ``fastrand``
+CORE_SPREAD = 514229  # seeds of cores differ by this factor (``generate_random_seed``)
 _U32 = 0xFFFFFFFF
-_HIGH = "/high"
-"""Suffix for the upper 32 bits of an 8-octet variable, which a masked write takes."""
+_HIGH = "/high"  # suffix for the upper 32 bits of an 8-octet variable, for masked writes
 
 
 class Expander:
-    """Frames of one stream on one core.
-
-    Attributes:
-        length: octets of a frame without FCS.
-        layout: where the headers of its frames are.
-        checksum: the checksum that covers the end of its frames.
-    """
+    """Frames of one stream on one core, ``length`` octets without FCS."""
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
-        """Prepare all that does not depend on the frame number.
-
-        Args:
-            stream: made by the compiler; other instructions raise UsageError.
-            core, cores: one of TRex's data path cores, over which it splits the stream.
-        """
+        """Prepare all that does not depend on the frame number, for one of TRex's data path cores."""
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
         self.layout = locate_headers(packet)
         self.checksum = stream.checksum
         self._template = np.frombuffer(packet, dtype=np.uint8)
         variables = {str(i["name"]): i for i in stream.program if i["type"] == "flow_var"}
-        state = lcg.core_seed(int(stream.trex.get("random_seed", 0)), core)
+        state = seed_core(int(stream.trex.get("random_seed", 0)), core)
         self._draws = _Draws(variables, state)
         self._counters = {
             # all cores send the same values of a variable that is not split
@@ -71,12 +60,7 @@ class Expander:
         self._sums = [s for i in fixes for s in _compile_checksums(i, packet, self._words)]
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """Compute frames ``first .. first + count - 1``, ``(count, length)`` without FCS.
-
-        Args:
-            first, count: frames, numbered from 0.
-            out: where to write them; rows may be strided (a transmit ring), octets not.
-        """
+        """Compute ``count`` frames, ``(count, length)`` without FCS, into ``out`` if given."""
         if out is None:
             out = np.empty((count, self.length), dtype=np.uint8)
         for start in range(0, count, BLOCK_FRAMES):
@@ -107,9 +91,8 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
     expanders = [Expander(s) for s in streams.streams]
     weights = [s.weight for s in streams.streams]
     for start in range(first, first + count, BLOCK_FRAMES):
-        which, index = list_classes_with_index(
-            weights, start, min(BLOCK_FRAMES, first + count - start)
-        )
+        size = min(BLOCK_FRAMES, first + count - start)
+        which, index = list_classes_with_index(weights, start, size)
         batches = {}
         for stream in sort_unique(which):
             numbers = index[which == stream]
@@ -118,6 +101,39 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
         for stream, number in zip(which.tolist(), index.tolist(), strict=True):
             frames, low = batches[stream]
             yield frames[number - low].tobytes()
+
+
+def seed_core(seed: int, core: int) -> int:
+    """Return the state from which a core starts, for a stream's ``random_seed``."""
+    return seed * (core + 1) * CORE_SPREAD & _U32
+
+
+def advance_state(state: int, draws: int) -> int:
+    """Return the state after some draws, each bits 16 to 30 of a new state, in O(log draws)."""
+    multiplier, increment = 1, 0
+    m, c = MULTIPLIER, INCREMENT
+    while draws:
+        if draws & 1:
+            multiplier, increment = multiplier * m & _U32, (increment * m + c) & _U32
+        m, c = m * m & _U32, (m + 1) * c & _U32
+        draws >>= 1
+    return (multiplier * state + increment) & _U32
+
+
+@lru_cache(maxsize=32)  # all streams with this number of draws share them
+def make_draw_tables(draws: int, block: int) -> tuple[U32, U32]:
+    """Return multipliers and increments ``(draws, block)`` from one state to a block of draws.
+
+    Draw ``d`` of frame ``i`` is ``multiplier[d, i] * state + increment[d, i]``.
+    """
+    powers = np.full(draws * block, MULTIPLIER, dtype=np.uint32).cumprod(dtype=np.uint32)
+    sums = np.ones_like(powers)
+    sums[1:] += powers[:-1].cumsum(dtype=np.uint32)
+    tables = (powers, sums * np.uint32(INCREMENT))
+    both = [np.ascontiguousarray(table.reshape(block, draws).T) for table in tables]
+    for table in both:
+        table.setflags(write=False)
+    return both[0], both[1]
 
 
 class _Draws:
@@ -138,13 +154,13 @@ class _Draws:
             low, high = int(v["min_value"]), int(v["max_value"])
             self._plans.append((name, columns, low, high - low + 1))
         self._per_frame = draws
-        self._multipliers, self._increments = lcg.make_tables(draws, BLOCK_FRAMES)
+        self._multipliers, self._increments = make_draw_tables(draws, BLOCK_FRAMES)
 
     def values(self, first: int, count: int) -> Values:
         """Return the values ``(count,)`` of frames from ``first`` on, by variable."""
         if not self._plans:
             return {}
-        state = np.uint32(lcg.advance(self._state, first * self._per_frame))
+        state = np.uint32(advance_state(self._state, first * self._per_frame))
         drawn = self._multipliers[:, :count] * state
         drawn += self._increments[:, :count]
         drawn >>= np.uint32(16)
@@ -245,9 +261,7 @@ def _compile_words(
             fixes.append(i)
         elif i["type"] in ("write_flow_var", "write_mask_flow_var"):
             if fixes:
-                raise _make_unsupported_error(
-                    "writes after a checksum instruction, which would leave it stale"
-                )
+                raise _make_unsupported_error("writes after a checksum instruction")
             for number, term in _cut_write(i, variables[str(i["name"])]):
                 if 2 * number + 2 > len(packet):
                     raise _make_unsupported_error("writes past the end of the frame")
@@ -318,9 +332,7 @@ def _compile_checksums(
         return _ChecksumWord(at // 2, fold(extra + sum_words(fixed)), parts, udp)
 
     padded, is_hardware = packet, i["type"] == "fix_checksum_hw"
-    if i["type"] != "fix_checksum_ipv4" and (
-        not is_hardware or i["l4_type"] not in (L4_UDP, L4_TCP)
-    ):
+    if i["type"] != "fix_checksum_ipv4" and i.get("l4_type") not in (L4_UDP, L4_TCP):
         raise _make_unsupported_error("checksums other than IPv4's, UDP's and TCP's")
     l3 = int(i["l2_len"] if is_hardware else i["pkt_offset"])
     version = packet[l3] >> 4

@@ -1,8 +1,4 @@
-"""Compiled streams as files that a TRex user can start, as captures, and as a description.
-
-``trex-console`` loads profiles with ``start -f``: a ``.json`` holds the list of stream objects, a
-``.py`` a class whose ``get_streams`` makes them. TRex wants exactly one dot in the file's name.
-"""
+"""Compiled streams as files that ``trex-console`` starts, as captures, and as a description."""
 
 from __future__ import annotations
 
@@ -22,17 +18,12 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.trailer import Checksum
-from v6t.profiles.compiler.instructions import (
-    MAX_VARIABLE_OCTETS,
-    count_variable_octets,
-    locate_change,
-)
+from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import TemplateLayout, locate_fields
 
-_EXTRA = "v6t"
-"""Key of what TRex does not know; its client ignores unknown keys."""
+_EXTRA = "v6t"  # the key of what TRex does not know; its client ignores unknown keys
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
 """Classic pcap with nanosecond time stamps, of Ethernet frames."""
 
@@ -72,9 +63,8 @@ def write_pcap(
     None stands for a dropped frame, which takes its time. The file appears complete or not at all.
     """
     if path.exists() and not overwrite:
-        raise UsageError(
-            f"{path} exists already", "choose another name or use --force", code="file-exists"
-        )
+        problem = f"{path} exists already"
+        raise UsageError(problem, "choose another name or use --force", code="file-exists")
     partial = path.with_name(path.name + ".part")
     count = 0
     try:
@@ -116,9 +106,8 @@ def from_stl_json(text: str) -> StreamSet:
         if direction not in DIRECTIONS:
             raise ValueError(direction)
     except (ValueError, KeyError, TypeError, AttributeError, UnboundLocalError) as exc:
-        raise UsageError(
-            "the text does not contain streams written by v6t", code="invalid-stream-set"
-        ) from exc
+        problem = "the text does not contain streams written by v6t"
+        raise UsageError(problem, code="invalid-stream-set") from exc
     return StreamSet(direction, tuple(streams))
 
 
@@ -130,17 +119,15 @@ def check_file_name(name: str) -> None:
     base = PurePath(name).name
     stem, _, kind = base.partition(".")
     if kind not in {"json", "py"} or not stem:
-        raise UsageError(
-            f"trex-console cannot load '{base}': the only dot has to stand before 'json' or 'py'",
-            code="not-a-file-name",
+        problem = (
+            f"trex-console cannot load '{base}': the only dot has to stand before 'json' or 'py'"
         )
+        raise UsageError(problem, code="not-a-file-name")
     taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
     if kind == "py" and (taken or not stem.isidentifier() or keyword.iskeyword(stem)):
-        raise UsageError(
-            f"trex-console cannot import '{base}': its name must be an unused Python module name",
-            "use letters, digits and underscores, for example mape_br_forward.py",
-            code="not-a-file-name",
-        )
+        problem = f"trex-console cannot import '{base}': it must be an unused Python module name"
+        hint = "use letters, digits and underscores, for example mape_br_forward.py"
+        raise UsageError(problem, hint, code="not-a-file-name")
 
 
 def _dump(streams: StreamSet, *, extra: bool) -> str:
@@ -189,8 +176,8 @@ def _explain_stream(stream: Stream, direction: str) -> Iterable[str]:
     if not trex["enabled"]:
         amount = "no frame in this burst"
     yield f"  sends {rate}, {amount}, from {trex['isg']:g} us on; seed {trex['random_seed']}"
-    used = count_variable_octets(program)
-    yield f"  program: {len(program)} instructions, {used} of {MAX_VARIABLE_OCTETS} octets"
+    used = ins.count_variable_octets(program)
+    yield f"  program: {len(program)} instructions, {used} of {ins.MAX_VARIABLE_OCTETS} octets"
     for instruction in program:
         yield f"    {_explain_instruction(instruction, layout, sizes)}"
     for note in stream.notes:
@@ -215,16 +202,15 @@ def _explain_instruction(
             return _explain_write(i, layout, sizes[i["name"]])
         case "fix_checksum_ipv4":
             return f"compute the checksum of the IPv4 header at octet {i['pkt_offset']}"
-        case "fix_checksum_hw":
-            return (
-                f"let the NIC compute the checksums of the IP header at octet {i['l2_len']} and "
-                f"the transport header at octet {i['l2_len'] + i['l3_len']}"
-            )
-    return f"compute the ICMPv6 checksum at octet {i['l2_len'] + i['l3_len']}"
+    l3, l4 = i["l2_len"], i["l2_len"] + i["l3_len"]
+    if i["type"] == "fix_checksum_icmpv6":
+        return f"compute the ICMPv6 checksum at octet {l4}"
+    where = f"the IP header at octet {l3} and the transport header at octet {l4}"
+    return f"let the NIC compute the checksums of {where}"
 
 
 def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) -> str:
-    offset, size = locate_change(i, var_size)
+    offset, size = ins.locate_change(i, var_size)
     sign = "-" if i["add_value"] < 0 else "+"
     value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")

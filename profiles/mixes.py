@@ -15,14 +15,12 @@ from v6t.base.ethernet import MIN_FRAME_OCTETS
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.model import FramePair
 
-WORD = "imix"
-"""First word of a mix."""
+WORD = "imix"  # the first word of a mix
 NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
 MAX_SIZES = 16
 MAX_FRAMES = 10_000
-MAX_GENOME_FRAMES = 99
-"""Frames of a sequence that is spelled out (RFC 6985, section 3)."""
+MAX_GENOME_FRAMES = 99  # of a sequence that is spelled out (RFC 6985, section 3)
 _SIZE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
@@ -34,7 +32,6 @@ class FrameMix:
 
     @property
     def frames(self) -> int:
-        """Frames of one round."""
         return sum(count for _, count in self.pairs)
 
     @property
@@ -44,7 +41,6 @@ class FrameMix:
 
     @property
     def ipv4(self) -> float:
-        """Mean size on the IPv4 side, to a thousandth of an octet."""
         return round(self._means[1], 3)
 
     @property
@@ -55,13 +51,11 @@ class FrameMix:
     @property
     def mix(self) -> str:
         """``"84/64x28,570/550x16,1518x4"``: the IPv6 frame first, or one size where both are equal."""
-        return ",".join(
-            f"{p.label if p.ipv6 != p.ipv4 else p.ipv6}x{count}" for p, count in self.pairs
-        )
+        named = ((p.label if p.ipv6 != p.ipv4 else p.ipv6, count) for p, count in self.pairs)
+        return ",".join(f"{label}x{count}" for label, count in named)
 
     @property
     def label(self) -> str:
-        """``"imix 84/64x28 570/550x16 1518/1498x4"``."""
         return format_mix(self.mix)
 
     @property
@@ -118,11 +112,7 @@ def normalize_mix(text: str) -> str:
 
 
 def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames.
-
-    Raises:
-        UsageError: not a mix.
-    """
+    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames."""
     word, _, spec = text.strip().lower().partition(":")
     spec = "csit" if word == text.strip().lower() == WORD else spec
     matches = [_SIZE.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
@@ -141,9 +131,5 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
         problem, code = f"has more than {MAX_FRAMES:,} frames in a round", "out-of-range"
     else:
         return found
-    raise UsageError(
-        f"mix '{text:.60}' {problem}",
-        "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in "
-        "that proportion)",
-        code=code,
-    )
+    hint = "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames)"
+    raise UsageError(f"mix '{text:.60}' {problem}", hint, code=code)

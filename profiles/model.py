@@ -1,8 +1,4 @@
-"""The traffic model: what a technology sends.
-
-A plugin describes each traffic class by header layers, whose fields are constants or expressions
-over variables. It never sees an offset: the compiler turns this into field-engine programs, and
-everything else reads the compiled streams.
+"""The traffic model: what a technology sends, by header layers whose fields are expressions over variables.
 
 Bits are counted as in the RFCs: bit 0 is the most significant one.
 """
@@ -35,25 +31,19 @@ def make_limit_error(message: str, hint: str = "") -> UsageError:
 class Role(str, Enum):
     """Treatment of a traffic class by the device."""
 
-    FOREGROUND = "foreground"
-    """Translated."""
-    BACKGROUND = "background"
-    """Forwarded natively."""
-    NEGATIVE = "negative"
-    """Dropped; never counts as loss."""
+    FOREGROUND = "foreground"  # translated
+    BACKGROUND = "background"  # forwarded natively
+    NEGATIVE = "negative"  # dropped; never counts as loss
 
 
 class Kind(str, Enum):
     """How a variable takes its values from frame to frame."""
 
-    UNIFORM = "uniform"
-    """Independent pseudorandom draws."""
-    PERMUTATION = "permutation"
-    """Every value exactly once per cycle, in pseudorandom order."""
+    UNIFORM = "uniform"  # independent pseudorandom draws
+    PERMUTATION = "permutation"  # every value exactly once per cycle, in pseudorandom order
     INC = "inc"
     DEC = "dec"
-    LIST = "list"
-    """The given values in the given order, repeated."""
+    LIST = "list"  # the given values in the given order, repeated
 
 
 @dataclass(frozen=True)
@@ -61,15 +51,11 @@ class Variable:
     """A number drawn for each frame.
 
     Attributes:
-        name: unique within its traffic class.
-        width: number of bits; bit 0 is the most significant, bit ``width - 1`` the least.
         kind: how values follow each other.
         low, high: inclusive bounds (all kinds but ``LIST``); default: the whole width.
-        step: distance of neighboring values (``INC`` and ``DEC``). The values are
-            ``low, low+step, ...`` up to ``high``, then again from the start.
+        step: distance of neighboring values (``INC`` and ``DEC``).
         values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
-        apart: of a ``PERMUTATION`` of ``2^n`` values: every value comes exactly once in the
-            frames whose numbers are equal modulo ``2^apart``, whatever they are.
+        apart: every value of a ``PERMUTATION`` comes once in the frames that are equal modulo ``2^apart``.
         order: 2 if an earlier version took the same values in another order, else 1.
     """
 
@@ -85,12 +71,10 @@ class Variable:
 
     @property
     def top(self) -> int:
-        """Largest value, inclusive."""
         return (1 << self.width) - 1 if self.high is None else self.high
 
     @property
     def first(self) -> int:
-        """The lowest value, of a list the first one."""
         return int(self.values[0]) if self.kind is Kind.LIST else self.low
 
     def at(self, first_bit: int, base: object) -> Expression:
@@ -110,12 +94,7 @@ class VariableBits(NamedTuple):
 
 @dataclass(frozen=True)
 class Expression:
-    """Value of a header field: a constant, overwritten by bits of variables.
-
-    Attributes:
-        base: the field in the template frame, as scapy takes it.
-        bits: copied bits; they do not overlap.
-    """
+    """Value of a header field: a constant ``base``, as scapy takes it, overwritten by bits of variables."""
 
     base: object
     bits: tuple[VariableBits, ...]
@@ -124,36 +103,25 @@ class Expression:
     def from_layout(
         cls, layout: BitLayout, base: object, **values: Variable | Expression | None
     ) -> Expression:
-        """Return a field with the bits that a layout copies from values of its variables.
-
-        Bits of variables without a value, or None, are those of ``base`` in every frame.
-        """
+        """Return a field with the bits that a layout copies from its variables, else those of ``base``."""
         bits: list[VariableBits] = []
         for copy in layout.copies:
             value = values.get(copy.variable)
             if isinstance(value, Variable):
-                if value.width != layout.variables[copy.variable]:
-                    raise make_model_error(
-                        f"variable '{value.name}' has {value.width} bits, the layout's "
-                        f"'{copy.variable}' has {layout.variables[copy.variable]}"
-                    )
+                if value.width != (width := layout.variables[copy.variable]):
+                    wrong = f"variable '{value.name}' has {value.width} bits"
+                    raise make_model_error(f"{wrong}, '{copy.variable}' of the layout has {width}")
                 value = value.at(0, 0)
             bits += follow_copies(value.bits, copy) if value else ()
         return cls(base, join_copies(bits))
 
-    def plus(self, constant: int, variable: str, bits: range | None = None) -> Expression:
+    def add_constant(self, constant: int, variable: str, bits: range | None = None) -> Expression:
         """Add a constant to a variable in copies that begin at some, or all, bits of the field."""
-        changed = (
-            copy._replace(add=copy.add + constant)
-            if copy.variable.name == variable and (bits is None or copy.destination in bits)
-            else copy
-            for copy in self.bits
-        )
-        return replace(self, bits=tuple(changed))
-
-
-_LISTED_BITS = ((0, 48), (48, 48), (96, 32))
-"""First bit and length of the parts of an IPv6 address that a variable can hold."""
+        copies = list(self.bits)
+        for place, copy in enumerate(copies):
+            if copy.variable.name == variable and (bits is None or copy.destination in bits):
+                copies[place] = copy._replace(add=copy.add + constant)
+        return replace(self, bits=tuple(copies))
 
 
 def list_ipv6_addresses(
@@ -162,7 +130,7 @@ def list_ipv6_addresses(
     """Return variables that together take listed IPv6 addresses of 16 octets, and their layout."""
     numbers = [int.from_bytes(address, "big") for address in addresses]
     variables, copies = [], []
-    for first, width in _LISTED_BITS:
+    for first, width in ((0, 48), (48, 48), (96, 32)):  # a variable has at most 48 bits
         below, mask = 128 - first - width, (1 << width) - 1
         values = tuple(number >> below & mask for number in numbers)
         variables.append(Variable(f"{name}_{first}", width, Kind.LIST, values=values))
@@ -199,15 +167,11 @@ class TrafficClass:
     """Frames of one kind.
 
     Attributes:
-        name: unique within the traffic, short (``"fg"``, ``"fg-domain1"``, ``"bg"``, ``"spoof"``).
-        role: see :class:`Role`.
-        layers: headers from Ethernet on; lengths and checksums are filled in by the compiler,
-            zero payload fills the frame up to ``frame_size``.
+        layers: headers from Ethernet on; the compiler fills in lengths, checksums and zero payload.
         frame_size: octets on the wire including the 4 octets of FCS.
-        weight: share of the frames; the shares of a traffic are spread evenly over time.
+        weight: share of the frames.
         draws: classes that have the same take the same values in the same order; empty: its own.
-        draw_order: names of variables that are drawn before all others, in this order; the others
-            follow as the layers name them.
+        draw_order: names of variables that are drawn before all others.
     """
 
     name: str
@@ -219,7 +183,6 @@ class TrafficClass:
     draw_order: tuple[str, ...] = ()
 
     def layer(self, name: str) -> Layer:
-        """Return the outermost layer of this name."""
         return next(layer for layer in self.layers if layer.name == name)
 
     def replace_fields(self, layer: str, **fields: object) -> tuple[Layer, ...]:
@@ -232,28 +195,26 @@ class TrafficClass:
         found: dict[str, Variable] = {}
         for _, copy in self.copied_bits():
             if found.setdefault(copy.variable.name, copy.variable) is not copy.variable:
-                raise UsageError(
-                    f"class '{self.name}' has two variables named '{copy.variable.name}'",
-                    code="duplicate",
-                )
+                problem = f"class '{self.name}' has two variables named '{copy.variable.name}'"
+                raise UsageError(problem, code="duplicate")
         first = [found.pop(name) for name in self.draw_order if name in found]
         return (*first, *found.values())
 
     def copied_bits(self) -> list[tuple[str, VariableBits]]:
         """Return all copied bits, each with the path of its field (``"IP:1.src"``)."""
-        return [(path, bits) for _, path, value in self._expressions() for bits in value.bits]
+        return [(path, bits) for _, path, value in self._list_expressions() for bits in value.bits]
 
     def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:
         """Return the class with other variables of the same names and widths."""
         changed = {v.name: change(v) for v in self.drawn_variables()}
         layers = list(self.layers)
-        for number, path, value in self._expressions():
+        for number, path, value in self._list_expressions():
             bits = tuple(b._replace(variable=changed[b.variable.name]) for b in value.bits)
             name = path.rpartition(".")[2]
             layers[number] = layers[number].replace(**{name: replace(value, bits=bits)})
         return replace(self, layers=tuple(layers))
 
-    def _expressions(self) -> Iterator[tuple[int, str, Expression]]:
+    def _list_expressions(self) -> Iterator[tuple[int, str, Expression]]:
         """Yield the number of the layer, path and value of every field that varies."""
         seen: dict[str, int] = {}
         for number, layer in enumerate(self.layers):
@@ -294,9 +255,8 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        """The mix of sizes: None, because all frames have this one."""
+        pass
 
     @property
     def pairs(self) -> tuple[tuple[FramePair, int], ...]:
-        """This pair, with its number of frames in a round."""
         return ((self, 1),)

@@ -1,9 +1,6 @@
 """Cheaper programs: lists of precomputed octets instead of draws, shifts and sums per frame.
 
-Each group of octets that changes becomes one variable, whose list holds what the program would have
-written there, checksums included, and one plain write. That takes about half the time per frame, but
-the frames repeat after as many as there are rows. Unlike TRex's packet cache, rows take no more memory
-than the changing octets and suit latency streams.
+That takes about half the time per frame, but the frames repeat after as many as there are rows.
 """
 
 from __future__ import annotations
@@ -22,25 +19,17 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8
 
 SIZES = (1, 2, 4, 8)
-EXACT_ROWS = 8192
-"""Programs whose frames repeat after this number are always replaced: the frames are the same."""
+EXACT_ROWS = 8192  # programs whose frames repeat after so many are always replaced
 
 
 def with_rows(streams: StreamSet, rows: int) -> StreamSet:
-    """Replace every program by lists of its first frames' changing octets.
+    """Replace every program by lists of its first frames' changing octets, or raise UsageError.
 
-    Args:
-        streams: compiled; those without a program stay.
-        rows: distinct frames; 0: only where that changes no frame.
-
-    Raises:
-        UsageError: the rows are too many, or the changing octets do not fit TRex's variables.
+    ``rows`` is the number of distinct frames; 0: only where that changes no frame.
     """
     if not 0 <= rows <= ins.MAX_LIST:
-        raise UsageError(
-            f"{rows} rows are not possible: TRex lists hold 1 to {ins.MAX_LIST} values",
-            code="too-many-for-trex",
-        )
+        problem = f"{rows} rows are not possible: TRex lists hold 1 to {ins.MAX_LIST} values"
+        raise UsageError(problem, code="too-many-for-trex")
     return StreamSet(streams.direction, tuple(_list_rows(s, rows) for s in streams.streams))
 
 
@@ -64,11 +53,7 @@ def list_frames(
 ) -> tuple[Stream, int]:
     """Return a stream that sends ``(n, length)`` frames in turn, again and again, and its lists' number.
 
-    Args:
-        stream: its program is replaced.
-        frames: up to 65,535.
-        make_list: makes the list of some octets: frames, the first octet, how many.
-        hint: of the error if the changing octets do not fit TRex's variables.
+    ``make_list`` makes the list of some octets: frames, the first octet, how many.
     """
     import numpy as np
 
@@ -76,12 +61,8 @@ def list_frames(
     spans = cover_octets(changing, frames.shape[1])
     needed = sum(size for _, size in spans)
     if needed > ins.MAX_VARIABLE_OCTETS:
-        raise UsageError(
-            f"the frames of '{stream.name}' change in {needed} octets, but TRex's variables hold "
-            f"{ins.MAX_VARIABLE_OCTETS} in all",
-            hint,
-            code="too-many-for-trex",
-        )
+        problem = f"the frames of '{stream.name}' change in {needed} octets, more than TRex's "
+        raise UsageError(f"{problem}{ins.MAX_VARIABLE_OCTETS}", hint, code="too-many-for-trex")
     program = [make_list(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]
     binary = base64.b64encode(frames[0].tobytes()).decode()
@@ -90,11 +71,7 @@ def list_frames(
 
 
 def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:
-    """Return the fewest windows (offset, octets) of TRex's sizes that cover the changing octets.
-
-    A window costs one variable and one write of any size, so each reaches as far as eight
-    octets; it is no larger than needed, and stays within the frame.
-    """
+    """Return the fewest windows (offset, octets) of TRex's sizes that cover the changing octets."""
     spans = []
     while changing:
         first = changing[0]

@@ -1,8 +1,4 @@
-"""The stream set: compiled traffic in TRex's own stream JSON, the only description of a packet.
-
-TRex loads it, the embedded tester runs it, the expander turns it into frames and
-``trex-console start -f`` accepts the file.
-"""
+"""The stream set: compiled traffic in TRex's own stream JSON, the only description of a packet."""
 
 from __future__ import annotations
 
@@ -15,8 +11,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Role
 
-ORDER = 2
-"""Newest order of :class:`Stream`; a run is continued in its own order only."""
+ORDER = 2  # newest order of :class:`Stream`; a run is continued in its own order only
 
 
 @dataclass(frozen=True)
@@ -24,13 +19,10 @@ class Stream:
     """One compiled traffic class.
 
     Attributes:
-        name, role: of the class.
-        stream_id: 0..127, unique over both directions; part of the trailer
-            (:mod:`v6t.packets.trailer`) and TRex's latency ``pg_id``.
-        weight: share of the frames among the streams of the set.
+        stream_id: 0..127, unique over both directions; part of the trailer and TRex's latency ``pg_id``.
         trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
         checksum: the checksum that covers the end of the frames, if there is one.
-        notes: decisions of the compiler (checksum plan, enumeration method, ...).
+        notes: decisions of the compiler.
         order: 2 if an earlier version sent the same frames in another order, else 1.
     """
 
@@ -45,7 +37,6 @@ class Stream:
 
     @property
     def program(self) -> list[dict[str, Any]]:
-        """TRex's instructions."""
         instructions: list[dict[str, Any]] = self.trex.get("vm", {}).get("instructions", [])
         return instructions
 

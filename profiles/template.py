@@ -1,7 +1,4 @@
-"""The template frame of a traffic class: header layers to octets by scapy, and where each field is.
-
-Only ``scapy.layers.l2``, ``inet`` and ``inet6`` are imported, and only when a template is built.
-"""
+"""The template frame of a traffic class: header layers to octets by scapy, and where each field is."""
 
 from __future__ import annotations
 
@@ -17,16 +14,11 @@ from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Layer, VariableBits, make_model_error
 
-MAX_PACKET_OCTETS = 9 * 1024 + 22
-"""Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
-_CHKSUM_LAYERS = frozenset({"IP", "UDP", "TCP", "ICMP", "GRE"})
-"""Layers whose checksum scapy calls ``chksum``; ICMPv6 has ``cksum``."""
-_WITHOUT_ADDRESSES = frozenset({"IP", "ICMP", "GRE"})
-"""Layers whose checksum covers no addresses."""
-_COMPUTED = frozenset({"chksum", "cksum", "len", "plen"})
-"""Fields the compiler fills in, unless the layer gives them."""
-_ADDRESSED = frozenset({"Ether", "IP", "IPv6"})
-"""Layers whose addresses scapy would otherwise take from this machine."""
+MAX_PACKET_OCTETS = 9 * 1024 + 22  # of TRex (``MAX_PKT_SIZE``), FCS not counted
+_CHKSUM_LAYERS = {"IP", "UDP", "TCP", "ICMP", "GRE"}  # ICMPv6 has ``cksum``
+_WITHOUT_ADDRESSES = {"IP", "ICMP", "GRE"}  # their checksum covers no addresses
+_COMPUTED = {"chksum", "cksum", "len", "plen"}  # filled in unless the layer gives them
+_ADDRESSED = {"Ether", "IP", "IPv6"}  # scapy would take their addresses from this machine
 _PROTOCOLS = {"UDP": 17, "TCP": 6}
 _SCAPY_ERRORS = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
@@ -41,13 +33,9 @@ class HeaderField(NamedTuple):
 
 @dataclass(frozen=True)
 class TemplateHeader:
-    """One header of the frame, ``length`` octets from ``offset``.
+    """One header: ``length`` octets from ``offset``; ``label`` is ``name:1`` for the second one of this name.
 
-    Attributes:
-        name: scapy's class name.
-        label: prefix of its fields: ``name``, or ``name:1`` for the second one of this name.
-        fields: its fields by scapy's name.
-        given: fields that the layer set; the others hold defaults or were computed.
+    ``given`` are the fields that the layer set; the others hold defaults or were computed.
     """
 
     name: str
@@ -59,18 +47,13 @@ class TemplateHeader:
 
     @property
     def end(self) -> int:
-        """Offset of the first octet after the header."""
         return self.offset + self.length
 
 
 class HeaderChecksum(NamedTuple):
-    """A checksum that the compiler keeps valid.
+    """A checksum that the compiler keeps valid: at ``octet`` of a header, which follows a ``network`` header.
 
-    Attributes:
-        header: the header that contains it.
-        network: the IP header before that, if any.
-        octet: where it begins.
-        spans: first octet and end of what it covers; of a pseudo header, the addresses.
+    ``spans`` are first octets and ends of what it covers; of a pseudo header, the addresses.
     """
 
     header: TemplateHeader
@@ -87,12 +70,10 @@ class TemplateLayout:
 
     @property
     def payload(self) -> int:
-        """Offset of the first payload octet."""
         return self.headers[-1].end if self.headers else 0
 
     @property
     def names(self) -> str:
-        """Names of all headers: ``"Ether/IP/UDP"``."""
         return "/".join(header.name for header in self.headers)
 
     def list_checksums(self, length: int) -> list[HeaderChecksum]:
@@ -118,29 +99,19 @@ class TemplateLayout:
         header = next((h for h in self.headers if h.label == label), None)
         if header is None or name not in header.fields:
             place = label if header else "the frame"
-            known = header.fields if header else [h.label for h in self.headers]
-            raise make_model_error(
-                f"the frame has no field '{path}'", f"known in {place}: {', '.join(known)}"
-            )
+            known = ", ".join(header.fields if header else [h.label for h in self.headers])
+            raise make_model_error(f"the frame has no field '{path}'", f"known in {place}: {known}")
         return header, header.fields[name]
 
     def locate(self, path: str, bits: VariableBits) -> int:
-        """Return the frame's bit to which the first bit of a copy goes.
-
-        Raises:
-            UsageError: no such field, bits outside it, or a field that the compiler fills in.
-        """
+        """Return the frame's bit to which the first bit of a copy goes, or raise UsageError."""
         header, field = self.find(path)
         end = bits.destination + bits.length
         if not 0 <= bits.destination < end <= field.width:
-            raise make_model_error(
-                f"bits {bits.destination}..{end - 1} are not within {path} "
-                f"(bits 0..{field.width - 1})"
-            )
+            outside, inside = f"{bits.destination}..{end - 1}", f"0..{field.width - 1}"
+            raise make_model_error(f"bits {outside} are not within {path} (bits {inside})")
         if field.name in _COMPUTED and field.name not in header.given:
-            raise make_model_error(
-                f"{path} cannot vary: the compiler fills in lengths and checksums"
-            )
+            raise make_model_error(f"{path} cannot vary: the compiler fills it in")
         return field.first + bits.destination
 
     def describe(self, first: int, last: int) -> str:
@@ -206,12 +177,7 @@ class Template:
 
 
 def build_template(layers: Iterable[Layer], frame_size: int) -> Template:
-    """Build a frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums.
-
-    Raises:
-        UsageError: a layer or field scapy does not know, a missing address, or a frame size
-            that does not hold the headers.
-    """
+    """Build a frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums."""
     constants = tuple((layer.name, tuple(layer.constants.items())) for layer in layers)
     plain = all(type(value) in (int, str, bytes) for _, fields in constants for _, value in fields)
     return (_build if plain else _build.__wrapped__)(constants, frame_size)
@@ -231,27 +197,21 @@ def _build(
         raise make_model_error("a traffic class needs header layers")
     length = frame_size - FCS_OCTETS
     if not MIN_FRAME_OCTETS <= frame_size <= MAX_PACKET_OCTETS + FCS_OCTETS:
-        raise UsageError(
-            f"a frame of {frame_size} octets (FCS included) cannot be sent",
-            f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets",
-            code="out-of-range",
-        )
+        problem = f"a frame of {frame_size} octets (FCS included) cannot be sent"
+        hint = f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets"
+        raise UsageError(problem, hint, code="out-of-range")
     headers = len(_render(packet))
     given = [dict(fields) for _, fields in layers]
     layout = locate_fields(packet, given)
     if headers > length:
-        raise UsageError(
-            f"a frame of {frame_size} octets is too small for {layout.names}",
-            f"its headers and the FCS take {headers + FCS_OCTETS} octets",
-            code="frame-too-small",
-        )
+        problem = f"a frame of {frame_size} octets is too small for {layout.names}"
+        hint = f"its headers and the FCS take {headers + FCS_OCTETS} octets"
+        raise UsageError(problem, hint, code="frame-too-small")
     _check_widths(given, layout)
     octets = _render(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
-        raise UsageError(
-            f"the headers make a packet of {len(octets)} octets instead of {length}",
-            code="frame-too-long",
-        )
+        problem = f"the headers make a packet of {len(octets)} octets instead of {length}"
+        raise UsageError(problem, code="frame-too-long")
     return Template(octets, layout)
 
 
@@ -288,9 +248,8 @@ def _check_widths(layers: Sequence[Mapping[str, object]], layout: TemplateLayout
         for field in header.fields.values():
             value = given.get(field.name)
             if isinstance(value, int) and not 0 <= value < 1 << field.width:
-                raise make_model_error(
-                    f"{header.label}.{field.name} has {field.width} bits, {value} does not fit"
-                )
+                name = f"{header.label}.{field.name}"
+                raise make_model_error(f"{name} has {field.width} bits, {value} does not fit")
 
 
 def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:

@@ -26,10 +26,10 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_document import Document
 from v6t.core.runs import rundir as names
 from v6t.core.runs.events import Listener
-from v6t.core.runs.plan import plan
+from v6t.core.runs.plan import Streams, plan
+from v6t.core.runs.progress import duration
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
-from v6t.core.runs.wording import duration
 from v6t.drivers.testers import kind_of
 
 SCHEMA = "v6t-campaign-plan/1"
@@ -135,7 +135,7 @@ def lay_out(file: Path | Document, overrides: Overrides | None = None) -> Campai
             "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
             code="missing-setting",
         )
-    compiled: dict[str, tuple[str, ...]] = {}
+    compiled: dict[str, Mapping[str, Streams]] = {}
     runs = [_laid_out(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
     notes = {e.name: _note(e.note, e.differs) for e in content.experiments}
     if content.differs:
@@ -293,7 +293,7 @@ def _make(directory: Path, run: CampaignRun, events: Listener) -> None:
     bound = bind(run.resolved)
     bound.tester.prepare()
     if (path / names.CONFIG).exists():
-        resume(path, events, bound)
+        resume(path, events, plan(bound))
     else:
         execute(bound, path, events)
 
@@ -331,7 +331,7 @@ class _Clock:
 
 
 def _laid_out(
-    number: int, planned: Planned, overrides: Overrides, compiled: dict[str, tuple[str, ...]]
+    number: int, planned: Planned, overrides: Overrides, compiled: dict[str, Mapping[str, Streams]]
 ) -> CampaignRun:
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind

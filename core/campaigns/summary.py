@@ -13,8 +13,8 @@ from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import write_atomically
 from v6t.core.campaigns.campaign import FAILED, Campaign, failure_of, opened, status_of
 from v6t.core.campaigns.campaign import CampaignRun as Planned
-from v6t.core.reporting import write
 from v6t.core.runs.results_file import COMPLETE
+from v6t.core.runs.run_data import load_run
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
@@ -141,7 +141,7 @@ def _read(directory: Path, run: Planned) -> CampaignRun:
     path = directory / run.directory
     try:
         if (path / "config.json").exists():
-            data = write.load(path)
+            data = load_run(path)
     except V6tError as exc:
         status, failure = FAILED, f"it cannot be read: {exc.message}"
     return CampaignRun(run.directory, run.experiment, run.testbed, run.axes, status, failure, data)

@@ -12,8 +12,8 @@ from v6t.analysis.trend import Trend
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import PLAN, SUMMARY
-from v6t.core.reporting.trend import trend_of_runs
-from v6t.core.reporting.write import load
+from v6t.core.reporting.trend import find_trend_of_runs
+from v6t.core.runs.run_data import load_run
 from v6t.core.runs.rundir import CONFIG, reading
 
 
@@ -40,7 +40,7 @@ def compared(directories: Sequence[Path], anyway: bool) -> Comparison:
                 left_out.append(f"{name}: not in {where}")
                 continue
             with reading(other[name]):
-                found = compare(load(path), [load(other[name])], known, anyway=anyway)
+                found = compare(load_run(path), [load_run(other[name])], known, anyway=anyway)
             lines += [
                 replace(line, run=where, benchmark=f"{name}: {line.benchmark}")
                 for line in found.lines
@@ -70,9 +70,9 @@ def trends(directories: Sequence[Path], order: str, least_percent: float) -> Tre
         for path in directories:
             if name in found[path]:
                 with reading(found[path][name]):
-                    runs.append(replace(load(found[path][name]), name=names[path]))
+                    runs.append(replace(load_run(found[path][name]), name=names[path]))
         try:
-            trend = trend_of_runs(runs, order, least_percent)
+            trend = find_trend_of_runs(runs, order, least_percent)
         except UsageError as exc:  # a run that found nothing hides no other
             left_out.append(f"{name}: {exc.message}")
             continue

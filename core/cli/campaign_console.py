@@ -23,8 +23,8 @@ from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.events import Listener, Listeners
-from v6t.core.runs.export import configuration
-from v6t.core.runs.wording import duration
+from v6t.core.runs.progress import duration
+from v6t.core.runs.rundir import read_config
 
 if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
@@ -112,11 +112,11 @@ def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[Liv
         return
     from v6t.core.campaigns.summary import page_of
     from v6t.core.cli.progress import LineProgress
-    from v6t.core.reporting.live import LiveView, address_of
+    from v6t.core.reporting.live import LiveView, parse_address
 
     made = partial(page_of, campaign=campaign, kept={})
     with contextlib.closing(
-        LiveView(address_of(page), directory, LineProgress().on_message, made)
+        LiveView(parse_address(page), directory, LineProgress().on_message, made)
     ) as view:
         yield view
 
@@ -126,7 +126,7 @@ def _begun(directory: Path) -> dict[Path, ResolvedRun]:
     found = {}
     for path in sorted(directory.glob("*/config.json")):
         with contextlib.suppress(UsageError):
-            found[path.parent] = configuration(path)
+            found[path.parent] = read_config(path)
     return found
 
 
@@ -139,7 +139,7 @@ def _look_on(
     states = States(directory, campaign)
     with view:
         while at_work():
-            view.glance(states.told)
+            view.show_state(states.told)
             time.sleep(1.0)
 
 

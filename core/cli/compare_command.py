@@ -75,24 +75,24 @@ def _compare(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> int:
     from v6t.core.cli.document_view import deliver
-    from v6t.core.reporting.compare import comparison_of, published_document
+    from v6t.core.reporting.compare import compare_runs, make_published_document
 
     if published:
         if as_json or anyway:
             raise UsageError("--published excludes --json and --anyway",
                              "`v6t report --format json` holds published results",
                              code="conflicting-options")  # fmt: skip
-        deliver(published_document(directories), output)
+        deliver(make_published_document(directories), output)
         return 0
-    return _give(comparison_of(directories, anyway), output, as_json)
+    return _give(compare_runs(directories, anyway), output, as_json)
 
 
 def _give(found: Comparison, output: Path | None, as_json: bool) -> int:
     """Print or write a comparison and return the exit status."""
     from v6t.core.cli.document_view import give
-    from v6t.core.reporting.compare import comparison_document
+    from v6t.core.reporting.compare import make_comparison_document
 
-    give(found.to_json, lambda: comparison_document(found), output, as_json)
+    give(found.to_json, lambda: make_comparison_document(found), output, as_json)
     return WORSE if any(line.improved is False for line in found.lines) else 0
 
 

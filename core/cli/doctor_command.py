@@ -48,7 +48,7 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
         )
     findings = examine(tester)
     if testbed is not None:
-        from v6t.core.runs.device_check import examine_device
+        from v6t.core.runs.doctor import examine_device
 
         findings += examine_device(testbed, plugin)
     if as_json:

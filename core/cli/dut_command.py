@@ -88,7 +88,7 @@ def list_drivers(as_json: bool) -> None:
     from v6t.analysis.sheet import Column, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
-    from v6t.core.runs.driver_list import DriverSummary, list_drivers
+    from v6t.core.runs.doctor import DriverSummary, list_drivers
 
     drivers = list_drivers()
     if as_json:
@@ -119,9 +119,9 @@ def plan(as_json: bool, **given: Any) -> None:
 
     driver, planned = dut.plan_without_device(run)
     if as_json:
-        click.echo(dut.as_json(dut.plan_json(driver, planned)))
+        click.echo(dut.as_json(dut.plan_to_json(driver, planned)))
     else:
-        click.echo(escape_controls(dut.plan_text(driver, planned)))
+        click.echo(escape_controls(dut.format_plan(driver, planned)))
 
 
 @command.command(short_help="show how the device differs from the plan")
@@ -284,7 +284,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
     """
     from v6t.core.config.bound import bind
-    from v6t.core.runs.bottleneck import watch_again
+    from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.dut import as_json as printed
     from v6t.core.runs.rundir import RunDir
 
@@ -298,7 +298,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     from v6t.core.runs.log import log_to
 
     with log_to(directory), _handle_signals(bound):
-        told = watch_again(
+        told = watch_device(
             directory,
             notice if as_json else lambda text: click.echo(escape_controls(text)),
             duration,
@@ -330,9 +330,9 @@ def _resolve(
     """Resolve the run; the technology may be left out where it does not matter."""
     if _run_dir(given) is not None:
         from v6t.core.config.bound import bind
-        from v6t.core.runs.export import configuration
+        from v6t.core.runs.rundir import read_config
 
-        bound = bind(configuration(given["run_file"]))
+        bound = bind(read_config(given["run_file"]))
         return replace(bound, rollback_command=_rollback_command(given, whole=False))
     run_file, testbed = read_first(given["run_file"]), read_first(given["testbed"])
     from v6t.core.config.files import Flags
@@ -341,7 +341,7 @@ def _resolve(
     plugin = given["plugin"]
     if any_technology and plugin is None and run_file is None:
         from v6t.base.errors import UsageError
-        from v6t.core.runs.dut import any_plugin
+        from v6t.core.runs.dut import find_technology
         from v6t.drivers.duts.registry import driver_type
 
         if given["dut"] is None and testbed is None:
@@ -352,7 +352,7 @@ def _resolve(
             )
         if given["dut"] is not None:
             driver_type(given["dut"])  # refuses an unknown name
-        plugin = any_plugin(given["dut"] or driver_named(testbed))
+        plugin = find_technology(given["dut"] or driver_named(testbed))
     flags = Flags(
         plugin=plugin,
         params=given["params"],

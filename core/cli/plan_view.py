@@ -10,9 +10,9 @@ import click
 from v6t.analysis.sheet import number_of
 from v6t.core.cli.wrapping import wrap
 from v6t.core.config.cautions import cautions
-from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.plan import RunPlan, plan
-from v6t.core.runs.wording import duration
+from v6t.core.runs.progress import duration
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.profiles.mixes import format_sizes
 
@@ -116,7 +116,7 @@ def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     yield "  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  ")
     if bound.driver.configures:
         yield "Commands for the device"
-        yield "  " + plan_text(*plan_without_device(bound)).replace("\n", "\n  ")
+        yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
     yield from map(wrap, planned.caveats)
     yield from (wrap(f"note: {caution}") for caution in cautions(bound))
     yield "Nothing was changed."

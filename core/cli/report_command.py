@@ -38,7 +38,7 @@ def command(
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
-    from v6t.core.reporting.write import ASKED, FILES, write
+    from v6t.core.reporting.write import ALL_FILES, FILES, write
     from v6t.core.runs.rundir import latest_run
 
     directory = latest_run(directory)
@@ -55,8 +55,8 @@ def command(
             click.echo(path)
         return
     for kind in formats:
-        if kind not in ASKED:
-            raise UsageError(f"unknown format '{kind}'", ", ".join(ASKED), code="unknown-name")
+        if kind not in ALL_FILES:
+            raise UsageError(f"unknown format '{kind}'", ", ".join(ALL_FILES), code="unknown-name")
     chosen = formats or tuple(FILES)
     for path in write(
         directory,

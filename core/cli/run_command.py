@@ -109,9 +109,9 @@ def command(
 
 def _check_rates(path: Path, least_fps: float) -> int:
     """Name each throughput below a rate; return the exit status."""
-    from v6t.core.reporting.write import load
+    from v6t.core.runs.run_data import load_run
 
-    records = [r for r in load(path).records if r.throughput_fps is not None]
+    records = [r for r in load_run(path).records if r.throughput_fps is not None]
     low = [r for r in records if (r.throughput_fps or 0.0) < least_fps]
     lines = [
         f"{record.point}: {record.throughput_fps:,.0f} fps is below {least_fps:,.0f} fps"

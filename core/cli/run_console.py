@@ -7,8 +7,9 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
@@ -18,9 +19,9 @@ from v6t.core.cli.stopping import of_run, signals
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
-    from v6t.analysis.rundata import RunTrial
+    from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.config.bound import BoundRun
-    from v6t.plugins.base import Technology
+    from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,10 +47,9 @@ def carry_out(
 
     path = output or default_path(bound.settings)
 
-    def work(events: Listener) -> None:
-        execute(bound, path, events)
-        if watch_device:
-            _watch_device(path, events, bound)
+    def work(events: Listener, planned: RunPlan) -> RunData:
+        data = execute(bound, path, events, planned).data
+        return _watch_device(path, events, bound, data) if watch_device else data
 
     _attend(bound, path, as_json, report, work, live)
     return path
@@ -62,21 +62,22 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
     from v6t.core.runs.rundir import RunDir
     from v6t.core.runs.runner import resume
 
-    directory = RunDir(path, new=False)
-    try:
+    with RunDir(path, new=False) as directory:
         run = directory.config()
         complete = read_results(path).get("status") == COMPLETE
-    finally:
-        directory.close()
     if complete:
-        resume(path, Listener())
+        outcome = resume(path, Listener())
         log.notice("this run was complete already; nothing was measured")
         page = path / "report.html"
-        show_results(path, as_json, page if page.exists() else None)
+        show_results(path, as_json, page if page.exists() else None, data=outcome.data)
         return
     bound = bind(run)
     bound.tester.prepare()
-    _attend(bound, path, as_json, report, lambda events: resume(path, events, bound), live)
+
+    def work(events: Listener, planned: RunPlan) -> RunData:
+        return resume(path, events, planned).data
+
+    _attend(bound, path, as_json, report, work, live)
 
 
 def _attend(
@@ -84,7 +85,7 @@ def _attend(
     path: Path,
     as_json: bool,
     report: bool,
-    work: Callable[[Listener], Any],
+    work: Callable[[Listener, RunPlan], RunData],
     page: str | None = None,
 ) -> None:
     """Show a run while it happens, then its results."""
@@ -93,22 +94,22 @@ def _attend(
     from v6t.core.runs.plan import plan
 
     errors = Console(stderr=True)
-    plan(bound)  # what cannot be compiled is refused before anything is on disk
+    planned = plan(bound)  # traffic that cannot be compiled is refused before a directory is made
     live = LiveProgress(errors) if errors.is_terminal and not log.is_quiet() else None
     lines = live or LineProgress()
     with contextlib.ExitStack() as stack:
         stack.enter_context(log.shown_by(lines.on_message))
         events = Listeners(Listener() if log.is_quiet() else lines)
         if page is not None:
-            from v6t.core.reporting.live import LiveView, address_of
+            from v6t.core.reporting.live import LiveView, parse_address
 
-            view = LiveView(address_of(page), path, lines.on_message)
+            view = LiveView(parse_address(page), path, lines.on_message)
             events = Listeners(events, stack.enter_context(view))
         if live:
             stack.callback(live.close)
         try:
             with signals(lambda: of_run(bound.settings, path)):
-                work(events)
+                data = work(events, planned)
         except KeyboardInterrupt:
             if live:
                 live.close()
@@ -119,12 +120,12 @@ def _attend(
         except TranslationError:
             if live:
                 live.close()
-            write_report(path, report, bound.technology)
+            write_report(path, report)
             raise
         if live and report:
             live.on_message("writing the report")
-        written = write_report(path, report, bound.technology)
-    show_results(path, as_json, written, technology=bound.technology)
+        written = write_report(path, report, data)
+    show_results(path, as_json, written, data=data)
 
 
 def show_results(
@@ -134,12 +135,12 @@ def show_results(
     *,
     complete: bool = False,
     warnings: bool = False,
-    technology: Technology | None = None,
+    data: RunData | None = None,
 ) -> None:
     """Print the results of a run on standard output; see :func:`~v6t.core.cli.summary.print_results`."""
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.summary import print_results
-    from v6t.core.reporting.write import load
+    from v6t.core.runs.run_data import load_run
     from v6t.core.runs.rundir import reading
 
     if as_json:
@@ -147,8 +148,7 @@ def show_results(
         return
     console = console_for_tables(120)
     with reading(path):
-        data = load(path, technology)
-        print_results(console, data, path, complete=complete, warnings=warnings)
+        print_results(console, data or load_run(path), path, complete=complete, warnings=warnings)
     console.print(
         f"Report: {page}" if page else f"Results: {path}", highlight=False, soft_wrap=True
     )
@@ -160,11 +160,9 @@ def show_trials(path: Path) -> None:
     from v6t.analysis.sheet import Column, count, table
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
-    from v6t.core.reporting.write import load
-    from v6t.core.runs.rundir import reading
+    from v6t.core.runs.run_data import load_run
 
-    with reading(path):
-        trials = load(path).trials
+    trials = load_run(path).trials
     columns = [
         Column[RunTrial]("trial", lambda t: t.key, text=True),
         Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
@@ -180,21 +178,23 @@ def _frames(trial: RunTrial, name: str) -> str:
     return f"{sum(d.count_frames(name) for d in trial.result.directions.values()):,}"
 
 
-def _watch_device(path: Path, events: Listener, bound: BoundRun) -> None:
-    """Look for the bottleneck; results are safe on disk, whatever becomes of it."""
-    from v6t.core.runs.bottleneck import watch_again
+def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
+    """Look for the bottleneck and add it to the data; results are safe on disk, whatever happens."""
+    from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.log import log_to
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
         with log_to(path):
-            watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
+            found = watch_device(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
+        return data
+    return replace(data, results={**data.results, "bottleneck": found}, bottleneck=found)
 
 
-def write_report(path: Path, wanted: bool, technology: Technology | None = None) -> Path | None:
+def write_report(path: Path, wanted: bool, data: RunData | None = None) -> Path | None:
     """Write the report; results are safe on disk, whatever becomes of it."""
     from v6t.core.reporting.write import UNREPORTED, write
 
@@ -202,7 +202,7 @@ def write_report(path: Path, wanted: bool, technology: Technology | None = None)
         return None
     for figures in (True, False):
         try:
-            return write(path, figures=figures, technology=technology)[0]
+            return write(path, figures=figures, data=data)[0]
         except UNREPORTED as exc:
             said = describe_culprit(exc) or f"{exc}"
             # nobody has changed this run's files: what fails may be the library that draws

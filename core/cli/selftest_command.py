@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def command(as_json: bool, **given: Any) -> None:
     """Measure what the tester itself sends and receives without loss, without a device."""
     bound = resolve_flags(given)
-    from v6t.core.runs.selftest import measure_capacities
+    from v6t.core.runs.tester_capacity import measure_capacities
 
     bound.tester.prepare()
     rows = measure_capacities(bound, notice)

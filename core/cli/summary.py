@@ -14,7 +14,7 @@ from v6t.analysis.warnings import NOT_MEASURED, list_warnings
 from v6t.base.text import escape_controls
 from v6t.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
-from v6t.core.runs.bottleneck import lines_of
+from v6t.core.runs.bottleneck import describe_entry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ def _bottleneck(data: RunData) -> Iterator[str]:
         return
     yield "What limits the device"
     for entry in watched:
-        yield from (f"  {line}" for line in lines_of(entry))
+        yield from (f"  {line}" for line in describe_entry(entry))
     yield from (
         f"  {text}" for text in dict.fromkeys(e["together"] for e in watched if "together" in e)
     )

@@ -44,11 +44,11 @@ def command(
     """
     from v6t.core.campaigns.together import are_campaigns, trends
     from v6t.core.cli.document_view import give
-    from v6t.core.reporting.trend import document, trend_of
+    from v6t.core.reporting.trend import find_trend, make_document
     from v6t.core.runs.rundir import refuse_absent
 
     refuse_absent(directories)
     several = are_campaigns(directories)
-    trend = (trends if several else trend_of)(directories, order, least_percent)
-    give(trend.to_json, lambda: document(trend, figures=output is not None), output, as_json)
+    trend = (trends if several else find_trend)(directories, order, least_percent)
+    give(trend.to_json, lambda: make_document(trend, figures=output is not None), output, as_json)
     return WORSE if trend.worse else 0

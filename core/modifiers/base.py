@@ -1,77 +1,156 @@
-"""What a modifier is: it goes on beside the test traffic, with any benchmark (RFC 2544 section 11)."""
+"""Modifiers: what goes on together with the test traffic, in any benchmark (RFC 2544, section 11)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from v6t.base.errors import V6tError
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
-    from v6t.core.modifiers.repeated import Repeated
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.plan import Plan
+    from v6t.trials.result import Measure, TrialResult
     from v6t.trials.trial import Trial
 
+Action = Callable[[], str]
+"""Does something to the device and returns what; raises an error if the device reacts wrongly."""
 
-class Modifier(ABC):
-    """One condition; a run has one of them at most, because they are measured separately."""
+
+class Modifier:
+    """One condition of a run; a run has at most one, because they are measured separately.
+
+    Attributes:
+        name: on the command line.
+        source: the section that requires it.
+        words: the condition, as printed with every number.
+        driven: it needs a device driver.
+        requirements: what the device must do beyond its technology.
+        in_streams: it acts while a stream is sent.
+        interval_s: time from one action to the next.
+    """
 
     name: ClassVar[str]
-    """On the command line, for example ``broadcast``."""
     source: ClassVar[str]
-    """The section that asks for it."""
+    words: ClassVar[str]
     driven: ClassVar[bool] = False
-    """It needs a driver, which does it to the device."""
     requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
-    """What the device must do beyond its technology."""
-
     in_streams: ClassVar[bool] = False
-    """It is done while a stream is sent: see :meth:`during`."""
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """What goes on, as it stands beside every number."""
+    interval_s: float = 1.0
 
     def traffic(self, traffic: Traffic, links: Links) -> Traffic:
-        """Return the traffic of one direction with what the modifier sends.
-
-        Args:
-            traffic: of the technology, or a benchmark's variant of it.
-            links: both cables.
-        """
+        """Return the traffic of one direction with the frames of the modifier."""
         del links
         return traffic
 
-    def suits(self, plan: Plan) -> None:  # noqa: B027  (most need nothing else)
-        """Refuse a device whose plan lacks what the modifier needs.
+    def suits(self, plan: Plan) -> None:
+        """Check that the plan of a device has what the modifier needs.
 
         Raises:
-            UsageError: saying what.
+            UsageError: it lacks something.
         """
 
-    def during(self, trial: Trial, session: DeviceSession) -> Repeated | None:
-        """Return what is done to the device while a trial's frames are sent; None: nothing.
-
-        Args:
-            trial: as the tester is called for its stream, which follows after its pause.
-            session: with the device, which is configured.
-        """
+    def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
+        """Return what to do to the device while the stream of a trial is sent; None: nothing."""
         del trial, session
         return None
 
-    def summary(self, done: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Summarize its effect in these trials, for every number."""
-        times = sum(each["times"] for each in done)
+    def measure(self, trial: Trial, measure: Measure, session: DeviceSession) -> TrialResult:
+        """Measure a trial with the action repeated during its stream, which follows its pause."""
+        action = self.make_action(trial, session)
+        if action is None:
+            return measure(trial)
+        with RepeatedAction(trial, action, self.interval_s) as repeated:
+            result = measure(trial)
+        return replace(result, modifier=repeated.to_json())
+
+    def summary(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Summarize the actions of all trials in a warning; none if there were none."""
+        times = sum(each["times"] for each in counts)
         if not times:
             return []
-        right = sum(each["right"] for each in done)
-        slowest_s = max(each["slowest_s"] for each in done)
-        why = next((each["why"] for each in done if each["why"]), "")
+        right = sum(each["right"] for each in counts)
+        slowest_s = max(each["slowest_s"] for each in counts)
+        why = next((each["why"] for each in counts if each["why"]), "")
         return [
             f"{self.name}: {right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
             + (f"; first trouble: {why}" if why else "")
         ]
+
+
+@dataclass
+class ActionCounts:
+    """Counters of the actions in one trial.
+
+    Attributes:
+        times, right: number of actions, and of those to which the device reacted rightly.
+        slowest_s: the longest action [s].
+        what: the last action.
+        why: the first error.
+    """
+
+    times: int = 0
+    right: int = 0
+    slowest_s: float = 0.0
+    what: str = ""
+    why: str = ""
+
+
+class RepeatedAction:
+    """An action repeated while a stream is sent; the end of the ``with`` waits for the last one.
+
+    An action that is not over by then is not counted.
+    """
+
+    def __init__(self, trial: Trial, action: Action, interval_s: float) -> None:
+        self._trial = trial
+        self._action = action
+        self._interval_s = interval_s
+        self._counts = ActionCounts()
+        self._failure: BaseException | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="v6t-modifier", daemon=True)
+
+    def __enter__(self) -> RepeatedAction:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._failure is not None and kind is None:
+            raise self._failure
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counters for the result of the trial."""
+        return {**asdict(self._counts), "slowest_s": round(self._counts.slowest_s, 4)}
+
+    def _run(self) -> None:
+        due = time.monotonic() + self._trial.pause_s
+        end = due + self._trial.total_duration_s
+        try:
+            while due < end and not self._over.wait(max(0.0, due - time.monotonic())):
+                self._act()
+                due = max(due + self._interval_s, time.monotonic())
+        except BaseException as exc:  # noqa: BLE001  (raised where the trial ends)
+            self._failure = exc
+
+    def _act(self) -> None:
+        counts, began = self._counts, time.monotonic()
+        what, why = counts.what, ""
+        try:
+            what = self._action()
+        except (V6tError, OSError) as exc:
+            why = str(exc) or repr(exc)
+        if self._over.is_set():
+            return
+        counts.times += 1
+        counts.right += not why
+        counts.what = what
+        counts.why = counts.why or why
+        counts.slowest_s = max(counts.slowest_s, time.monotonic() - began)

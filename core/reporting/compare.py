@@ -1,4 +1,4 @@
-"""Comparisons of run directories."""
+"""Comparisons of run directories with one another and with published results."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from v6t.analysis.blocks import Block, Document, Items, Section, Text
 from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets, lead
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
-from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
-from v6t.core.reporting.write import load
-from v6t.core.runs.rundir import reading
+from v6t.core.runs.run_data import load_run
+
+METHOD = (
+    "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
+    "exact distribution of the Mann-Whitney statistic, for each line by itself, and hold "
+    "the resolution of the searches."
+)
 
 
-def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
+def compare_runs(directories: Sequence[Path], anyway: bool) -> Comparison:
     """Compare the runs in these directories with the first of them.
 
     Raises:
-        UsageError: no run, or nothing in them is like.
+        UsageError: a directory holds no run, or the runs are not comparable.
     """
-    runs = [_loaded(path) for path in directories]
-    comparison = compare(runs[0], runs[1:], presentations(), anyway=anyway)
+    first, *others = map(load_run, directories)
+    comparison = compare(first, others, presentations(), anyway=anyway)
     if comparison.unlike and not anyway:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
@@ -42,54 +46,36 @@ def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
     return comparison
 
 
-def _loaded(path: Path) -> RunData:
-    with reading(path):
-        return load(path)
-
-
-def comparison_document(comparison: Comparison) -> Document:
-    """Build what can be said, tables, what was left out and why."""
+def make_comparison_document(comparison: Comparison) -> Document:
+    """Return the comparison with its tables, and what was left out."""
     blocks: list[Block] = [Text(lead(comparison))]
     for name, differing in comparison.unlike.items():
-        blocks.append(
-            Text(f"{name} was measured under other conditions than {comparison.runs[0]}:")
-        )
-        blocks.append(Items(differing, "warning"))
-    odd = sorted({text for line in comparison.lines for text in line.unlike})
-    if odd:
+        words = f"{name} was measured under other conditions than {comparison.runs[0]}:"
+        blocks += [Text(words), Items(differing, "warning")]
+    conditions = sorted({text for line in comparison.lines for text in line.unlike})
+    if conditions:
         blocks.append(Text("Conditions that differ within these runs:"))
-        blocks.append(Items(odd, "warning"))
+        blocks.append(Items(conditions, "warning"))
     blocks += comparison_sheets(comparison)
     if comparison.left_out:
-        blocks.append(Text("Not compared:"))
-        blocks.append(Items(comparison.left_out))
-    blocks.append(
-        Text(
-            "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
-            "exact distribution of the Mann-Whitney statistic, for each line by itself, and hold "
-            "the resolution of the searches."
-        )
-    )
-    return Document(
-        "Comparison",
-        " against ".join(comparison.runs),
-        [Section("Differences", "differences", blocks)],
-    )
+        blocks += [Text("Not compared:"), Items(comparison.left_out)]
+    blocks.append(Text(METHOD))
+    section = Section("Differences", "differences", blocks)
+    return Document("Comparison", " against ".join(comparison.runs), [section])
 
 
-def published_document(directories: Sequence[Path]) -> Document:
-    """Build published results beside runs, where their conditions are the same."""
+def make_published_document(directories: Sequence[Path]) -> Document:
+    """Return published results beside runs, where their conditions are the same."""
     sections, known = [], presentations()
-    for number, path in enumerate(directories, 1):
-        data = _loaded(path)
+    for number, data in enumerate(map(load_run, directories), 1):
         facts = facts_of(data.config, data.params, simulated=data.simulated)
         pairs = [(r, ref) for r in data.records for ref in references(r, facts, known)]
         alike = [(r, ref) for r, ref in pairs if ref.alike]
-        blocks: list[Block] = []
+        blocks: list[Block] = [
+            Text("No published result was made under the conditions of this run.")
+        ]
         if alike:
-            blocks += reproduction(alike)
-        else:
-            blocks.append(Text("No published result was made under the conditions of this run."))
+            blocks = list(reproduction(alike))
         near = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs

@@ -1,12 +1,14 @@
-"""A run or a campaign watched from a browser: its page, read only, served for as long as it lasts."""
+"""A web page that follows a run or a campaign, read only, served while it lasts."""
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import socket
 import threading
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,23 +17,76 @@ from typing import Any, cast
 
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
-from v6t.core.reporting.live_page import PAGE, POLICY
-from v6t.core.reporting.write import UNREPORTED, load
+from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.events import Activity, Listener
-from v6t.core.runs.wording import describe_activity, describe_place, describe_step, duration
+from v6t.core.runs.progress import describe_activity, describe_place, describe_step, duration
+from v6t.core.runs.run_data import load_run
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
 PORT = 8219
-"""Where nothing else is said."""
-LOOKED_S = 10.0
-"""Somebody looks if the page was asked for within this time; it asks every 2 s."""
-SHARE = 20
-"""Making the report takes at most one part in so many of the run's time."""
-TRIALS = 8
-"""Last ones that are listed."""
+"""Default port."""
+VIEWED_S = 10.0
+"""The report is made only if the page was requested within this time; it requests itself every 2 s."""
+REPORT_SHARE = 20
+"""Making reports takes at most one part in this number of the run's time."""
+LISTED_TRIALS = 8
 MOST_CLIENTS = 16
-_PATIENCE_S = 5.0
+CLIENT_TIMEOUT_S = 5.0
+_SCRIPT = """
+const [now, trials, report] = ["now", "trials", "report"].map(id => document.getElementById(id));
+let shown = -1;
+async function text(where) {
+  const answer = await fetch(where, {cache: "no-store"});
+  if (!answer.ok) throw new Error(answer.status);
+  return answer.text();
+}
+async function update() {
+  try {
+    const state = JSON.parse(await text("now"));
+    now.textContent = state.now;
+    trials.replaceChildren(...state.trials.map(line => {
+      const item = document.createElement("li");
+      item.textContent = line;
+      return item;
+    }));
+    document.title = state.title;
+    if (state.version !== shown) {
+      const open = new Set([...report.querySelectorAll("details[open] > summary")]
+        .map(summary => summary.textContent));
+      const page = new DOMParser().parseFromString(await text("report"), "text/html");
+      report.replaceChildren(...page.querySelectorAll("style, header, main"));
+      for (const summary of report.querySelectorAll("summary"))
+        if (open.has(summary.textContent)) summary.parentElement.open = true;
+      shown = state.version;
+    }
+  } catch (lost) {
+    now.textContent = "It has ended, or its machine cannot be reached: this is what was seen last.";
+  }
+  setTimeout(update, 2000);
+}
+update();
+"""
+_STYLE = """
+#now { position: sticky; top: 0; margin: 0; padding: .6rem 1rem; background: #fff8e6;
+  border-bottom: 2px solid #e69f00; font: 16px/1.5 system-ui, sans-serif; z-index: 1; }
+/* what is replaced at each update has no remembered height: the page would jump */
+#report section, #report figure { content-visibility: visible; }
+#trials { font: 13px/1.5 ui-monospace, monospace; color: #444; }
+"""
+POLICY = (
+    "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
+    f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+"""Allows the browser this one script, and requests to this server only."""
+PAGE = (
+    '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    f"<title>v6t</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+    '<p id="now" role="status">This page needs a browser with scripts.</p>\n'
+    f'<ul id="trials"></ul>\n<div id="report"></div>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n'
+)
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -44,11 +99,11 @@ _WAITING = (
 )
 
 
-def address_of(text: str) -> tuple[str, int]:
-    """Address and port of ``ADDRESS:PORT``, ``ADDRESS``, ``:PORT`` or nothing (loopback).
+def parse_address(text: str) -> tuple[str, int]:
+    """Parse ``ADDRESS:PORT``, ``ADDRESS``, ``:PORT`` or an empty text (loopback).
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is none of these.
     """
     host, port = text, str(PORT)
     if text.startswith("["):
@@ -81,26 +136,26 @@ class LiveView(Listener):
         announce: Callable[[str], None] = ignore_message,
         page: Callable[[Path], str] | None = None,
     ) -> None:
-        """Listen; nothing is answered before :meth:`__enter__`.
+        """Open the port; requests are answered after :meth:`__enter__`.
 
         Args:
             address: IP address and port; 0: any that is free.
             path: of the directory of the run, or of the campaign.
             announce: prints the page's address, and a warning if others can read it.
-            page: makes the report so far of that directory; None: that of a run.
+            page: makes the report of the directory so far; None: that of a run.
 
         Raises:
-            UsageError: the port is taken, or the address is none of this machine.
+            UsageError: the port is in use, or this machine does not have the address.
         """
-        self._path, self._announce, self._page = path, announce, page or _of_run
+        self._path, self._announce, self._page = path, announce, page or _make_run_report
         self._about = ""
         self._ended = 0
         self._version = 0
         self._progress: Progress | None = None
-        self._steps: deque[str] = deque(maxlen=TRIALS)
+        self._steps: deque[str] = deque(maxlen=LISTED_TRIALS)
         self._state = self._state_json("It begins.")
         self._report = _WAITING
-        self._looked = -LOOKED_S
+        self._viewed = -VIEWED_S
         self._next = 0.0
         self._serves = False
         try:
@@ -111,7 +166,8 @@ class LiveView(Listener):
                 "--live=127.0.0.1:0 takes any free port",
                 code="socket-failed",
             ) from exc
-        self.url = f"http://{_authority(*self._server.server_address[:2])}/"
+        host, port = self._server.server_address[:2]
+        self.url = f"http://[{host!s}]:{port}/" if ":" in str(host) else f"http://{host!s}:{port}/"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.2,), name="v6t-live", daemon=True
         )
@@ -131,7 +187,7 @@ class LiveView(Listener):
         self.close()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the port."""
         if self._serves:
             self._server.shutdown()
             self._thread.join()
@@ -159,19 +215,19 @@ class LiveView(Listener):
         left = f"; about {duration(activity.left_s)} left"
         self._show(escape_controls(describe_activity(activity, self._progress, 0.0) + left))
 
-    def glance(self, seen: Callable[[], tuple[str, int]]) -> None:
-        """Report what goes on elsewhere, and how many runs are over; asked only while somebody looks."""
-        if time.monotonic() - self._looked >= LOOKED_S:
+    def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
+        """Show the state of other processes and their number of finished runs, if the page is viewed."""
+        if time.monotonic() - self._viewed >= VIEWED_S:
             return
-        now, ended = seen()
+        now, ended = find_state()
         if ended > self._ended:
             self._ended = ended
             self._make()
         self._state = self._state_json(escape_controls(now))
 
     def answer(self, path: str) -> tuple[str, str] | None:
-        """Type and text of what is asked for; None: there is no such thing."""
-        self._looked = time.monotonic()
+        """Return type and text of a path; None: there is no such page."""
+        self._viewed = time.monotonic()
         pages: Mapping[str, tuple[str, str]] = {
             "/": ("text/html", PAGE),
             "/now": ("application/json", self._state),
@@ -181,10 +237,10 @@ class LiveView(Listener):
 
     def _show(self, now: str) -> None:
         began = time.monotonic()
-        if began - self._looked < LOOKED_S and began >= self._next:
+        if began - self._viewed < VIEWED_S and began >= self._next:
             self._make()
             ended = time.monotonic()
-            self._next = ended + (SHARE - 1) * (ended - began)
+            self._next = ended + (REPORT_SHARE - 1) * (ended - began)
         self._state = self._state_json(self._about + now)
 
     def _state_json(self, now: str) -> str:
@@ -195,42 +251,40 @@ class LiveView(Listener):
     def _make(self) -> None:
         try:
             report = self._page(self._path)
-        except UNREPORTED:  # it is not there yet, or cannot be made: that costs no run
+        except UNREPORTED:  # there are no results yet, or the report cannot be made
             report = _WAITING
         if report != self._report:
             self._report = report
             self._version += 1
 
 
-def _of_run(path: Path) -> str:
+def _make_run_report(path: Path) -> str:
     from v6t.analysis.report.render import to_html
     from v6t.analysis.report.run import build
     from v6t.benchmarks.registry import presentations
 
-    # drawing takes seconds: figures come with the finished report
-    return to_html(build(load(path), presentations(), most_figures=0))
+    # Drawing takes seconds: figures come with the finished report.
+    return to_html(build(load_run(path), presentations(), most_figures=0))
 
 
 class _Server(ThreadingHTTPServer):
-    """Few clients at a time: whoever comes when there are many is turned away."""
+    """A server for a limited number of clients at a time."""
 
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], view: LiveView) -> None:
-        self.address_family = _family(address[0])
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.view = view
         self._free = threading.BoundedSemaphore(MOST_CLIENTS)
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, if there is one left."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and make room for the next."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -241,22 +295,20 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Three texts, for whoever asks for them by this server's own address."""
+    """Serves three texts under this server's own address."""
 
-    timeout = _PATIENCE_S
+    timeout = CLIENT_TIMEOUT_S
 
     def do_GET(self) -> None:
-        """One of the texts."""
-        self._give(body=True)
+        self._respond(body=True)
 
     def do_HEAD(self) -> None:
-        """Answer without the body."""
-        self._give(body=False)
+        self._respond(body=False)
 
-    def _give(self, *, body: bool) -> None:
+    def _respond(self, *, body: bool) -> None:
         server = cast(_Server, self.server)
-        if not is_own(self.headers.get("Host", ""), int(server.server_address[1])):
-            self.send_error(421, "Misdirected Request")  # a name that leads here is not ours
+        if not is_own_host(self.headers.get("Host", ""), int(server.server_address[1])):
+            self.send_error(421, "Misdirected Request")
             return
         page = server.view.answer(self.path)
         if page is None:
@@ -274,18 +326,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the terminal belongs to the run."""
+        """Log nothing: the terminal shows the run."""
 
     def version_string(self) -> str:
-        """No versions for strangers."""
+        """Hide the versions."""
         return "v6t"
 
 
-def is_own(host: str, port: int) -> bool:
-    """Whether a Host header is an IP address or ``localhost``, with this port.
+def is_own_host(host: str, port: int) -> bool:
+    """Return whether a Host header is an IP address or ``localhost``, with this port.
 
-    A page from elsewhere can make its own name lead to this address and then read what is served
-    here; it cannot make a browser send another name than its own.
+    A foreign page can let its own name resolve to this address (DNS rebinding), but a browser sends
+    that name.
     """
     name, _, port_text = host.rpartition(":")
     if port_text != str(port):
@@ -297,11 +349,3 @@ def is_own(host: str, port: int) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _authority(host: Any, port: Any) -> str:
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
-
-
-def _family(address: str) -> Any:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, cast
 
 from v6t.base.errors import DutError
 from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
-from v6t.core.runs.device import lab_device, remote_session, state_of
-from v6t.core.runs.hooks import Action, run_hook
+from v6t.core.runs.device import (
+    DeviceAction,
+    find_state,
+    lab_device,
+    remote_session,
+    run_device_event,
+    run_hook,
+)
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import ACTIONS
-from v6t.drivers.duts.plan import Action as ChangeAction
-from v6t.drivers.tester import Tester
+from v6t.drivers.tester import StatefulTester, Tester
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.compiler.compile import compile_traffic
@@ -23,23 +28,14 @@ from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
 from v6t.trials.device_events import name_change_hook
-from v6t.trials.result import TrialResult
+from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import TIMING_CAPABILITIES, Trial
-
-if TYPE_CHECKING:
-    from v6t.core.modifiers.repeated import Repeated
-    from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
 
 
-def make_tester(
-    bound: BoundRun,
-    *,
-    loopback: bool = False,
-    keep: Path | None = None,
-) -> Tester:
+def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
     """Make a tester that is not open yet.
 
     Args:
@@ -52,14 +48,12 @@ def make_tester(
     """
     links, intent = bound.technology.links, bound.technology.dut_intent()
     loopback = loopback or bound.driver.absent
+    benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
         links if loopback else intent.emulated_links,
         lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
-        delays=any(
-            TIMING_CAPABILITIES & b.needs(bound)
-            for b in map(registry.load, bound.settings.benchmarks)
-        ),
+        delays=any(TIMING_CAPABILITIES & b.needs(bound) for b in benchmarks),
         seed=bound.settings.seed,
     )
 
@@ -70,10 +64,7 @@ def compile_point(
     seed: int,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Streams of both directions for one frame size; ``vary`` changes the plugin's traffic.
-
-    None of a technology of queries.
-    """
+    """Compile the streams of both directions, none for queries; ``vary`` changes the traffic."""
     if plugin.exchange != "frames":
         return {}
     return {
@@ -91,19 +82,9 @@ def streams_of(
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
     """Compile what a run sends for one frame size, with the traffic of its modifier."""
-
-    def changed(traffic: Traffic) -> Traffic:
-        return bound.modified(vary(traffic))
-
-    return compile_point(bound.technology, sizes, bound.settings.seed, changed)
-
-
-def _nobody(trial: Trial) -> None:
-    """Is told that the tester sends."""
-
-
-def _nothing(tester: Tester) -> None:
-    """Has nothing against a tester."""
+    return compile_point(
+        bound.technology, sizes, bound.settings.seed, lambda traffic: bound.modified(vary(traffic))
+    )
 
 
 class Bench:
@@ -115,143 +96,123 @@ class Bench:
         *,
         loopback: bool = False,
         keep: Path | None = None,
-        opened: Callable[[Tester], object] = _nothing,
+        check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
-        """Remember what to make.
+        """Prepare the first trial.
 
         Args:
             bound: the run.
             loopback: leave the device out.
             keep: local directory for the device's undo record.
-            opened: looks at the tester when it is open, and may refuse it.
+            check: receives the open tester, and may refuse it.
         """
         self._bound = bound
-        self._opened = opened
+        self._check = check
         self._loopback = loopback or bound.driver.absent
         self._keep = keep
-        self._oracle = bound.oracle
         self._tester: Tester | None = None
         self._device: DeviceSession | None = None
-        self._wanted: Mapping[Direction, StreamSet] = {}
-        self._stale = True
-        self._preparing: TwoPhaseTester | None = None
-        self._sends: Callable[[Trial], object] = _nobody
+        self._streams: Mapping[Direction, StreamSet] = {}
+        self._loaded = False
+        self._two_phase: Measure | None = None
+        # Everything around the stream of a trial, from the tester outwards.
+        self._stream: Measure = run_device_event(
+            self._modify(lambda trial: self.ready().measure(trial)), self.find_action
+        )
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
-        """Load what the next trials send."""
-        self._wanted = streams
-        self._stale = True
+        """Set what the next trials send."""
+        self._streams, self._loaded = streams, False
 
     def open(self) -> Tester:
-        """Configure the device, open the tester, unless that is done."""
+        """Configure the device and open the tester, unless that is done."""
         if self._tester is None:
             self._configure()
-            tester = make_tester(self._bound, loopback=self._loopback, keep=self._keep)
-            self._tester = tester
-            tester.open()
-            self._opened(tester)
+            self._tester = make_tester(self._bound, loopback=self._loopback, keep=self._keep)
+            self._tester.open()
+            self._check(self._tester)
         return self._tester
 
     def ready(self) -> Tester:
         """Open, and load what the next trials send, unless that is done."""
         tester = self.open()
-        if self._stale:
-            tester.load(self._wanted, self._oracle)
-            self._stale = False
-            self._preparing = None
+        if not self._loaded:
+            tester.load(self._streams, self._bound.oracle)
+            self._loaded, self._two_phase = True, None
         return tester
 
-    def measure(self, trial: Trial, sends: Callable[[Trial], object] = _nobody) -> TrialResult:
+    def measure(self, trial: Trial) -> TrialResult:
         """Run one trial, opening and loading first where needed.
 
-        Args:
-            trial: what to do.
-            sends: told when the tester is called for the stream, and with which pause; not at all
-                where a trial has none.
-
         Raises:
-            DutError: the device may not have been configured all the time: the trial says nothing.
+            DutError: the device may have lost its configuration during the trial.
         """
-        self._sends = sends
-        result = self._measure(trial)
+        tester = self.ready()
+        if trial.queries is not None and not trial.queries.is_selftest:
+            self._empty_cache()
+        result = (self._stream if trial.connections is None else self._connect(tester))(trial)
         if self.session is not None:
             self.session.check_configured()
         return result
 
-    def _measure(self, trial: Trial) -> TrialResult:
-        tester: Any = self.ready()
-        if trial.queries is not None and not trial.queries.is_selftest:
-            self._empty_cache()
-        if trial.connections is None:
-            return self._stream(trial)
-        if self._preparing is None:
-            self._preparing = self._prepare(tester)
-        return self._preparing.measure(trial)
+    def _connect(self, tester: Tester) -> Measure:
+        from v6t.drivers.oracle.two_phase import TwoPhaseTester
+
+        if self._two_phase is None:
+            state = None if self._loopback else find_state(self._bound, tester, self._device)
+            stateful = cast(StatefulTester, tester)
+            self._two_phase = TwoPhaseTester(stateful, state, self._stream).measure
+        return self._two_phase
 
     def _empty_cache(self) -> None:
-        """No name of an earlier trial is left on the device (RFC 8219 section 9.2)."""
+        """Remove the names of earlier trials from the device (RFC 8219, section 9.2)."""
         hook = self._bound.driver.hooks.get("flush")
         if self.session is not None:
             self.session.flush()
         elif hook is not None and not self._bound.tester.simulates:
             run_hook("flush", hook)
 
-    def _prepare(self, tester: Any) -> TwoPhaseTester:
-        from v6t.drivers.oracle.two_phase import TwoPhaseTester
+    def _modify(self, measure: Measure) -> Measure:
+        """Let the modifier work on the device during each stream."""
+        bound = self._bound
 
-        return TwoPhaseTester(
-            tester,
-            None if self._loopback else state_of(self._bound, tester, self._device),
-            self._stream,
-        )
+        def measure_modified(trial: Trial) -> TrialResult:
+            driven = bound.modifier is not None and bound.modifier.driven and bound.driven
+            if bound.modifier is None or not driven or self._loopback:
+                return measure(trial)
+            return bound.modifier.measure(trial, measure, self._driven)
 
-    def _stream(self, trial: Trial) -> TrialResult:
-        """Send, with what the run's modifier does to the device meanwhile."""
-        tester = self.ready()
-        modified = self._modified(trial)
-        self._sends(trial)
-        if modified is None:
-            return tester.measure(trial)
-        with modified:
-            result = tester.measure(trial)
-        return modified.added_to(result)
+        return measure_modified
 
     def describe(self) -> dict[str, Any] | None:
-        """Facts about the tester and a device it drives; None if none was needed."""
+        """Return facts about the tester and a device it drives; None if none was needed."""
         if self._tester is None:
             return None
-        description = self._tester.describe()
-        return (
-            description
-            if self._device is None
-            else {**description, "device": self._device.describe()}
-        )
+        device = {} if self._device is None else {"device": self._device.describe()}
+        return {**self._tester.describe(), **device}
 
     @property
     def session(self) -> DeviceSession | None:
-        """The session with a device that has a driver, here in the lab or elsewhere."""
+        """The session with a driven device, in the lab or elsewhere."""
         if self._device is not None or self._tester is None:
             return self._device
         return self._tester.device_session()
 
-    @property
-    def actions(self) -> dict[str, Action]:
-        """What the driver can do to the device while traffic goes on, by the names of events."""
-        if self._loopback or not (self._bound.driven and self._bound.reconfigures):
-            return {}
-        return {
-            name_change_hook(action): Action(
-                partial(self._drive, "reconfigure", action),
-                partial(self._drive, "prepare_reconfiguration", action),
-            )
-            for action in ACTIONS
-        }
-
-    def _modified(self, trial: Trial) -> Repeated | None:
-        modifier = None if self._loopback else self._bound.modifier
-        if modifier is None or not (modifier.driven and self._bound.driven):
+    def find_action(self, trial: Trial) -> DeviceAction | None:
+        """Return what the event of a trial does to the device; None: nothing."""
+        name = trial.device_event.hook if trial.device_event else ""
+        if not self._loopback and self._bound.driven and self._bound.reconfigures:
+            for action in ACTIONS:
+                if name == name_change_hook(action):
+                    return DeviceAction(
+                        partial(self._drive, "reconfigure", action),
+                        partial(self._drive, "prepare_reconfiguration", action),
+                    )
+        hooks = self._bound.driver.hooks
+        # A rehearsal must not reset the device that its testbed file names.
+        if self._bound.tester.simulates or name not in hooks:
             return None
-        return modifier.during(trial, self._driven)
+        return DeviceAction(partial(run_hook, name, hooks[name]))
 
     @property
     def _driven(self) -> DeviceSession:
@@ -259,20 +220,15 @@ class Bench:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
-    def _drive(
-        self, what: Literal["reconfigure", "prepare_reconfiguration"], action: ChangeAction
-    ) -> None:
+    def _drive(self, what: Literal["reconfigure", "prepare_reconfiguration"], action: str) -> None:
         self.ready()
-        if what == "reconfigure":
-            self._driven.reconfigure(action)
-        else:
-            self._driven.prepare_reconfiguration(action)
+        getattr(self._driven, what)(action)
 
     def verify_device(self) -> list[str]:
-        """Read the device's configuration back; one line per read-back, none without a driver.
+        """Read the device's configuration back; return one line for each check, none without a driver.
 
         Raises:
-            DutError: something is not as it should be.
+            DutError: a check failed.
         """
         return [] if self.session is None else self.session.verify()
 

@@ -1,4 +1,4 @@
-"""What this machine can do: for ``v6t doctor``."""
+"""Checks before a run for ``v6t doctor``: this machine, and the device of a testbed; the list of drivers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.base.entry_points import Extensions
+from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
+from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.plugins import TECHNOLOGIES
-from v6t.drivers.duts.registry import DRIVERS
+from v6t.core.runs.dut import find_technology
+from v6t.drivers.duts.registry import DRIVERS, make_driver, names
 from v6t.drivers.testers import DEFAULT, TESTERS
 
 if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.drivers.duts.session.session import Session
     from v6t.drivers.tester_kind import TesterKind
 
-LITTLE_BYTES = 1 << 30
+MIN_FREE_BYTES = 1 << 30
 CPU = Path("/sys/devices/system/cpu")
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+State = Literal["ok", "note", "missing"]
 
 
 @dataclass(frozen=True)
@@ -28,68 +35,97 @@ class Finding:
     """One line; ``missing`` keeps the lab or a testbed's tester from working."""
 
     what: str
-    state: Literal["ok", "note", "missing"]
+    state: State
     text: str
 
 
+@dataclass(frozen=True)
+class DriverSummary:
+    """A driver in one line.
+
+    Attributes:
+        name: name of the driver.
+        title: what the device is.
+        technologies: technologies it configures; empty: any, by the user's own lines.
+        programs: programs it needs, and whether this machine has them.
+    """
+
+    name: str
+    title: str
+    technologies: tuple[str, ...]
+    programs: dict[str, bool]
+
+
+def list_drivers() -> list[DriverSummary]:
+    """List the drivers that can be loaded, by name."""
+    path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+    drivers = []
+    for name in names():
+        try:
+            driver = make_driver(name, {})
+            technologies = technologies_for(name)
+        except V6tError:  # a broken driver of another distribution; doctor shows it
+            continue
+        programs = {
+            program: shutil.which(program, path=path) is not None
+            for program in getattr(driver, "programs", None) or ()
+        }
+        drivers.append(DriverSummary(name, driver.title, technologies, programs))
+    return drivers
+
+
 def examine(tester: TesterKind | None = None) -> list[Finding]:
-    """Everything, in the order a user would ask.
+    """Examine this machine.
 
     Args:
         tester: that a testbed file names.
     """
     return [
-        _system(),
-        _cores(),
-        *_clock_policy(),
-        _results(),
-        *_extensions(),
-        *_testers(tester),
+        _check_system(),
+        _check_cores(),
+        *_check_clocks(),
+        _check_output(),
+        *_check_extensions(),
+        *_check_testers(tester),
     ]
 
 
-def _system() -> Finding:
+def _check_system() -> Finding:
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if platform.system() != "Linux":
         return Finding("system", "missing", f"{text}; the lab needs Linux, --tester sim does not")
     return Finding("system", "ok", text)
 
 
-def _cores() -> Finding:
+def _check_cores() -> Finding:
     cores = len(os.sched_getaffinity(0))
     if cores == 1:
         return Finding("cores", "note", "1; tester and device will disturb each other much")
     return Finding("cores", "ok", str(cores))
 
 
-def _clock_policy() -> Iterator[Finding]:
-    """Report a clock policy that lets rates drift."""
+def _check_clocks() -> Iterator[Finding]:
+    """Report clock policies with which rates vary."""
     governor = _read(CPU / "cpu0/cpufreq/scaling_governor")
     if governor not in ("", "performance"):
-        yield Finding(
-            "frequency",
-            "note",
-            f"governor {governor}: rates will wander; cpupower frequency-set -g performance",
-        )
+        text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
+        yield Finding("frequency", "note", text)
     if _read(CPU / "smt/active") == "1":
-        yield Finding(
-            "hyper-threading",
-            "note",
-            "on: two cores may be one; echo off >/sys/devices/system/cpu/smt/control",
-        )
+        text = "on: two cores may be one; echo off >/sys/devices/system/cpu/smt/control"
+        yield Finding("hyper-threading", "note", text)
 
 
-def _results() -> Finding:
-    """Check the directory of results, the current one unless -o is given."""
+def _check_output() -> Finding:
+    """Check the current directory, below which results are written by default."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         return Finding("results", "note", f"{here} cannot be written: give a directory with -o")
     free = shutil.disk_usage(here).free
-    text = f"written below {here}, {free / LITTLE_BYTES:,.1f} GiB free"
-    return Finding("results", "note" if free < LITTLE_BYTES else "ok", text)
+    text = f"written below {here}, {free / MIN_FREE_BYTES:,.1f} GiB free"
+    return Finding("results", "note" if free < MIN_FREE_BYTES else "ok", text)
 
 
-def _extensions() -> Iterator[Finding]:
+def _check_extensions() -> Iterator[Finding]:
     groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
@@ -105,15 +141,15 @@ def _extensions() -> Iterator[Finding]:
                 yield Finding(f"{group.noun} {row.name}", "note", row.error)
 
 
-def _testers(named: TesterKind | None) -> Iterator[Finding]:
-    """Check the testers: those of the testbed and the default must work."""
+def _check_testers(named: TesterKind | None) -> Iterator[Finding]:
+    """Check the testers: that of the testbed and the default must work."""
     for row in TESTERS.list_rows():
         if row.kind is None:
             continue
-        asked = named is not None and row.name == named.name
-        kind = named if asked and named is not None else row.kind()
-        needed = asked or row.name == DEFAULT
-        for what, state, text in kind.examine(named=asked):
+        is_named = named is not None and row.name == named.name
+        kind = named if is_named and named is not None else row.kind()
+        needed = is_named or row.name == DEFAULT
+        for what, state, text in kind.examine(named=is_named):
             yield Finding(what, "note" if state == "missing" and not needed else state, text)
 
 
@@ -122,3 +158,92 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except OSError:
         return ""
+
+
+def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
+    """Find what keeps a run on this testbed from starting; the device is locked and not changed.
+
+    Args:
+        testbed: a valid testbed file.
+        plugin: the technology; None: one that the driver supports.
+    """
+    from v6t.core.config.checks import check_capabilities
+    from v6t.core.config.files import Flags
+    from v6t.core.config.resolve import driver_named, resolve_and_bind
+    from v6t.core.runs.bench import make_tester
+    from v6t.drivers.duts.capabilities import find_capabilities
+    from v6t.drivers.duts.devices import make_lab_device
+
+    try:
+        flags = Flags(plugin=plugin or find_technology(driver_named(testbed)))
+        bound = resolve_and_bind(None, testbed, flags)
+        check_capabilities(bound, make_tester(bound))
+    except UsageError as exc:
+        yield _describe_refusal(exc, plugin)
+        return
+    if bound.driver.configures and not bound.driver.of_parts:
+        rows = find_capabilities(bound.driver, bound.intent).rows()
+        capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
+        yield Finding("driver", "ok", f"{bound.driver.name}: {capabilities}")
+    try:
+        if not bound.driven:
+            state: State = "ok" if bound.tester.simulates or bound.tester.in_lab else "note"
+            words = "simulated" if bound.tester.simulates else "nobody configures it"
+            yield Finding("device", state, words)
+        elif bound.tester.in_lab:
+            for line in make_lab_device(bound.driver, bound.device, bound.intent).look():
+                yield Finding("device", "ok", f"{line}, for the lab")
+        else:
+            yield from _examine_remote_device(bound, plugin)
+    except V6tError as exc:
+        yield Finding("device", "missing", _describe_error(exc))
+
+
+def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
+    from v6t.drivers.duts.devices import make_session
+    from v6t.drivers.duts.session.session import Session
+
+    session = make_session(bound.driver, bound.intent)
+    if session is None:
+        yield Finding("device", "note", "nobody configures it")
+        return
+    session.open()
+    try:
+        yield Finding("device", "ok", f"{session.name}: logged in, nobody else is at work on it")
+        for name, part in session.devices():
+            if isinstance(part, Session):
+                yield from _describe_device(name, part)
+        try:
+            session.make_plan()
+        except UsageError as exc:
+            yield _describe_refusal(exc, plugin)
+            return
+        words = f"can be configured as {bound.settings.plugin}"
+        yield Finding("device", "ok", f"{session.name}: {words}, and its way here stays")
+    finally:
+        session.close()
+
+
+def _describe_refusal(exc: UsageError, plugin: str | None) -> Finding:
+    """Describe an error, which is not the testbed's if the technology is a default."""
+    if plugin is not None:
+        return Finding("device", "missing", _describe_error(exc))
+    text = f"{_describe_error(exc)}; `--plugin NAME` says for which technology"
+    return Finding("device", "note", text)
+
+
+def _describe_error(exc: V6tError) -> str:
+    return exc.message + (f": {exc.hint}" if exc.hint else "")
+
+
+def _describe_device(name: str, session: Session) -> Iterator[Finding]:
+    """Describe system, versions, and what is left alone on one device."""
+    facts = session.survey()
+    yield Finding("device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}")
+    alone = ", ".join(f"{n} ({why})" for n, why in sorted(facts.untouchable().items()))
+    if alone:
+        yield Finding("device", "ok", f"{name}: not touched: {alone}")
+    record = session.read_record()
+    if record is not None:
+        text = f"{name}: configured by {record.owner}; a run puts it back first"
+        yield Finding("device", "note", text)

@@ -1,4 +1,4 @@
-"""The device under test by itself: plan, compare, commit, confirm, verify, status, rollback."""
+"""The device under test without a run: plan, compare, commit, confirm, verify, status, rollback."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
-def plan_text(driver: Driver, plan: Plan) -> str:
-    """Return a plan for a reader: every command with its reason, its undo and its check."""
+def format_plan(driver: Driver, plan: Plan) -> str:
+    """Return a plan as text: every command with its reason, its undo and its check."""
     from v6t.drivers.duts.session.plan_steps import plan_lines
 
     title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
@@ -41,16 +41,12 @@ def plan_text(driver: Driver, plan: Plan) -> str:
     return "\n".join([title, f"# executed: {driver.executed}", *notes, *plan_lines(plan)])
 
 
-def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
-    """Return a plan for programs."""
+def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON values."""
     from v6t.drivers.duts.session.plan_steps import plan_data
 
-    return {
-        "driver": plan.driver,
-        "version": plan.version,
-        "executed": driver.executed,
-        **plan_data(plan),
-    }
+    head = {"driver": plan.driver, "version": plan.version, "executed": driver.executed}
+    return {**head, **plan_data(plan)}
 
 
 @contextmanager
@@ -168,8 +164,7 @@ def confirm(bound: BoundRun) -> str:
         device.confirm()
         stays = f"stays configured; `{bound.rollback_command}` undoes it"
         if all(part["rollback_in_s"] is None for part in _part_statuses(status)):
-            stays = f"no rollback timer runs; the device {stays}"
-            return f"{device.name}: {stays}"
+            return f"{device.name}: no rollback timer runs; the device {stays}"
         return f"{device.name} {stays}"
 
 
@@ -181,8 +176,7 @@ def verify(bound: BoundRun) -> str:
         TranslationError: a frame came back wrong, or not.
     """
     from v6t.core.runs.bench import Bench, compile_point
-    from v6t.core.runs.stateful import for_preflight, preflight_mode
-    from v6t.procedures.preflight import check_translation
+    from v6t.core.runs.preflight import check_point
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
@@ -190,13 +184,7 @@ def verify(bound: BoundRun) -> str:
     bench = Bench(bound)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
-        finding = check_translation(
-            for_preflight(plugin, bench.measure),
-            ipv6_frame_size=sizes.ipv6,
-            ipv4_frame_size=sizes.ipv4,
-            mix=sizes.mix,
-            mode=preflight_mode(plugin),
-        )
+        finding = check_point(plugin, sizes, bench.measure)
         if not bench.verify_device():
             raise DutError(
                 "the driver did not read back the configuration of the device", code="no-read-back"
@@ -278,8 +266,8 @@ def rollback(
     return done
 
 
-def any_plugin(driver: str) -> str | None:
-    """Return any technology of a driver, where it does not matter which; None: it does."""
+def find_technology(driver: str) -> str | None:
+    """Return any technology of a driver; None for a chain, whose technology matters."""
     from v6t.core.config.compatibility import technologies_for
     from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import driver_type

@@ -1,4 +1,4 @@
-"""Events of a run, and those who listen to them: terminal, log file, page for browsers."""
+"""Events of a run: the terminal, the log file, the live page and campaigns listen to them."""
 
 from __future__ import annotations
 

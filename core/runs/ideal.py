@@ -1,23 +1,25 @@
-"""Trials that a benchmark needs, counted by carrying it out on an ideal device."""
+"""A benchmark's trials and time, counted by carrying it out on an ideal device."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepared
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Point
+from v6t.benchmarks.point import Point, Vary
 from v6t.core.config.bound import BoundRun
 from v6t.procedures.tester_rate import TesterCapacity
+from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.load_estimate import EstimateLoad
+from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Mode, Trial, list_directions
 
@@ -28,26 +30,75 @@ EMPTYING_S = 12e-6
 
 @dataclass
 class IdealDevice:
-    """A device that loses nothing up to a rate, and a tester that never fails; no time passes.
+    """A device without loss up to a rate, and a tester without faults; no time passes.
+
+    It is the runner of a planned point (:class:`v6t.benchmarks.point.PointRunner`).
 
     Attributes:
         bound: the run.
-        carries_fps: frames per second and direction without loss; None: half of what a search offers.
+        capacity: of the tester, with its source.
+        carries_fps: rate without loss per direction; None: half of what a search offers.
         carries_cps: connections per second without loss.
         holds: connections that its table holds.
         trials, seconds: of all trials so far.
+        results: by the keys of trials, those of the run so far included.
         times: repetitions for which one stands.
     """
 
+    planned: ClassVar[bool] = True
     bound: RunContext
+    capacity: tuple[TesterCapacity, str]
     carries_fps: float | None = math.inf
     carries_cps: float = math.inf
     holds: float = math.inf
     trials: int = 0
     seconds: float = 0.0
-    times: int = 1
     results: dict[str, TrialResult] = field(default_factory=dict)
+    times: int = 1
     _filled: int = 0
+    _point: Point | None = None
+
+    @property
+    def emptying(self) -> str:
+        return ""
+
+    @property
+    def loopback(self) -> Measure | None:
+        return self.measure if self.bound.measures_tester else None
+
+    def at(self, point: Point) -> Point:
+        """Return a point that is measured with this device."""
+        self._point = replace(point, runner=self, measure=self.measure, find=self.find)
+        return self._point
+
+    def find(self, key: str) -> TrialResult:
+        """Return the result of a trial."""
+        return self.results[key]
+
+    def vary(self, name: str, change: Vary) -> Point:
+        """Return the same point: a variant of the traffic takes as long."""
+        if self._point is None:
+            raise ValueError("the device has no point yet")
+        return self._point
+
+    def repeat(self, repetitions: int) -> int:
+        """Note for how many repetitions the next trials stand."""
+        self.times = repetitions
+        return 1
+
+    def watch(self, progress: Progress) -> None:
+        """Ignore the progress."""
+
+    def say(self, text: str) -> None:
+        """Ignore a message."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return no conditions: nothing is measured."""
+        return {}
+
+    def make_load_estimate(self) -> EstimateLoad:
+        """Return an inference that never ends the search early."""
+        return lambda loads, target, most_fps: None
 
     def measure(self, trial: Trial) -> TrialResult:
         """Return the result of a trial, and count its time."""
@@ -59,17 +110,12 @@ class IdealDevice:
         if connections is None or connections.purpose == "prepare":
             self._spend(trial.total_duration_s + trial.residual_wait_s)
         counted = self._count_frames(trial)
-        phase_one = None if connections is None else self._open(connections)
         result = TrialResult(
-            dict.fromkeys(list_directions(trial.mode), counted), connections=phase_one
+            dict.fromkeys(list_directions(trial.mode), counted),
+            connections=None if connections is None else self._open(connections),
         )
         self.results[trial.key] = result
         return result
-
-    def repeat(self, repetitions: int) -> int:
-        """Note for how many repetitions the next trials stand."""
-        self.times = repetitions
-        return 1
 
     def _spend(self, seconds: float, times: int | None = None) -> None:
         self.seconds += seconds * (self.times if times is None else times)
@@ -135,86 +181,39 @@ class IdealDevice:
 
 
 def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
-    """Make a point at which nothing is measured: the tester carries what the medium does."""
-    media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
-    media_fps = media if media_fps is None else media_fps
-    capacity = TesterCapacity(mode, media_fps, (), ())
-    device = IdealDevice(bound)
-    point = Point(
-        bound=bound,
-        sizes=sizes,
-        mode=mode,
-        media_fps=media_fps,
-        capacity=lambda: (capacity, "assumed"),
-        measure=device.measure,
-        loopback=device.measure if bound.measures_tester else None,
-        watch=lambda progress: None,
-        say=lambda text: None,
-        find=device.results.__getitem__,
-        describe=lambda capacity, source: {},
-        emptying=lambda: "",
-        vary=lambda name, change: point,
-    )
-    return point
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What a benchmark takes at a point, and the rates that others are measured at."""
-
-    trials: int
-    seconds: float
-    rates: Sequence[float]
+    """Make a planned point: the tester carries what the medium does."""
+    if media_fps is None:
+        media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+    device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
+    return device.at(Point(bound, sizes, mode, media_fps, device, device.measure, device.find))
 
 
 def count_trials(
     benchmark: Benchmark[Any, Any], point: Point, *, carries_all: bool = False
-) -> Counted:
+) -> tuple[int, float, Sequence[float]]:
     """Carry a benchmark out on an ideal device.
 
     Args:
         benchmark: that is planned.
-        point: where, with the rates that are known of the device; where none is known, it
-            carries half of what can be offered, so that searches take all their steps.
+        point: where, with the known rates of the device; an unknown device carries half of what can
+            be offered, so that searches take all their steps.
         carries_all: the device carries every rate instead.
+
+    Returns:
+        The number of trials, their time [s], and the rates that other benchmarks depend on.
     """
     bound, connections = point.bound, point.procedure.connections
-    device = IdealDevice(bound)
+    results: Mapping[str, TrialResult] = point.runner.results
+    device = IdealDevice(bound, point.runner.capacity, results=dict(results))
     if not carries_all:
-        most = benchmark.most_connections(bound)
-        device = IdealDevice(
-            bound,
-            point.known_fps or None,
-            min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps) / 2,
-            max(connections.count, 3 * most // 4),
-        )
-    at = _on(device, point)
+        device.carries_fps = point.known_fps or None
+        most_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
+        device.carries_cps = most_cps / 2
+        device.holds = max(connections.count, 3 * benchmark.most_connections(bound) // 4)
+    at: Point | None = device.at(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
-        filled = prepared(at)
-        if filled is None:
-            return Counted(0, 0.0, ())
-        at = filled
+        at = prepared(device.at(point))
+    if at is None:
+        return 0, 0.0, ()
     rates = benchmark.run(at).rates
-    return Counted(device.trials, device.seconds, rates)
-
-
-def _on(device: IdealDevice, point: Point) -> Point:
-    earlier = point.find
-    results: Mapping[str, TrialResult] = device.results
-
-    def find(key: str) -> TrialResult:
-        return results[key] if key in results else earlier(key)
-
-    at = replace(
-        point,
-        measure=device.measure,
-        loopback=point.loopback and device.measure,
-        watch=lambda progress: None,
-        say=lambda text: None,
-        find=find,
-        vary=lambda name, change: at,
-        repeat=device.repeat,
-        planned=True,
-        infer=lambda: lambda loads, target, most_fps: None,
-    )
-    return at
+    return device.trials, device.seconds, rates

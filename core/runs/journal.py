@@ -1,10 +1,7 @@
 """The journal: one line per trial, on disk before the next trial starts.
 
-Procedures are deterministic given their trials, so a run is resumed by answering the trials that
-are in the journal from it and measuring the rest.
-
-Every line says which version of the format it has and which run it belongs to; lines without
-either are from the first version, which marked none.
+Procedures are deterministic given their trials: a run is resumed by answering known trials from the
+journal and measuring the rest. Lines without a schema or a run are from the first version.
 """
 
 from __future__ import annotations
@@ -12,23 +9,27 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
+from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
+from v6t.profiles.streams import StreamSet
 from v6t.trials.codec import TRIAL_DEFAULTS, result_from_json, result_to_json, trial_to_json
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
 SCHEMA = "v6t-trial/1"
+RESTORE = "nothing was changed; restore the journal of this run"
 
 
-def mark_of(manifest: Any) -> str | None:
-    """Return the mark of the lines of a run's journal, empty in runs of the first version.
+def find_mark(manifest: Any) -> str | None:
+    """Return the mark of the lines of a run's journal, empty for the first version.
 
-    None if nothing tells: the manifest is lost.
+    Returns:
+        None if the manifest is lost: any mark is accepted.
     """
     return str(manifest.get("run", "")) if isinstance(manifest, dict) else None
 
@@ -38,16 +39,16 @@ class Journal:
 
     Attributes:
         entries: results by trial key, in the order they were measured.
-        trials: what was asked, by key.
+        trials: trials as JSON, by key.
         run: mark of the run it belongs to.
         torn: whether the last line is incomplete; its trial is not among the entries.
     """
 
     def __init__(self, path: Path, run: str | None = None) -> None:
-        """Read what is there; nothing in it is changed.
+        """Read the file, or create it; nothing in it is changed.
 
         Args:
-            path: the file; made if absent.
+            path: the file.
             run: mark of the run it must belong to, empty for one without; None: any.
 
         Raises:
@@ -55,24 +56,28 @@ class Journal:
         """
         self.path = path
         self.run = run
-        self._whole = 0
+        self._size = 0
         self.entries: dict[str, TrialResult] = {}
         self.trials: dict[str, dict[str, Any]] = {}
-        self.torn = False
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
         except OSError as exc:
             raise UsageError(f"cannot open {path}: {exc.strerror}", code="file-unreadable") from exc
         try:
-            self._read()
+            data = read_octets(path, JOURNAL_OCTETS)
+            for line, entry, result in _parse_lines(path, data, run):
+                self.run = entry.get("run", "") if self.run is None else self.run
+                self._remember(entry["trial"], result)
+                self._size += len(line) + 1
         except BaseException:
             os.close(self._file)
             raise
+        self.torn = self._size != len(data)
 
     def repair(self) -> None:
         """Cut an incomplete last line off."""
-        if os.fstat(self._file).st_size != self._whole:
-            os.ftruncate(self._file, self._whole)
+        if os.fstat(self._file).st_size != self._size:
+            os.ftruncate(self._file, self._size)
             os.fsync(self._file)
 
     def append(self, trial: Trial, result: TrialResult) -> None:
@@ -85,13 +90,35 @@ class Journal:
             "trial": trial_to_json(trial),
             "result": result_to_json(result),
         }
-        line = _line(entry)
+        body = json.dumps(entry, separators=(",", ":"), sort_keys=True)
+        line = f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
         written = os.write(self._file, line)
         if written != len(line):
             raise OSError(f"{self.path}: only {written} of {len(line)} octets were written")
         os.fsync(self._file)
-        self._whole += len(line)
+        self._size += len(line)
         self._remember(entry["trial"], result_from_json(entry["result"]))
+
+    def answer(self, measure: Measure) -> Measure:
+        """Answer known trials from the journal, and record the others.
+
+        Raises:
+            UsageError: the journal holds another trial under a key.
+        """
+
+        def answer_or_measure(trial: Trial) -> TrialResult:
+            known = self.trials.get(trial.key)
+            if known is None:
+                self.append(trial, measure(trial))
+            elif _as_written(trial_to_json(trial)) != {**TRIAL_DEFAULTS, **known}:
+                raise UsageError(
+                    f"the journal's trial {trial.key} is not the next trial of this run",
+                    "journal and configuration do not belong together; start a new run",
+                    code="journal-mismatch",
+                )
+            return self.entries[trial.key]  # as a resumed run will see it
+
+        return answer_or_measure
 
     def close(self) -> None:
         """Close the file. May be called twice."""
@@ -99,21 +126,36 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def _read(self) -> None:
-        data = read_octets(self.path, JOURNAL_OCTETS)
-        for line, entry, result in _trials(self.path, data, self.run):
-            self.run = entry.get("run", "") if self.run is None else self.run
-            self._remember(entry["trial"], result)
-            self._whole += len(line) + 1
-        self.torn = self._whole != len(data)
-
     def _remember(self, trial: dict[str, Any], result: TrialResult) -> None:
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
 
 
+def _as_written(trial: dict[str, Any]) -> Any:
+    """Return a trial as in a journal, with settings that earlier versions did not have."""
+    return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
+
+
+def open_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
+    """Open the journal of a run that goes on, or begins, and cut an incomplete last line off.
+
+    Raises:
+        UsageError: it is damaged, or does not belong to the results so far; nothing is changed.
+    """
+    path = directory.path / JOURNAL
+    check_presence(path, results)
+    journal = Journal(path, find_mark(directory.read_json(MANIFEST)))
+    try:
+        check_trials(path, results, journal.trials)
+        journal.repair()
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
 def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any], TrialResult]]:
-    """Trials with their results, of a run that may be going on: a torn last line is left out.
+    """Read trials with their results, also of a run in progress: a torn last line is left out.
 
     Args:
         path: the file; absent: no trials.
@@ -129,20 +171,73 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
         return []
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
-    return [(entry["trial"], result) for _, entry, result in _trials(path, data, run)]
+    return [(entry["trial"], result) for _, entry, result in _parse_lines(path, data, run)]
 
 
-def _trials(
+def read_complete_journal(directory: RunDir, results: Mapping[str, Any]) -> int:
+    """Check the journal of a complete run against its results; return the number of its trials.
+
+    Raises:
+        UsageError: it cannot be read, or does not belong to the results.
+    """
+    path = directory.path / JOURNAL
+    check_presence(path, results)
+    entries = read_journal(path, find_mark(directory.read_json(MANIFEST)))
+    check_trials(path, results, {trial["key"] for trial, _ in entries})
+    return len(entries)
+
+
+def check_presence(path: Path, results: Mapping[str, Any]) -> None:
+    """Refuse a run that has results and no journal."""
+    if results and not path.is_file():
+        raise UsageError(
+            f"{path} is missing, and with it the trials of {RESULTS} beside it",
+            RESTORE,
+            code="damaged-file",
+        )
+
+
+def check_trials(path: Path, results: Mapping[str, Any], keys: Collection[str]) -> None:
+    """Refuse a journal without the trials of a result."""
+    for record in results.get("results", ()):
+        for key in record.get("trials", ()):
+            if key not in keys:
+                raise UsageError(
+                    f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it",
+                    RESTORE,
+                    code="damaged-file",
+                )
+
+
+def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
+    """Refuse to continue a run of a version that sent frames in another order.
+
+    Raises:
+        UsageError: nothing was changed.
+    """
+    path, manifest = directory.path / JOURNAL, directory.read_json(MANIFEST)
+    known = manifest.get("order", 1) if isinstance(manifest, dict) else 1
+    changed = any(s.order > known for stream_set in streams for s in stream_set.streams)
+    if changed and read_journal(path):
+        raise UsageError(
+            f"{path}: these trials sent the enumerated addresses and ports in the order of an "
+            "earlier version, which this v6t no longer has",
+            "use the v6t that wrote it (manifest.json names its version), or start a new run",
+            code="damaged-file",
+        )
+
+
+def _parse_lines(
     path: Path, data: bytes, run: str | None
 ) -> Iterator[tuple[bytes, dict[str, Any], TrialResult]]:
-    """Whole lines with what they say; the last may be incomplete and is left out then."""
+    """Yield whole lines with their content; an incomplete last line is left out."""
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         entry = _parse(line)
         where = f"{path}:{number}"
         if entry is None:
             if number == len(lines) - 1 and not lines[-1]:
-                return  # the last line: written, but not whole
+                return  # the last line was written in part
             raise UsageError(
                 f"{where}: this line is damaged",
                 "the run cannot be resumed; results already written are not touched",
@@ -158,9 +253,7 @@ def _trials(
             )
         if run is not None and entry.get("run", "") != run:
             raise UsageError(
-                f"{where}: this trial belongs to another run",
-                "nothing was changed; restore the journal of this run",
-                code="journal-mismatch",
+                f"{where}: this trial belongs to another run", RESTORE, code="journal-mismatch"
             )
         try:
             if not isinstance(entry["trial"]["key"], str):
@@ -168,64 +261,15 @@ def _trials(
             result = result_from_json(entry["result"])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise UsageError(
-                f"{where}: this line is not a trial: {exc}",
-                "nothing was changed; restore the journal of this run",
-                code="damaged-file",
+                f"{where}: this line is not a trial: {exc}", RESTORE, code="damaged-file"
             ) from exc
         yield line, entry, result
-
-
-class JournaledMeasure:
-    """The tester with a journal before it."""
-
-    def __init__(self, journal: Journal, measure: Measure) -> None:
-        """Wrap.
-
-        Args:
-            journal: answers what it knows, records what it does not.
-            measure: measures the rest.
-        """
-        self._journal = journal
-        self._measure = measure
-        self.replayed = 0
-
-    def __call__(self, trial: Trial) -> TrialResult:
-        """Return the recorded or the measured result.
-
-        Raises:
-            UsageError: the journal holds another trial under this key.
-        """
-        known = self._journal.trials.get(trial.key)
-        if known is not None:
-            # compared as JSON: that is what was written, before the trial had all its settings
-            if json.loads(json.dumps({**TRIAL_DEFAULTS, **trial_to_json(trial)})) != {
-                **TRIAL_DEFAULTS,
-                **known,
-            }:
-                raise UsageError(
-                    f"the journal's trial {trial.key} is not the next trial of this run",
-                    "journal and configuration do not belong together; start a new run",
-                    code="journal-mismatch",
-                )
-            self.replayed += 1
-            return self._journal.entries[trial.key]
-        result = self._measure(trial)
-        self._journal.append(trial, result)
-        # what a resumed run will see, not what was in memory
-        return self._journal.entries[trial.key]
-
-
-def _line(entry: dict[str, Any]) -> bytes:
-    body = json.dumps(entry, separators=(",", ":"), sort_keys=True)
-    return f"{zlib.crc32(body.encode()):08x} {body}\n".encode()
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     checksum, _, body = line.partition(b" ")
     try:
-        if int(checksum, 16) != zlib.crc32(body):
-            return None
-        entry = parse_json(body)
+        entry = parse_json(body) if int(checksum, 16) == zlib.crc32(body) else None
     except (ValueError, UnicodeDecodeError):
         return None
     return entry if isinstance(entry, dict) else None

@@ -23,7 +23,7 @@ class RunSummary:
         path: its directory.
         created: start of the run, UTC, ISO 8601.
         technology, device, tester: names.
-        label: words of the user.
+        label: label of the user.
         headline: its first figure; empty if there is none.
         state: ``complete``, ``interrupted``, ``in progress`` or ``translation incorrect``.
     """
@@ -58,36 +58,33 @@ def _summarize(path: Path) -> Iterator[RunSummary]:
         return
     if not (isinstance(config, dict) and isinstance(manifest, dict) and "plugin" in config):
         return
-    state = str(manifest.get("status") or _status(path))
-    if state == RUNNING:
-        state = IN_PROGRESS if _is_locked(path) else INTERRUPTED
+
+    def name(part: str, key: str) -> str:
+        values: Any = config.get(part)
+        return str(values.get(key, "")) if isinstance(values, dict) else ""
+
     yield RunSummary(
         path=str(path),
         created=str(manifest.get("created", "")),
         technology=str(config["plugin"]),
-        device=_name(config.get("dut"), "driver"),
-        tester=_name(config.get("tester"), "kind"),
+        device=name("dut", "driver"),
+        tester=name("tester", "kind"),
         label=str(config.get("label") or ""),
         headline=str(manifest.get("headline") or ""),
-        state=state,
+        state=_find_state(path, manifest),
     )
 
 
-def _status(path: Path) -> str:
-    """Return the status of a run whose manifest does not have it."""
+def _find_state(path: Path, manifest: dict[str, Any]) -> str:
+    state = manifest.get("status")
     try:
-        return str(read_results(path).get("status", RUNNING))
+        state = str(state or read_results(path).get("status", RUNNING))
     except UsageError:
         return "damaged"
-
-
-def _is_locked(path: Path) -> bool:
+    if state != RUNNING:
+        return state
     try:
         acquire_lock(path).release()
     except UsageError as exc:
-        return exc.code == "directory-locked"
-    return False
-
-
-def _name(part: Any, key: str) -> str:
-    return str(part.get(key, "")) if isinstance(part, dict) else ""
+        return IN_PROGRESS if exc.code == "directory-locked" else INTERRUPTED
+    return INTERRUPTED

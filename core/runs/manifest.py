@@ -1,4 +1,4 @@
-"""On what a run was made: everything a reader needs to judge its numbers (GEN-28)."""
+"""The manifest of a run: versions, machine, time and the test setup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
-    """Versions, machine, seed, time and what the technology sends where, as JSON-like values.
+    """Return versions, machine, seed, time and what the technology sends where, as JSON values.
 
     Args:
         run: the settings.
@@ -48,12 +48,7 @@ def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[s
 
 
 def setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:
-    """Devices and links from left to right: what the report draws without asking for names.
-
-    Args:
-        plugin: the technology.
-        frame_sizes: the listed ones; ``octets`` has for each what the tester sends left and right.
-    """
+    """Return devices and links from left to right, and the tester's octets on both sides by frame size."""
     return {
         "sides": list(plugin.sides),
         "ip_versions": list(plugin.ip_versions),
@@ -69,7 +64,7 @@ def setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any
 
 
 def _sent(plugin: Technology, sizes: Sizes) -> list[float]:
-    """Octets of the tester's foreground frames left and right; of a mix their means."""
+    """Return octets of the tester's foreground frames left and right; of a mix their means."""
     sides = [(plugin.side_sizes(pair), count) for pair, count in sizes.pairs]
     frames = sum(count for _, count in sides)
     if frames == 1:
@@ -78,7 +73,7 @@ def _sent(plugin: Technology, sizes: Sizes) -> list[float]:
 
 
 def _headers(plugin: Technology, direction: Direction, size: int | str) -> list[str]:
-    """Protocols above Ethernet of what the tester sends, outermost first; background if all is."""
+    """Return the protocols above Ethernet of the tester's foreground, or background, outermost first."""
     if plugin.exchange == "queries":
         version = plugin.ip_versions[direction == "reverse"]
         return [f"IPv{version}", "UDP", "DNS"]
@@ -89,7 +84,7 @@ def _headers(plugin: Technology, direction: Direction, size: int | str) -> list[
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, clock policy and kernel of this machine; None where not readable."""
+    """Return processor, cores, clock policy and kernel of this machine; None: not readable."""
     return {
         "system": platform.system(),
         "kernel": platform.release(),
@@ -105,7 +100,7 @@ def machine() -> dict[str, Any]:
 
 
 def now() -> str:
-    """UTC, ISO 8601."""
+    """Return the time in UTC, ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
@@ -117,7 +112,7 @@ def _version(name: str) -> str | None:
 
 
 def commit() -> str | None:
-    """Commit of a checkout this is run from, with a mark for changes; None when installed, or without git."""
+    """Return the commit of this checkout, with a mark for changes; None: installed, or without git."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None

@@ -1,9 +1,10 @@
-"""What a run would do: trials, time, streams, device. Nothing is opened."""
+"""The plan of a run: points and stages with their trials and time, and streams. Nothing is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from v6t.benchmarks import registry
@@ -15,51 +16,52 @@ from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.ideal import count_trials, plan_point
-from v6t.core.runs.stateful import LOOPBACK
+from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
+from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.mixes import Sizes, sizes_to_json
-from v6t.trials.trial import Capability, Mode
+from v6t.profiles.streams import StreamSet
+from v6t.trials.trial import Capability
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
+"""Names of stages that are not benchmarks."""
 CONNECTIONS, QUERIES = "connections", "queries"
-"""Stages of a run beside its benchmarks, and the mode of what has no direction."""
+"""Modes of stages without a direction."""
+ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
+"""Short trials until the tester's own capacity is found, and trials under the results' rules."""
 _FRAMES = {
     "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
-"""Settings that say what frames are sent."""
-ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
-"""Short trials until the tester's own capacity is found, and trials under the results' rules."""
+"""Settings that the streams depend on."""
+
+Streams = Mapping[Direction, StreamSet]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a run does one after the other.
+    """A stage of a run.
 
     Attributes:
-        name: of the benchmark, ``self-test`` or ``set-up``.
+        name: of the benchmark, ``self-test``, ``set-up`` or ``loading``.
         octets: the frame sizes.
-        mode: directions; ``connections``: none.
+        mode: directions, ``connections`` or ``queries``; empty for set-up and loading.
     """
 
     name: str
     octets: str
     mode: str
 
-    def __str__(self) -> str:
-        """In words."""
-        return ", ".join(part for part in (f"{self.octets} octets", self.mode, self.name) if part)
-
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage and how long it takes if all goes as planned.
+    """A stage with its planned time.
 
     Attributes:
         stage: of the run.
-        seconds: that it takes, at most where it is a search.
+        seconds: its time, of a search the longest.
         trials: in that time.
-        least_s: seconds if the device carries the upper bound at once; None: the same.
+        least_s: its time if the device carries the upper bound at once; None: the same.
     """
 
     stage: Stage
@@ -74,20 +76,21 @@ class PlannedStage:
 
     @property
     def expected_s(self) -> float:
-        """Between the two: nobody knows what the device carries."""
+        """Mean of both times: the device is unknown."""
         return (self.seconds + self.shortest_s) / 2
 
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """One benchmark at one frame size and mode.
+    """One benchmark at one frame size and mode, without invalid trials.
 
-    ``trials`` and ``duration_s`` hold when no trial is invalid and the device does not carry the
-    upper bound; the bound itself may turn out lower: the tester's own capacity is measured first.
-    ``least_s`` is what it takes if the device carries every bound at once.
-    ``counted_by`` is how the tester tells test frames from others, where it knows several ways.
-    The time holds what the tester needs for each trial, and the first benchmark at a size or in a
-    mode bears what goes before: setting up, and the tester's own capacity.
+    The first benchmark at a size or in a mode bears the time of the set-up and of the self-test.
+
+    Attributes:
+        benchmark, frame_sizes, mode, media_fps: the point.
+        trials, duration_s: if the device does not carry the upper bound.
+        least_s: time if the device carries every upper bound at once.
+        counted_by: how the tester recognises test frames, if it knows several ways.
     """
 
     benchmark: str
@@ -102,13 +105,24 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The whole run."""
+    """The plan of a run; made once.
 
-    run: ResolvedRun
+    Attributes:
+        bound: the run.
+        points: every benchmark at every point.
+        stages: in the order of the points.
+        stream_sets: by the label of the frame sizes.
+    """
+
+    bound: BoundRun
     points: tuple[PlannedPoint, ...]
-    streams: tuple[str, ...]
-    intent: dict[str, Any]
-    caveats: list[str]
+    stages: tuple[PlannedStage, ...]
+    stream_sets: Mapping[str, Streams]
+
+    @property
+    def run(self) -> ResolvedRun:
+        """Settings of the run."""
+        return self.bound.settings
 
     @property
     def trials(self) -> int:
@@ -125,8 +139,23 @@ class RunPlan:
         """Seconds of all points if the device carries every upper bound at once."""
         return sum(p.least_s for p in self.points)
 
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """One line for each stream, with its share of the frames."""
+        return tuple(_describe_streams(self.stream_sets))
+
+    @cached_property
+    def caveats(self) -> list[str]:
+        """Warnings about the whole run."""
+        return caveats(self.bound)
+
+    @property
+    def intent(self) -> dict[str, Any]:
+        """Required state of the device."""
+        return self.bound.intent.to_json()
+
     def to_json(self) -> dict[str, Any]:
-        """JSON-like values."""
+        """Return JSON values."""
         return {
             "run": self.run.model_dump(mode="json"),
             "points": [asdict(p) for p in self.points],
@@ -139,54 +168,47 @@ class RunPlan:
         }
 
 
-def plan(bound: BoundRun, compiled: dict[str, tuple[str, ...]] | None = None) -> RunPlan:
-    """Plan a run, without touching anything.
+def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
+    """Plan a run.
 
     Args:
         bound: the run.
-        compiled: streams of runs that were planned before, by what they depend on; this one's are
-            added.
+        compiled: stream sets of runs planned before, by the settings they depend on; added to.
+
+    Raises:
+        UsageError: the traffic cannot be compiled.
     """
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
     if frames not in known:
-        known[frames] = tuple(_streams(bound))
-    points = [point for point, _ in _planned(bound)]
-    return RunPlan(run, tuple(points), known[frames], bound.intent.to_json(), caveats(bound))
+        sizes = map(bound.technology.sizes_of, run.frame_sizes)
+        known[frames] = {each.label: streams_of(bound, each) for each in sizes}
+    points, stages = plan_stages(bound)
+    return RunPlan(bound, points, stages, known[frames])
 
 
-def _streams(bound: BoundRun) -> Iterator[str]:
-    run, plugin = bound.settings, bound.technology
-    for size in run.frame_sizes:
-        sizes = plugin.sizes_of(size)
-        for direction, stream_set in streams_of(bound, sizes).items():
+def _describe_streams(stream_sets: Mapping[str, Streams]) -> Iterator[str]:
+    for label, streams in stream_sets.items():
+        for direction, stream_set in streams.items():
             total = sum(s.weight for s in stream_set.streams)
             for s in stream_set.streams:
-                yield (
-                    f"{sizes.label} {direction}: {s.name} ({s.role.value}), "
-                    f"{s.weight / total:.1%} of the frames"
-                )
+                share = f"{s.weight / total:.1%} of the frames"
+                yield f"{label} {direction}: {s.name} ({s.role.value}), {share}"
 
 
-def stages(bound: BoundRun) -> list[PlannedStage]:
-    """List what the run will do, and how long each stage takes; nothing is compiled."""
-    return [stage for _, before in _planned(bound) for stage in before if stage.seconds]
-
-
-def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedStage]]]:
-    """Every benchmark at every point, with the stages that it takes."""
+def plan_stages(bound: BoundRun) -> tuple[tuple[PlannedPoint, ...], tuple[PlannedStage, ...]]:
+    """Plan every benchmark at every point, and list the stages; nothing is compiled."""
     run = bound.settings
+    points, stages = [], []
     for size in run.frame_sizes:
         sizes = bound.technology.sizes_of(size)
         first = size == run.frame_sizes[0]
         setup_s = bound.tester.setup_s if first else bound.tester.load_s
         for benchmark, point, stage, selftest in _plan_size(bound, sizes, first=first):
-            taken = [
-                PlannedStage(beginning(sizes.label, first=first), setup_s),
-                replace(selftest, stage=Stage(SELFTEST, point.sizes.label, stage.stage.mode)),
-                stage,
-            ]
-            yield (
+            taken = [PlannedStage(first_stage(sizes.label, first=first), setup_s), selftest, stage]
+            setup_s = 0.0
+            stages += [each for each in taken if each.seconds]
+            points.append(
                 PlannedPoint(
                     benchmark=benchmark.name,
                     frame_sizes=sizes_to_json(point.sizes),
@@ -196,38 +218,38 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                     duration_s=sum(each.seconds for each in taken),
                     least_s=sum(each.shortest_s for each in taken),
                     counted_by=_counted_by(benchmark, point),
-                ),
-                taken,
+                )
             )
-            setup_s = 0.0
+    return tuple(points), tuple(stages)
 
 
 def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
-    """How the tester will tell test frames from others, as far as that is known beforehand."""
-    beside: tuple[Capability, ...] = ("connections",) if point.bound.settings.connects else ()
-    needs = benchmark.needs(point.bound).union(beside)
+    more: tuple[Capability, ...] = ("connections",) if point.bound.settings.connects else ()
+    needs = benchmark.needs(point.bound).union(more)
     return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 
-def beginning(octets: str, *, first: bool) -> Stage:
-    """Return the first stage of a frame size: setting all up, or loading other streams."""
+def first_stage(octets: str, *, first: bool) -> Stage:
+    """Return the first stage of a frame size: the set-up of the run, or loading other streams."""
     return Stage(SETUP if first else LOADING, octets, "")
 
 
-def planned_stage(benchmark: Benchmark[Any, Any], point: Point) -> PlannedStage:
-    """Plan a benchmark at a point, by what is known of it."""
-    return _plan(benchmark, point)[0]
+def plan_stage(benchmark: Benchmark[Any, Any], point: Point) -> PlannedStage:
+    """Plan a benchmark at a point with what is known of the device."""
+    return _plan_benchmark(benchmark, point)[0]
 
 
-def _plan(benchmark: Benchmark[Any, Any], point: Point) -> tuple[PlannedStage, Sequence[float]]:
+def _plan_benchmark(
+    benchmark: Benchmark[Any, Any], point: Point
+) -> tuple[PlannedStage, Sequence[float]]:
     """Return the stage, and the rates that the benchmark would find."""
     stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
-    usual = count_trials(benchmark, point)
+    trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:
-        return PlannedStage(stage, usual.seconds, usual.trials), usual.rates
-    seconds = usual.seconds * (1 + point.bound.tester.usual_retries)
-    least_s = min(seconds, count_trials(benchmark, point, carries_all=True).seconds)
-    return PlannedStage(stage, seconds, usual.trials, least_s), usual.rates
+        return PlannedStage(stage, seconds, trials), rates
+    seconds *= 1 + point.bound.tester.usual_retries
+    _, least_s, _ = count_trials(benchmark, point, carries_all=True)
+    return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
 
 
 def mode_of(phase: Phase, mode: str) -> str:
@@ -241,55 +263,54 @@ def _plan_size(
     bound: BoundRun, sizes: Sizes, *, first: bool
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, PlannedStage, PlannedStage]]:
     """Yield the stage of each benchmark at a frame size, and that of the self-test before it."""
-    benchmarks = registry.wanted(bound)
-    groups = [[b for b in benchmarks if b.phase.directed] for _ in bound.settings.modes]
-    groups.append([b for b in benchmarks if b.phase.sized and not b.phase.directed])
-    modes: list[Mode] = [*bound.settings.modes, "forward"]
+    run, benchmarks = bound.settings, registry.wanted(bound)
+    tcp = [b for b in benchmarks if not b.phase.sized] if first else []
+    directed = [b for b in benchmarks if b.phase.directed]
+    once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
+    syn_point = (
+        plan_point(bound, syn_medium(bound)[0], "forward", syn_medium(bound)[1]) if tcp else None
+    )
     stages: dict[str, PlannedStage] = {}
-    found: dict[str, Sequence[float]] = {}
-    apart = [b for b in benchmarks if not b.phase.sized] if first else []
-    syn_sizes, syn_media = syn_medium(bound) if apart else (sizes, 0)
+    rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
-        at = plan_point(bound, syn_sizes, "forward", syn_media) if benchmark in apart else None
-        at = at or plan_point(bound, sizes, modes[0])
         if benchmark.phase.sized or first:
-            planned = _plan(benchmark, replace(at, found=found))
-            stages[benchmark.name], found[benchmark.name] = planned
-    for mode, group in zip(modes, groups, strict=True):
+            point = plan_point(bound, sizes, run.modes[0])
+            if syn_point is not None and not benchmark.phase.sized:
+                point = syn_point
+            stages[benchmark.name], rates[benchmark.name] = _plan_benchmark(
+                benchmark, replace(point, found=rates)
+            )
+    groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
+    for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
-        selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
-        if bound.tester.loops_back:
-            spec = capacity_spec(bound.settings, sizes, mode, round(point.media_fps))
-            selftest = _selftest(selftest.stage, bound, spec)
-            if group is groups[0] and len(groups) > 1:
-                selftest = _with_connections(selftest, bound)
+        groups.append((point, capacity_spec(run, sizes, mode, round(point.media_fps)), group))
+    if syn_point is not None:
+        spec = opening_spec(run, syn_point.sizes, syn_point.media_fps)
+        groups.append((syn_point, spec, tcp))
+    for number, (point, spec, group) in enumerate(groups):
+        selftest_s, selftest_trials = _count_selftest(bound, spec)
+        if number == 0 and run.connects and bound.tester.loops_back and not bound.tester.simulates:
+            selftest_s += LOOPBACK_CONNECTIONS.total_s
         for benchmark in group:
-            planned_mode = mode_of(benchmark.phase, mode)
             stage = stages[benchmark.name]
-            stage = replace(stage, stage=replace(stage.stage, mode=planned_mode))
-            yield benchmark, point, stage, selftest
-            selftest = PlannedStage(selftest.stage, 0.0)
-    if apart:
-        point = plan_point(bound, syn_sizes, "forward", syn_media)
-        selftest = PlannedStage(Stage(SELFTEST, syn_sizes.label, ""), 0.0)
-        if bound.tester.loops_back:
-            spec = opening_spec(bound.settings, syn_sizes, syn_media)
-            selftest = _selftest(selftest.stage, bound, spec)
-        for benchmark in apart:
-            yield benchmark, point, stages[benchmark.name], selftest
-            selftest = PlannedStage(selftest.stage, 0.0)
+            mode_name = mode_of(benchmark.phase, point.mode)
+            yield (
+                benchmark,
+                point,
+                replace(stage, stage=replace(stage.stage, mode=mode_name)),
+                PlannedStage(
+                    Stage(SELFTEST, point.sizes.label, mode_name), selftest_s, selftest_trials
+                ),
+            )
+            selftest_s, selftest_trials = 0.0, 0
 
 
-def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:
-    """With those that frames need before the first of them is sent."""
-    if not bound.settings.connects or bound.tester.simulates:
-        return selftest
-    return replace(selftest, seconds=selftest.seconds + LOOPBACK.total_s)
-
-
-def _selftest(stage: Stage, bound: BoundRun, spec: CapacitySpec) -> PlannedStage:
+def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:
+    """Return the seconds and the trials of a self-test."""
+    if not bound.tester.loops_back:
+        return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)
     trials = ASSUMED_CAPACITY_TRIALS + confirmations
     seconds = ASSUMED_CAPACITY_TRIALS * (spec.pause_s + spec.duration_s + spec.residual_wait_s)
     seconds += confirmations * spec.confirmation_s + trials * bound.tester.overhead_s
-    return PlannedStage(stage, seconds, trials)
+    return seconds, trials

@@ -1,23 +1,29 @@
-"""results.json: its version, and that what is known is never replaced by less."""
+"""results.json and the tables of a run: known results are never replaced by fewer."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
 from v6t.analysis.record import Record
+from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.benchmarks import registry
-from v6t.core.runs.rundir import RESULTS, RunDir
+from v6t.core.runs.journal import Journal
+from v6t.core.runs.rundir import REPETITIONS, RESULTS, TRIALS, RunDir
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
+Row = dict[str, Any]
 
 
 def read_results(directory: Path) -> dict[str, Any]:
@@ -34,29 +40,51 @@ def read_results(directory: Path) -> dict[str, Any]:
     except NotADirectoryError as exc:
         raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
     except (OSError, UsageError) as exc:
-        words = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
+        message = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
         raise UsageError(
-            words,
+            message,
             "move it away; `v6t resume` writes it again from the journal",
             code="damaged-file",
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
+    shared = content.pop("conditions", {})
+    for record in content.get("results", ()):
+        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
+            record["conditions"] = {**shared, **own}
     schema = content.get("schema")
     if schema != SCHEMA:
-        words = f"{schema!r}" if isinstance(schema, str) else "none"
+        name = f"{schema!r}" if isinstance(schema, str) else "none"
         raise UsageError(
-            f"{path} is of another version: its schema is {words}, this v6t reads '{SCHEMA}'",
+            f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'",
             OTHER_VERSION,
             code="journal-other-version",
         )
     return content
 
 
-def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
+def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the conditions that all records of ``results.json`` have to its head."""
+    records = content["results"]
+    shared = dict(records[0]["conditions"]) if records else {}
+    for record in records:
+        shared = _intersect(shared, record["conditions"])
+    rest = [{**record, "conditions": _drop(record["conditions"], shared)} for record in records]
+    return {**content, "conditions": shared, "results": rest}
+
+
+def _intersect(shared: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in shared.items() if k in conditions and conditions[k] == v}
+
+
+def _drop(conditions: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in conditions.items() if k not in shared}
+
+
+def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
     """Read the records among the results of a run directory.
 
     Raises:
-        UsageError: one of them has not even what all records share.
+        UsageError: a record lacks a field that all records share.
     """
     known = registry.presentations()
     records = []
@@ -77,50 +105,106 @@ def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
 class ResultsFile:
     """``results.json`` of a run in progress.
 
-    A resumed run first answers from its journal what it knew before. Until it knows that much
-    again, the file stays as it is: whatever stops it meanwhile costs nothing.
+    A resumed run first finds its former results in the journal again; until then the file stays.
 
     Attributes:
-        held: what the file held when the run was taken up.
+        held: content of the file when the run was started or resumed.
+        content: what was written last, or would have been.
     """
 
     def __init__(self, directory: RunDir) -> None:
-        """Read what is there.
+        """Read the file.
 
         Raises:
             UsageError: it cannot be read.
         """
         self._directory = directory
-        self._records: list[str] = []
+        self._records: list[dict[str, Any]] = []
+        self._texts: list[str] = []
+        self._shared: dict[str, Any] = {}
         self.held = read_results(directory.path)
-
-    def is_due(self, status: str, *, measured: bool) -> bool:
-        """Whether the results so far are to replace what the file holds.
-
-        Args:
-            status: of the run.
-            measured: whether trials were measured since the run was taken up.
-        """
-        if not self.held:
-            return True
-        now = _amount(status, len(self._records))
-        before = _amount(self.held["status"], len(self.held["results"]))
-        return now > before or (now == before and measured)
+        self.content: dict[str, Any] = {}
 
     def add(self, record: Record) -> None:
-        """One more result, as it stays: its text is made once, though the file is written often."""
-        text = json.dumps(record.to_json(), indent=1, sort_keys=True)
-        self._records.append(indent(text, "  "))
+        """Add a result; texts are made again only where fewer conditions are shared than before."""
+        self._records.append(record.to_json())
+        conditions = self._records[-1]["conditions"]
+        shared = _intersect(self._shared if self._texts else conditions, conditions)
+        if shared != self._shared:
+            self._shared, self._texts = shared, []
+        for values in self._records[len(self._texts) :]:
+            rest = {**values, "conditions": _drop(values["conditions"], shared)}
+            self._texts.append(indent(json.dumps(rest, indent=1, sort_keys=True), "  "))
+
+    def update(self, content: Mapping[str, Any], *, measured: bool) -> bool:
+        """Replace the file, unless it holds more results; return whether it was replaced.
+
+        Args:
+            content: all but the results, with the status of the run.
+            measured: whether trials were measured since the run was resumed.
+        """
+        self.content = {**content, "results": self._records}
+        if self.held:
+            amount = _amount(content["status"], len(self._records))
+            before = _amount(self.held["status"], len(self.held["results"]))
+            if amount < before or (amount == before and not measured):
+                return False
+        self.write(content)
+        return True
 
     def write(self, content: Mapping[str, Any]) -> None:
-        """Replace the file by this and the results so far."""
-        text = json.dumps({**content, "results": []}, indent=1, sort_keys=True)
-        if self._records:
+        """Replace the file by this content and the results so far."""
+        head = {**content, "conditions": self._shared, "results": []}
+        text = json.dumps(head, indent=1, sort_keys=True)
+        if self._texts:
             place = '\n "results": ['
-            text = text.replace(place, place + "\n" + ",\n".join(self._records) + "\n ", 1)
+            text = text.replace(place, place + "\n" + ",\n".join(self._texts) + "\n ", 1)
         self._directory.write_text(RESULTS, text + "\n")
 
 
 def _amount(status: str, records: int) -> tuple[bool, int, bool]:
-    """How much is known; complete is the most."""
+    """Return how much is known; complete is the most."""
     return status == COMPLETE, records, status == INCORRECT
+
+
+class Tables:
+    """The CSV files of a run in progress, which grow: each row is made once."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Begin; every trial of the journal has its rows in ``trials.csv``."""
+        self._journal = journal
+        self._known = 0
+        self._texts = {REPETITIONS: io.StringIO(), TRIALS: io.StringIO()}
+        self._columns: dict[str, list[str]] = {}
+
+    def add(self, name: str, rows: Iterable[Row]) -> None:
+        """Add rows to a table; the first row decides on its columns."""
+        for row in rows:
+            out = self._texts.setdefault(name, io.StringIO())
+            new = name not in self._columns
+            columns = self._columns.setdefault(name, list(row))
+            writer = csv.DictWriter(out, columns, lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerow(row)
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Yield names and texts; a text is empty without rows."""
+        entries, trials = self._journal.entries, self._journal.trials
+        for key in islice(entries, self._known, None):
+            self.add(TRIALS, list_trial_rows(trials[key], entries[key]))
+        self._known = len(entries)
+        for name, out in self._texts.items():
+            yield name, out.getvalue()
+
+
+def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
+    """Add a last column: whether the tester or the medium limits the row.
+
+    Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
+    """
+    beyond = record.above_usable
+    return [
+        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no"}
+        for row in rows
+    ]

@@ -1,4 +1,4 @@
-"""The run directory: who may use it, and files that appear whole or not at all."""
+"""The run directory: its files, its lock, and how runs are found."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from v6t.base.files import LOCK, acquire_lock, explain_read_error, read_json, wr
 from v6t.core.config.settings import ResolvedRun, saved_run
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
-AUDIT = "audit.json"
-"""Of a directory that `v6t audit` wrote."""
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
+LOG, BOTTLENECK = "log.txt", "bottleneck.json"
+AUDIT = "audit.json"
+"""In the directory of an audit."""
+LATEST = "latest"
+"""In place of a directory: the run here or below ``runs`` that was changed last."""
 _WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS)
-_BEGINNINGS = {LOCK, "log.txt", *_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
-"""What a run leaves that ended before its first trial: such a directory is as good as empty."""
+_REMOVABLE = {*_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
+"""Files of a run that ended before its first trial."""
 
 
 def no_run(path: Path) -> UsageError:
-    """Return the error for a directory that holds no run."""
+    """Make the error for a directory without a run."""
     if (path / AUDIT).is_file():
         return UsageError(
             f"{path} contains an audit, not a run",
@@ -41,7 +44,7 @@ def no_run(path: Path) -> UsageError:
 
 
 def refuse_absent(paths: Iterable[Path]) -> None:
-    """Name what is not there before anything is said of what is; ``latest`` is found elsewhere.
+    """Report missing paths before the others are checked; ``latest`` is resolved later.
 
     Raises:
         UsageError: one of the paths does not exist.
@@ -59,7 +62,7 @@ class RunDir:
     """A locked run directory."""
 
     def __init__(self, path: Path, *, new: bool) -> None:
-        """Make or open it, and take its lock.
+        """Create or open it, and take its lock.
 
         Args:
             path: the directory.
@@ -70,13 +73,15 @@ class RunDir:
         """
         self.path = path
         if new:
-            self._make()
+            self._create()
         elif not (path / CONFIG).is_file():
             raise no_run(path)
         self._lock = acquire_lock(path)
         if new:
             try:
-                self._empty()
+                self._check_free()
+                for name in _REMOVABLE:
+                    (path / name).unlink(missing_ok=True)
             except BaseException:
                 self.close()
                 raise
@@ -95,30 +100,23 @@ class RunDir:
         Raises:
             UsageError: it is damaged.
         """
-        try:
-            return read_json(self.path / name)
-        except FileNotFoundError:
-            return None
-        except OSError as exc:
-            raise explain_read_error(self.path / name, exc) from exc
+        return read_optional_json(self.path / name)
 
     def config(self) -> ResolvedRun:
         """Return the run's resolved configuration."""
-        from pydantic import ValidationError
-
-        try:
-            return saved_run(self.read_json(CONFIG))
-        except ValidationError as exc:
-            raise UsageError(
-                f"{self.path / CONFIG} is not a configuration of this version of v6t",
-                code="damaged-file",
-            ) from exc
+        return read_config(self.path / CONFIG)
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._lock.release()
 
-    def _make(self) -> None:
+    def __enter__(self) -> RunDir:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _create(self) -> None:
         try:
             if self.path.exists():
                 self._check_free()
@@ -129,33 +127,62 @@ class RunDir:
             ) from exc
 
     def _check_free(self) -> None:
-        """Nothing is here, or a run that has measured nothing and left no device configured."""
+        """Accept an empty directory, or a run that measured nothing and left no device configured."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
-        if CONFIG in entries and (begun or not entries.keys() <= _BEGINNINGS):
+        if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE}:
+            return
+        if CONFIG in entries:
             raise UsageError(
                 f"{self.path} holds a run already",
                 f"v6t resume {shlex.quote(str(self.path))}, or choose another -o",
                 code="file-exists",
             )
-        if begun or not entries.keys() <= _BEGINNINGS:
-            raise UsageError(
-                f"{self.path} is not empty", "choose another directory with -o", code="file-exists"
-            )
+        raise UsageError(
+            f"{self.path} is not empty", "choose another directory with -o", code="file-exists"
+        )
 
-    def _empty(self) -> None:
-        """Take away what a run left that never began; the lock is held."""
-        self._check_free()
-        for name in _BEGINNINGS - {LOCK, "log.txt"}:
-            (self.path / name).unlink(missing_ok=True)
+
+def read_optional_json(path: Path) -> Any:
+    """Read a JSON file; None if it does not exist.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as exc:
+        raise UsageError(f"{path.parent} is not a directory", code="not-a-directory") from exc
+    except OSError as exc:
+        raise explain_read_error(path, exc) from exc
+
+
+def read_config(path: Path) -> ResolvedRun:
+    """Read the configuration of a run, also of one in progress, from its directory or ``config.json``.
+
+    Raises:
+        UsageError: it does not exist, or is damaged.
+    """
+    if path.is_dir():
+        path /= CONFIG
+    try:
+        return saved_run(read_json(path))
+    except OSError as exc:
+        raise explain_read_error(path, exc) from exc
+    except ValueError as exc:
+        raise UsageError(
+            f"{path} is not a configuration of this version of v6t", code="damaged-file"
+        ) from exc
 
 
 @contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """Report damaged files of a run as errors: they may have been changed by hand.
+    """Report damaged files of a run, which may have been changed by hand, as errors of the user.
 
     Raises:
-        UsageError: it could not be used as what v6t writes.
+        UsageError: a file is not as v6t writes it.
     """
     try:
         yield
@@ -173,15 +200,11 @@ def reading(directory: Path) -> Iterator[None]:
         ) from exc
 
 
-LATEST = "latest"
-"""Stands for the run here or below ``runs`` that was worked on last."""
-
-
 def latest_run(path: Path | None) -> Path:
-    """Return the directory itself, or the latest run if it is none or ``latest``.
+    """Return the directory itself, or the latest run for None and ``latest``.
 
     Raises:
-        UsageError: there is no run in the current directory or below its ``runs``.
+        UsageError: the current directory and its ``runs`` contain no run.
     """
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
@@ -189,13 +212,13 @@ def latest_run(path: Path | None) -> Path:
 
 
 def latest_runs(count: int) -> list[Path]:
-    """Those that were worked on last, the latest at the end.
+    """Return the runs that were changed last, the latest at the end.
 
     Raises:
-        UsageError: there are not so many in the current directory and below its ``runs``.
+        UsageError: the current directory and its ``runs`` contain fewer.
     """
-    beside = [*Path("runs").glob("*"), *Path().glob("*")]
-    runs = sorted((p for p in beside if (p / CONFIG).is_file()), key=_touched)
+    places = [*Path("runs").glob("*"), *Path().glob("*")]
+    runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_changed)
     if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
@@ -206,22 +229,21 @@ def latest_runs(count: int) -> list[Path]:
     return runs[-count:]
 
 
-def _touched(path: Path) -> tuple[float, str]:
+def _changed(path: Path) -> tuple[float, str]:
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
 def default_path(run: ResolvedRun) -> Path:
-    """``runs/<UTC>-<plugin>[-<label>]`` in the current directory, not yet existing."""
+    """Return ``runs/<UTC>-<plugin>[-<label>]``, not yet existing."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
-    base = "-".join(part for part in (stamp, run.plugin, label) if part)
-    return unused(Path("runs") / base)
+    return unused(Path("runs") / "-".join(part for part in (stamp, run.plugin, label) if part))
 
 
 def unused(path: Path) -> Path:
-    """Return this directory if nothing is there, else the first one with a number after its name."""
-    candidate, again = path, 1
+    """Return this path, or the first unused one with a number after its name."""
+    candidate, number = path, 1
     while candidate.exists():
-        again += 1
-        candidate = path.with_name(f"{path.name}-{again}")
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
     return candidate

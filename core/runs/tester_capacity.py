@@ -1,27 +1,27 @@
-"""The tester's own capacity: measured in the run, or remembered (SELF-01 to SELF-03).
+"""The tester's own capacity: measured in a run or by the self-test, or remembered (SELF-01 to SELF-03).
 
-Where the ports can be joined during a run, as in the lab, `procedure.selftest` says whether every
-run measures it (`run`) or whether one that was found before on this machine, with the same tester
-and the very same streams, is good enough (`cached`). With TRex on real ports the device stands
-between them: `v6t selftest --testbed FILE` measures it once, with a cable from port to port.
-
-A remembered capacity that a run has used stays in its directory, so that a resumed run has the same.
+``procedure.selftest`` says whether a run measures it (``run``), or may use what the same tester sent
+of the same streams on this machine before (``cached``). TRex on real ports cannot join them:
+`v6t selftest --testbed FILE` measures it once, with a cable from port to port.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, read_json, write_atomically
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.manifest import machine, now
+from v6t.core.runs.preflight import prepare_loopback
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
@@ -31,14 +31,17 @@ from v6t.procedures.tester_rate import (
     Rules,
     TesterCapacity,
     carries_more,
+    min_plausible_fps,
     plausible_capacity,
     tester_capacity,
+    usable_fps,
 )
-from v6t.profiles.mixes import Sizes
+from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
 from v6t.trials.result import Measure
 from v6t.trials.trial import Mode
 
+THIS_RUN = "this run"
 UNKNOWN = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
@@ -48,20 +51,19 @@ LAXER = (
     "trials, a shorter or longer wait or more time to send; run `v6t selftest` with this run's "
     "settings"
 )
-_LEEWAY = 2
 NO_DEVICE = "twice what a short look found, or the medium's: the run itself measures the tester"
+FILE = "tester-capacity.json"
+"""In the cache, and in a run directory: there the remembered capacities that the run used."""
+OPENING_S = 1.0
+"""A TCP client listens while it sends: one wait for a core must be short compared with the trial."""
+_LEEWAY = 2
 _OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 
-
-OPENING_S = 1.0
-"""A client of TCP listens while it sends: in less a single wait for a core is more than it may be late."""
-THIS_RUN = "this run"
-FILE = "tester-capacity.json"
-"""In the run directory: the remembered capacities it used."""
+Streams = Mapping[Direction, StreamSet]
 
 
 def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) -> CapacitySpec:
-    """How the tester's own capacity is looked for under a preset."""
+    """Return how a run looks for the tester's own capacity."""
     careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
         ipv6_frame_size=sizes.ipv6,
@@ -81,16 +83,21 @@ def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) 
     )
 
 
-def opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
-    """Specify the same for connections of TCP, which are opened for a second at least."""
-    spec = capacity_spec(run, sizes, "forward", media_cps)
+def phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
+    """Return the same for connections, of which there are a limited number."""
     rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
-    return replace(spec, duration_s=max(OPENING_S, spec.duration_s), rules=rules)
+    return replace(spec, rules=rules)
+
+
+def opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
+    """Return the same for TCP connections, which are opened for a second at least."""
+    spec = phase_one_spec(run, capacity_spec(run, sizes, "forward", media_cps))
+    return replace(spec, duration_s=max(OPENING_S, spec.duration_s))
 
 
 def find_capacity(
     bound: BoundRun,
-    streams: Mapping[Direction, StreamSet],
+    streams: Streams,
     spec: CapacitySpec,
     measure: Measure,
     directory: RunDir,
@@ -99,7 +106,7 @@ def find_capacity(
     least_fps: float = 0.0,
     say: Callable[[str], None] = ignore_message,
 ) -> tuple[TesterCapacity, str]:
-    """Find the tester's capacity and where it is from; measured if nothing is remembered.
+    """Return the tester's capacity and its source; it is measured if none is remembered.
 
     Args:
         bound: the run.
@@ -108,15 +115,15 @@ def find_capacity(
         measure: the tester without a device; not used where the ports cannot be joined.
         directory: of the run.
         of_phase_one: its trials establish connections: never remembered.
-        least_fps: what the tester carries at least, as other modes show: less is not believed.
-        say: told when it is not, and when long trials look for it.
+        least_fps: lowest plausible rate, from other modes.
+        say: receives a message if it is measured again, or with long trials.
     """
     if bound.driver.absent and bound.tester.loops_back:
         seen = tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
-    if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
+    if bound.tester.loops_back and (of_phase_one or not _may_be_remembered(bound)):
         return plausible_capacity(spec, measure, least_fps, say), THIS_RUN
-    key = _key(bound, spec, streams)
+    key = _make_key(bound, spec, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
         capacity, source = recall(bound, spec, streams)
@@ -129,19 +136,18 @@ def find_capacity(
     return TesterCapacity(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
 
 
-def found_again(
+def remeasure_capacity(
     bound: BoundRun,
-    streams: Mapping[Direction, StreamSet],
+    streams: Streams,
     spec: CapacitySpec,
     measure: Measure,
     before: TesterCapacity,
     number: int,
     say: Callable[[str], None],
 ) -> TesterCapacity | None:
-    """Look for a higher capacity, where the device carried all that the tester was thought to.
+    """Look for a higher capacity after the device carried all of the tester's; None: there is none.
 
-    Such a result is the tester's, and the machine may have been busy when that was measured: one
-    short trial tells, and the self-test is made again if it passes.
+    The machine may have been busy during the self-test: if one short trial passes, it is repeated.
 
     Args:
         bound: the run.
@@ -150,7 +156,7 @@ def found_again(
         measure: the tester without a device.
         before: what was found.
         number: of this look, from 1.
-        say: told when the self-test is made again.
+        say: receives a message if the self-test is repeated.
     """
     if bound.driver.absent or not bound.tester.loops_back:
         return None
@@ -163,67 +169,102 @@ def found_again(
     capacity = tester_capacity(spec, measure, MOST_AGAIN + number, say)
     if capacity.rate_fps <= before.rate_fps:
         return None
-    if _may_be_old(bound):
+    if _may_be_remembered(bound):
         remember(bound, spec, streams, capacity)
     return replace(capacity, keys=before.keys + capacity.keys)
 
 
-def _may_be_old(bound: BoundRun) -> bool:
-    if bound.technology.exchange == "queries":  # the self-test goes before (RFC 8219 section 9.2.1)
+def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Carry out the self-test: return one row per frame size and mode; rates per direction."""
+    run, plugin = bound.settings, bound.technology
+    bench = Bench(bound, loopback=True)
+    # A stateful technology's streams are measured without connections.
+    measure = (
+        prepare_loopback(bound, bench.measure) if plugin.exchange == "queries" else bench.measure
+    )
+    rows = []
+    try:
+        for size in run.frame_sizes:
+            sizes = plugin.sizes_of(size)
+            streams = streams_of(bound, sizes)
+            bench.load(streams)
+            media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+            rates: dict[Mode, float] = {}
+            for mode in run.modes:
+                say(f"{sizes.label} octets, {mode}")
+                spec = capacity_spec(run, sizes, mode, media)
+                least_fps = min_plausible_fps(mode, rates)
+                capacity = plausible_capacity(spec, measure, least_fps, say)
+                rates[mode] = capacity.rate_fps
+                remember(bound, spec, streams, capacity)
+                rows.append(
+                    {
+                        "frame_sizes": sizes_to_json(sizes),
+                        "mode": mode,
+                        "convention": "per_direction",
+                        "capacity_fps": capacity.rate_fps,
+                        "usable_fps": usable_fps(capacity.rate_fps, run.procedure.selftest_margin),
+                        "media_fps": media,
+                        "bounded_by": "line_rate" if capacity.rate_fps >= media else "tester",
+                        "trials": len(capacity.keys),
+                        "first_fault_above": capacity.faults[0] if capacity.faults else None,
+                    }
+                )
+    finally:
+        bench.close()
+    return rows
+
+
+def remember(
+    bound: BoundRun, spec: CapacitySpec, streams: Streams, capacity: TesterCapacity
+) -> None:
+    """Store a measured capacity in the cache; write errors do not stop the run."""
+    if not capacity.rate_fps or bound.tester.simulates:
+        return
+    rules = None if spec.rules is None else asdict(spec.rules)
+    entry = {"fps": capacity.rate_fps, "when": now(), "rules": rules}
+    known = {**_read_cache(), _make_key(bound, spec, streams): entry}
+    with contextlib.suppress(OSError):
+        locate_cache().mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(locate_cache() / FILE, json.dumps(known, indent=1))
+
+
+def _read_cache() -> dict[str, dict[str, Any]]:
+    known = None
+    with contextlib.suppress(OSError, UsageError):
+        known = read_json(locate_cache() / FILE)
+    return known if isinstance(known, dict) else {}
+
+
+def recall(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> tuple[TesterCapacity, str]:
+    """Return the remembered capacity and its source; the medium's rate if there is none.
+
+    A capacity that was found under laxer rules than those of the results would be too high.
+    """
+    entry = _read_cache().get(_make_key(bound, spec, streams))
+    medium = TesterCapacity(spec.mode, spec.media_fps, (), ())
+    if entry is None:
+        return medium, UNKNOWN
+    rules = entry.get("rules")
+    if spec.rules is not None and not (rules and Rules(**rules).at_least(spec.rules)):
+        return medium, LAXER.format(**entry)
+    return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
+
+
+def _may_be_remembered(bound: BoundRun) -> bool:
+    if bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: the self-test goes first
         return False
     return bound.settings.procedure.selftest == "cached" and not bound.tester.simulates
 
 
-def remember(
-    bound: BoundRun,
-    spec: CapacitySpec,
-    streams: Mapping[Direction, StreamSet],
-    capacity: TesterCapacity,
-) -> None:
-    """Keep what a self-test found; a file that cannot be written is no error."""
-    if not capacity.rate_fps or bound.tester.simulates:
-        return
-    path = _path()
-    known = _read(path)
-    known[_key(bound, spec, streams)] = {
-        "fps": capacity.rate_fps,
-        "when": now(),
-        "rules": None if spec.rules is None else asdict(spec.rules),
-    }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(path, json.dumps(known, indent=1))
-    except OSError:
-        return
-
-
-def recall(
-    bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]
-) -> tuple[TesterCapacity, str]:
-    """Return the remembered capacity and where it is from; the medium's rate if there is none.
-
-    One that was found under laxer rules than those of the results is none: it would be too high.
-    """
-    entry = _read(_path()).get(_key(bound, spec, streams))
-    if entry is None:
-        return TesterCapacity(spec.mode, spec.media_fps, (), ()), UNKNOWN
-    held = entry.get("rules")
-    if spec.rules is not None and not (held and Rules(**held).at_least(spec.rules)):
-        return TesterCapacity(spec.mode, spec.media_fps, (), ()), LAXER.format(**entry)
-    return TesterCapacity(spec.mode, entry["fps"], (), ()), f"self-test of {entry['when']}"
-
-
-def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]) -> str:
-    """Hash of everything a capacity depends on: tester, machine, medium, frames, how it is found.
-
-    TRex on real ports may run on another machine than this, which its options then name.
-    """
+def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
+    """Return a hash of what a capacity depends on: tester, machine, medium, frames, how it is found."""
     run = bound.settings
     what = [
         *tester_facts(bound),
         run.line_rate_bps,
-        # without a device in between it matters how long was looked, elsewhere there is only one
-        {k: v for k, v in asdict(spec).items() if k != "mix"}  # streams tell it
+        # In loopback it matters how it was found; the streams say the mix.
+        {k: v for k, v in asdict(spec).items() if k != "mix"}
         if bound.tester.loops_back
         else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
@@ -235,20 +276,8 @@ def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, Stream
 
 
 def tester_facts(bound: BoundRun) -> list[Any]:
-    """Kind and options of a tester, and the machine it is on, where that is this one."""
+    """Return kind and options of a tester, and its machine, if that is this one."""
     run = bound.settings
     options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
     here = {k: machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
     return [run.tester.kind, options, here]
-
-
-def _path() -> Path:
-    return locate_cache() / "tester-capacity.json"
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        known = read_json(path)
-    except (OSError, UsageError):
-        return {}
-    return known if isinstance(known, dict) else {}

@@ -34,14 +34,7 @@ NOT_COUNTED = "frames were lost, and no counter of this device says that it was 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Limit of a device, with the evidence.
-
-    Attributes:
-        limited_by: ``cpu``, ``table``, ``rules``, ``queue``, ``contention``, ``tester``, ``nothing here`` or
-            ``unknown``.
-        says: one sentence.
-        evidence: figures it rests on, one line each.
-    """
+    """Limit of a device in one word (``cpu``, ``nothing here`` ...) and one sentence, with the evidence."""
 
     limited_by: str
     says: str
@@ -65,23 +58,23 @@ def judge_device(
     dropped = sum(told.reasons.values())
     # the drops of the device must be enough to explain what was lost
     speaks = dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
-    device = _Judge(told if speaks else replace(told, drops={}), lost)
+    device, losses = _Judge(told if speaks else replace(told, drops={}), lost), _Judge(told, lost)
     cores = {} if told.polls else shares_of(samples, "idle")
     middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
     no_time = _judge_full_cores(middles, tester if shared else "")
     found = (
-        _Judge(told, lost).by_table(at_least=FEW)
-        or device.by_rules()
-        or device.by_process()
-        or device.by_full_vectors()
+        losses.judge_table(at_least=FEW)
+        or device.judge_rules()
+        or device.judge_process()
+        or device.judge_full_vectors()
         or (("tester", tester) if tester and not device.told.drops else None)
-        or (None if no_time else _Judge(told, lost).by_table())
-        or device.by_waiting()
-        or device.by_vectors_room()
-        or device.by_polling()
-        or device.by_room()
+        or (None if no_time else losses.judge_table())
+        or device.judge_waiting()
+        or device.judge_vectors()
+        or device.judge_polling()
+        or device.judge_queue()
         or no_time
-        or device.by_cores(middles)
+        or device.judge_cores(middles)
     )
     return Verdict(*found, tuple(_evidence(samples, told, lost)))
 
@@ -90,17 +83,18 @@ def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     """Return the verdict on several devices from left to right (BN-02); empty for a single one."""
     if len(verdicts) < 2:
         return ""
-    if all(v.limited_by == "tester" for v in verdicts.values()):
+    limits = {name: verdict.limited_by for name, verdict in verdicts.items()}
+    if set(limits.values()) == {"tester"}:
         return "the tester limits: none of the devices was asked for all that it has"
-    full = [name for name, v in verdicts.items() if v.limited_by == "cpu"]
+    full = [name for name, limit in limits.items() if limit == "cpu"]
     losing = ("queue", "table", "contention", "rules")
-    short = [name for name, v in verdicts.items() if v.limited_by in losing]
-    limiting = full or short
-    others = {n: v.limited_by for n, v in verdicts.items() if n not in limiting}
-    room = all(what == "nothing here" for what in others.values())
-    rest = "the others have room" if room else "; ".join(f"{n}: {w}" for n, w in others.items())
+    limiting = full or [name for name, limit in limits.items() if limit in losing]
+    others = {n: limit for n, limit in limits.items() if n not in limiting}
     if len(limiting) == 1:
-        why = "has no time left" if full else f"loses frames ({verdicts[short[0]].limited_by})"
+        why = "has no time left" if full else f"loses frames ({limits[limiting[0]]})"
+        rest = "; ".join(f"{name}: {limit}" for name, limit in others.items())
+        if set(others.values()) <= {"nothing here"}:
+            rest = "the others have room"
         return f"{limiting[0]} limits: it {why}; {rest}"
     if limiting:
         advice = "one of them more cores" if full else "each what it is short of"
@@ -114,10 +108,8 @@ def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> l
     for core, shares in shares_of(samples, "idle").items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
-        if told.polls:
-            line += " (it polls: that is no measure of its load)"
-        if core in soft:
-            line += f", softirq up to {max(soft[core]):.0f} %"
+        line += " (it polls: that is no measure of its load)" if told.polls else ""
+        line += f", softirq up to {max(soft[core]):.0f} %" if core in soft else ""
         lines.append(line)
     if told.process:
         lines.append(
@@ -133,8 +125,7 @@ def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> l
     if told.vectors_per_call:
         node, most = max(told.vectors_per_call.items(), key=itemgetter(1))
         lines.append(f"{node}: up to {most:.0f} vectors per call")
-    lines += [f"{count:,.0f} {what} per packet" for what, count in told.per_packet.items()]
-    return lines
+    return lines + [f"{count:,.0f} {what} per packet" for what, count in told.per_packet.items()]
 
 
 _Finding = tuple[str, str]
@@ -151,9 +142,10 @@ class _Judge:
             told.vectors_per_call.items(), key=itemgetter(1), default=("", 0.0)
         )
         self.worst = _find_most_frequent(told.reasons) if told.drops else ""
-        self.is_process = bool(told.process) and not told.polls
+        # losses for want of room have nothing to do with time
+        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in (Lost.ROOM, Lost.ENTRY)
 
-    def by_table(self, at_least: float = 0.0) -> _Finding | None:
+    def judge_table(self, at_least: float = 0.0) -> _Finding | None:
         """Judge losses for want of room: most of all, or any where the table is full.
 
         Frames of connections that the device does not know follow from that, and are none of the others.
@@ -164,67 +156,50 @@ class _Judge:
         short = told.lost(Lost.ROOM, Lost.ENTRY) | (unknown if is_full else {})
         if not short or sum(short.values()) < at_least:
             return None
-        reason = _find_most_frequent(short)
+        reason, problem = _find_most_frequent(short), "its table has no room for a connection more"
         if is_full:
             full = f"{told.table['full']:.0f} % of it are in use"
-            return (
-                "table",
-                f"its table has no room for a connection more: {full}, and {reason} grew",
-            )
+            return "table", f"{problem}: {full}, and {reason} grew"
         if not self._is_most(sum(short.values()), sum(unknown.values())):
             return None
         if told.lost_for[reason] == Lost.ENTRY:
             why = "no port was free for them, or two frames began one at once"
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
-        return "table", f"its table has no room for a connection more, or no port: {reason} grew"
+        return "table", f"{problem}, or no port: {reason} grew"
 
-    def by_rules(self) -> _Finding | None:
-        """Judge losses that occur at any rate."""
+    def judge_rules(self) -> _Finding | None:
         refused = self.told.lost(Lost.RULE, Lost.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
-        return (
-            "rules",
-            f"it drops frames that it does not take at any rate: {_find_most_frequent(refused)} grew",
-        )
+        reason = _find_most_frequent(refused)
+        return "rules", f"it drops frames that it does not take at any rate: {reason} grew"
 
-    def by_process(self) -> _Finding | None:
-        """Judge a process by the time that it was given."""
+    def judge_process(self) -> _Finding | None:
         throttled = self.told.process.get("throttled", 0.0)
-        if not self.is_process:
+        if not self.told.process or self.told.polls:
             return None
+        ran = f"{self.ran:.0f} %"
         if self.ran >= FULL_THREAD:
-            problem = (
-                f"its busiest thread ran {self.ran:.0f} % of the time: one core is all it can use"
+            return "cpu", f"its busiest thread ran {ran} of the time: one core is all it can use"
+        if throttled > HELD_BACK:
+            quota = (
+                f"a quota of its cgroup held the process back in {throttled:.0f} % of its periods"
             )
-        elif throttled > HELD_BACK:
-            problem = (
-                f"a quota of its cgroup held the process back in {throttled:.0f} % of its periods; it ran "
-                f"{self.ran:.0f} %"
-            )
-        elif self.ran + self.waited >= FULL_THREAD:
-            problem = self._describe_waiting()
-        else:
-            return None
-        return "cpu", problem
+            return "cpu", f"{quota}; it ran {ran}"
+        return ("cpu", self._waiting) if self.ran + self.waited >= FULL_THREAD else None
 
-    def by_full_vectors(self) -> _Finding | None:
-        """Judge a VPP, which polls and whose cores are never idle."""
+    def judge_full_vectors(self) -> _Finding | None:  # of a VPP, whose cores are never idle
         if self.vectors < FULL_VECTOR:
             return None
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
 
-    def by_waiting(self) -> _Finding | None:
-        """Judge a device that lost frames while it was ready to run, whatever its queues count.
-
-        A share of waiting below FULL_THREAD is enough here: frames come while it waits, and queues overflow.
-        """
-        if not self.worst or self.waited <= HELD_BACK or self._lacks_room():
+    def judge_waiting(self) -> _Finding | None:
+        """Judge a device that lost frames while it waited for a core: queues overflow meanwhile."""
+        if not self.worst or self.waited <= HELD_BACK or self.lacks_room:
             return None
-        return "cpu", f"{self._describe_waiting()}; {self.worst} grew"
+        return "cpu", f"{self._waiting}; {self.worst} grew"
 
-    def by_vectors_room(self) -> _Finding | None:
-        """Judge a VPP that is not full."""
+    def judge_vectors(self) -> _Finding | None:
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
@@ -235,8 +210,7 @@ class _Judge:
             return "queue", f"{room}; {self.worst} grew"
         return ("unknown", f"{room}; {NOT_COUNTED}") if self.lost else ("nothing here", room)
 
-    def by_polling(self) -> _Finding | None:
-        """Judge a device that polls, and does not count what it found."""
+    def judge_polling(self) -> _Finding | None:
         if not self.told.polls or self.node:
             return None
         unfetched = self.told.lost(Lost.INGRESS)
@@ -248,39 +222,32 @@ class _Judge:
         why = NOT_COUNTED if self.lost else "nothing was lost here"
         return "unknown", f"it polls: its cores are busy without load, too; {why}"
 
-    def by_room(self) -> _Finding | None:
-        """Judge a process that slept and lost frames; :meth:`by_waiting` comes first."""
-        if not self.told.process or not self.worst or self._lacks_room():
+    def judge_queue(self) -> _Finding | None:
+        """Judge a process that slept and lost frames; :meth:`judge_waiting` comes first."""
+        if not self.told.process or not self.worst or self.lacks_room:
             return None
-        return "queue", (
-            f"a queue in front of it overflowed although it had time left, "
-            f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
-        )
+        left = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
+        return "queue", f"a queue in front of it overflowed although it had time left, {left}"
 
-    def by_cores(self, middles: Mapping[str, float]) -> _Finding:
-        """Judge a device none of whose cores is full."""
+    def judge_cores(self, middles: Mapping[str, float]) -> _Finding:
         if not middles:
             return "unknown", "it says nothing about its cores"
-        is_free = min(middles.values()) > FREE_IDLE
+        least, quiet = min(middles.values()), "no core was busy throughout"
         if self.worst:
-            return (
-                "contention" if min(middles.values()) < FREE_IDLE else "queue",
-                "no core was busy throughout, yet it lost frames: a queue, a table or a lock is short",
-            )
+            problem = f"{quiet}, yet it lost frames: a queue, a table or a lock is short"
+            return "contention" if least < FREE_IDLE else "queue", problem
         if self.lost:
-            return "unknown", f"no core was busy throughout; {NOT_COUNTED}"
-        if is_free:
+            return "unknown", f"{quiet}; {NOT_COUNTED}"
+        if least > FREE_IDLE:
             return "nothing here", "every core was mostly idle: look at the other device"
-        return "unknown", "no core was busy throughout, and nothing was lost here"
+        return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_most(self, count: float, excluded: float = 0.0) -> bool:
         total = max(sum(self.told.reasons.values()), self.lost or 0) - excluded
         return 100 * count >= MOST * total
 
-    def _lacks_room(self) -> bool:  # which has nothing to do with time
-        return self.told.lost_for[self.worst] in (Lost.ROOM, Lost.ENTRY)
-
-    def _describe_waiting(self) -> str:
+    @property
+    def _waiting(self) -> str:
         idle = [] if self.told.polls else [100 - core["busy"] for core in self.told.cores.values()]
         if not idle:
             whom = "others on its cores, or a quota, held it back"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -25,16 +25,7 @@ TIMERS = ("udp_timeout_s",)
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """Capabilities of a driver as a technology.
-
-    Attributes:
-        versions: whose commands it has, oldest first.
-        settings: of technologies, which it configures.
-        options: its own, see :func:`own_options`.
-        timers: settings and options that limit the life of idle connections.
-        counters: figures that are read every second under load.
-        operations: on the configured device.
-    """
+    """Capabilities of a driver as a technology; ``settings`` are of the technology, ``options`` its own."""
 
     versions: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
@@ -44,18 +35,11 @@ class DriverCapabilities:
     operations: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return a table of names and values, without what the driver lacks."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return [(name, ", ".join(value)) for name, value in values.items() if value]
+        return [(name, ", ".join(values)) for name, values in asdict(self).items() if values]
 
     def __or__(self, other: DriverCapabilities) -> DriverCapabilities:
-        merged = {
-            field.name: tuple(
-                dict.fromkeys((*getattr(self, field.name), *getattr(other, field.name)))
-            )
-            for field in fields(self)
-        }
-        return DriverCapabilities(**merged)
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return DriverCapabilities(*(tuple(dict.fromkeys((*one, *more))) for one, more in pairs))
 
 
 def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:

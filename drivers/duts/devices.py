@@ -32,11 +32,9 @@ def over_ssh(ssh: SshOptions) -> Transport:
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
-        raise UsageError(
-            f"{ssh.lab} is a device of the lab: this tester does not reach it",
-            "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here",
-            code="unsupported-by-tester",
-        )
+        problem = f"{ssh.lab} is a device of the lab: this tester does not reach it"
+        hint = "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here"
+        raise UsageError(problem, hint, code="unsupported-by-tester")
     return SshTransport(ssh)
 
 
@@ -68,7 +66,6 @@ def make_session(
 def _make_chain_session(
     driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, reach: Reach
 ) -> ChainSession | None:
-    """Make sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
     rollback_command = rollback_command or build_rollback_command(record_dir)
     parts = driver.parts(intent)
     logins = [part.driver.options.ssh if part.driver.configures else None for part in parts]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
-from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -34,6 +34,7 @@ __all__ = [
     "ParameterOverride",
     "Reading",
     "check_interfaces",
+    "require_root",
 ]
 
 T = TypeVar("T")
@@ -43,12 +44,10 @@ class DeviceTechnology(Oracle, Protocol):
     """A technology, as the reference device is made of it."""
 
     @property
-    def links(self) -> Any:
-        """Left and right, with their MTUs."""
+    def links(self) -> Any: ...
 
     @property
-    def parts(self) -> Sequence[Any]:
-        """Parts of a technology that is made of several, else empty."""
+    def parts(self) -> Sequence[Any]: ...
 
 
 class PartOf(NamedTuple):
@@ -58,7 +57,6 @@ class PartOf(NamedTuple):
     params: Mapping[str, str]
 
     def translate_error(self, exc: UsageError) -> UsageError:
-        """Return an error of the part with the parameters that the chain takes."""
         params = {self.params[n]: value for n, value in exc.params.items() if n in self.params}
         return UsageError(
             f"{self.name}: {exc.message}",
@@ -105,7 +103,6 @@ class Driver(ABC):
 
     @classmethod
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options that ``--set-dut`` changes."""
         return flags
 
     @property
@@ -137,6 +134,13 @@ class Driver(ABC):
     @abstractmethod
     def example(self, intent: Intent) -> Facts:
         """Return the facts of a suitable device, for plans without a device."""
+
+    def assume_facts(self, intent: Intent, system: str) -> Facts:
+        """Return facts of a device with the version of the options, or the last one, and both interfaces."""
+        links, own = intent.links, self.options
+        macs = {own.left: links.left.dut_mac, own.right: links.right.dut_mac}
+        interfaces = {name: Interface(mac.lower()) for name, mac in macs.items()}
+        return Facts(system=system, version=own.version or self.versions[-1], interfaces=interfaces)
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Return the reading of its number of sessions, ``sessions``; None: it has no state."""
@@ -251,9 +255,8 @@ class Driver(ABC):
 
     def _require(self, capability: T | None, problem: str, hint: str) -> T:
         if not capability:
-            raise UsageError(
-                f"the {self.name} driver {problem}", hint, code="unsupported-operation"
-            )
+            problem = f"the {self.name} driver {problem}"
+            raise UsageError(problem, hint, code="unsupported-operation")
         return capability
 
     @classmethod
@@ -264,7 +267,6 @@ class Driver(ABC):
 
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
-        """Return the error for a device that it cannot be; the default hint says what it can be."""
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
             hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
@@ -273,14 +275,11 @@ class Driver(ABC):
         )
 
     def check_intent(self, intent: Intent) -> None:
-        """Refuse what no device of this kind could be."""
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
-            raise UsageError(
-                f"the {self.name} driver does not support separate VLANs for the background",
-                "leave links.*.background out, or choose another driver",
-                code="no-background",
-            )
+            problem = f"the {self.name} driver does not support separate VLANs for the background"
+            hint = "leave links.*.background out, or choose another driver"
+            raise UsageError(problem, hint, code="no-background")
 
     def configured_alike(self, one: Intent, other: Intent) -> bool:
         """Return whether two intents have the same commands."""
@@ -336,38 +335,38 @@ class WithoutCommands(Driver):
         return Facts(system="", version="")
 
 
+def require_root(facts: Facts) -> None:
+    """Check that commands on the device run as root."""
+    if not facts.root:
+        hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
+        raise DutError("commands on the device do not run as root", hint, code="not-root")
+
+
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     """Check that the ports are not the management interface, and are cabled as they should be."""
     untouchable = facts.untouchable()
-    sides: tuple[Port, Port] = ("left", "right")
-    for own in sides:
+    own: Port
+    for own in ("left", "right"):
         name = getattr(options, own)
         wanted = getattr(intent.links, own).dut_mac.lower()
         side = intent.links.port_of(own)  # as the testbed file calls it
         if name in untouchable:
-            raise DutError(
-                f"the {side} interface {name} is not touched: {untouchable[name]}",
-                f"name another one with dut.options.{side}",
-                code="interface-protected",
-            )
+            problem = f"the {side} interface {name} is not touched: {untouchable[name]}"
+            hint = f"name another one with dut.options.{side}"
+            raise DutError(problem, hint, code="interface-protected")
         interface = facts.interfaces.get(name)
         if interface is None:
             known = ", ".join(sorted(facts.interfaces))
             near = [n for n, i in facts.interfaces.items() if i.mac == wanted]
-            raise DutError(
-                f"the device has no interface {name} (dut.options.{side}); it has {known}",
-                f"{near[0]} has the MAC address {wanted}" if near else "",
-                code="unknown-interface",
-            )
+            problem = f"the device has no interface {name} (dut.options.{side}); it has {known}"
+            hint = f"{near[0]} has the MAC address {wanted}" if near else ""
+            raise DutError(problem, hint, code="unknown-interface")
         if interface.mac != wanted:
-            raise DutError(
-                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}",
-                f"set links.{side}.dut_mac in the testbed file, or name another interface",
-                code="wrong-interface",
+            problem = (
+                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}"
             )
+            hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
+            raise DutError(problem, hint, code="wrong-interface")
         if interface.up and not interface.carrier:
-            raise DutError(
-                f"the {side} interface {name} has no carrier",
-                "is the cable plugged in?",
-                code="no-carrier",
-            )
+            problem = f"the {side} interface {name} has no carrier"
+            raise DutError(problem, "is the cable plugged in?", code="no-carrier")

@@ -50,7 +50,6 @@ class ExpectProfile(HeaderPolicy):
 
     @property
     def plain(self) -> bool:
-        """Whether there is no difference."""
         return replace(self, why="") == ExpectProfile()
 
 
@@ -134,15 +133,13 @@ class ProfiledOracle(FrameOracle):
 
 
 class ChainOracle(FrameOracle):
-    """The reference translation of a technology as a certain chain does it. Picklable.
+    """The reference translation as a certain chain does it. Picklable.
 
-    Header fields may have the values that the technology or one of the parts allows: which part did what
-    cannot be seen outside.
+    Which part did what cannot be seen outside: header fields may have any value that one of them allows.
 
     Args:
         hops: by direction, those that a packet takes beyond the reference's; fewer are negative.
         df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
-        policy: what of the parts' own can be seen outside.
     """
 
     def __init__(

@@ -65,7 +65,6 @@ class Facts:
     sections: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, section: str) -> int | None:
-        """Return a section that is one number."""
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 
@@ -99,9 +98,8 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     """Parse the facts of a Linux device."""
     system = sections.get("system", "")
     if not system.startswith("Linux"):
-        raise DutError(
-            f"the device does not run Linux: uname prints '{system[:80]}'", code="wrong-system"
-        )
+        problem = f"the device does not run Linux: uname prints '{system[:80]}'"
+        raise DutError(problem, code="wrong-system")
     interfaces = {
         link["ifname"]: Interface(
             mac=str(link.get("address", "")).lower(),
@@ -141,7 +139,6 @@ def _json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     try:
         entries = json.loads(text)
     except ValueError as exc:
-        raise DutError(
-            f"the device's {name} cannot be read: {text[:80]!r}", code="unexpected-answer"
-        ) from exc
+        problem = f"the device's {name} cannot be read: {text[:80]!r}"
+        raise DutError(problem, code="unexpected-answer") from exc
     return [entry for entry in entries if entry]

@@ -143,9 +143,6 @@ class LinuxOptions(DutOptions):
 def require_ssh(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
     """Return the login of a device elsewhere."""
     if ssh is None:
-        raise UsageError(
-            f"how is {what} reached?",
-            f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here",
-            code="missing-setting",
-        )
+        hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
+        raise UsageError(f"how is {what} reached?", hint, code="missing-setting")
     return ssh

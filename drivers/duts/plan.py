@@ -39,7 +39,6 @@ class Want:
 
     Attributes:
         says: the wanted state, for the printed plan.
-        checker: returns what is wrong with an output, None if nothing.
         comparer: of an output with several values, only some of which may differ; None: of one value.
     """
 
@@ -48,7 +47,6 @@ class Want:
     comparer: Comparer | None = field(default=None, compare=False)
 
     def difference(self, output: str) -> tuple[str, str] | None:
-        """Return what an output has and what it must have; None if it is as wanted."""
         if self.checker(output) is None:
             return None
         if self.comparer is not None:
@@ -58,19 +56,13 @@ class Want:
 
 @dataclass(frozen=True)
 class Check:
-    """A read-back: exit statuses are not evidence.
-
-    Attributes:
-        command: a shell line that changes nothing.
-        want: what it must print.
-    """
+    """A read-back: what a shell line that changes nothing must print. Exit statuses are not evidence."""
 
     command: str
     want: Want
 
     @property
     def says(self) -> str:
-        """The wanted state, for the printed plan."""
         return self.want.says
 
     def checker(self, output: str) -> str | None:
@@ -147,7 +139,6 @@ class Change:
     """An object apart from the test traffic that is added, changed and removed while traffic flows.
 
     Attributes:
-        what: the object, in words (``a route``, ``a MAP domain``).
         add, change, remove: shell lines; ``remove`` is harmless if the object does not exist.
         look: a shell line that prints the object; nothing if it does not exist.
         added, changed: whole words of one line that ``look`` then prints.
@@ -168,11 +159,9 @@ class Change:
     alone: bool = False
 
     def command(self, action: Action) -> str:
-        """Return the shell line of an action."""
         return str(getattr(self, action))
 
     def wrong(self, action: Action, output: str) -> str | None:
-        """Return what ``look`` shows against an action that was carried out; None: nothing."""
         if action == "remove":
             return f"it is still there: {shorten(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
@@ -185,13 +174,8 @@ class Change:
     @property
     def kept(self) -> Step:
         """The step of a plan that removes the object at the rollback, whatever happened."""
-        return Step(
-            "true",
-            f"{self.what} beside the traffic is added, changed and removed under it",
-            read=self.look,
-            undo=self.remove,
-            existing=Existing.REFUSE,
-        )
+        why = f"{self.what} beside the traffic is added, changed and removed under it"
+        return Step("true", why, read=self.look, undo=self.remove, existing=Existing.REFUSE)
 
 
 @dataclass(frozen=True)
@@ -199,9 +183,6 @@ class Plan:
     """Everything a device needs, in order.
 
     Attributes:
-        driver: the driver's name.
-        version: of the implementation the commands are for.
-        steps: the changes.
         flush: actions that empty the device's state between trials; none: it has no state.
         checks: read-backs beyond those of the steps.
         notes: what a reader should know: defaults that matter, deviations.

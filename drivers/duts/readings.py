@@ -53,14 +53,26 @@ class Reading:
         return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
 
 
+def add_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
+    """Return a parser that adds up the matches of a pattern.
+
+    Its groups are a figure's name and value; with ``name``, its only group is the value of this figure.
+    """
+    find = re.compile(pattern, re.MULTILINE).findall
+
+    def parse(text: str) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        for match in find(text):
+            key, value = (name, match) if name else match
+            figures[key] = figures.get(key, 0.0) + float(value)
+        return figures
+
+    return parse
+
+
 @dataclass(frozen=True)
 class ParameterOverride:
-    """A default of a parameter that a device can take, in place of the technology's own.
-
-    Attributes:
-        value: used unless the user gives one.
-        why: what the device does with the technology's default.
-    """
+    """A default that a device can take, in place of the technology's own, and why it cannot take that."""
 
     value: Any
     why: str

@@ -44,11 +44,8 @@ class Unconfigured(WithoutCommands):
     has_background_vlans = True
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        raise UsageError(
-            f"the {self.name} device needs no configuration",
-            "name a driver with --driver",
-            code="missing-driver",
-        )
+        problem = f"the {self.name} device needs no configuration"
+        raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         return Plan(self.name, "", (), ())

@@ -20,15 +20,10 @@ driver_type = DRIVERS.load
 
 
 def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:
-    """Make a driver with its options.
+    """Make a driver with options of the testbed file.
 
     Args:
-        name: of the driver.
-        options: of the testbed file, where left and right are ports of the tester.
         swapped: the technology's left is the tester's right (ST-01), so that the driver's is, too.
-
-    Raises:
-        UsageError: no such driver, or an option is wrong.
     """
     driver = driver_type(name)(options)
     if swapped and isinstance(driver.options, DutOptions):

@@ -16,7 +16,7 @@ Figures of readings have names; these are what the shape is made of, all of them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.session.telemetry import Sample
 
+_Figures = Mapping[str, float]
 LINK = "link "
 INTERFACES = "interfaces"
 ROUNDED = 0.005
@@ -61,7 +62,6 @@ class Telemetry:
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that is not empty."""
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
@@ -72,25 +72,21 @@ class Telemetry:
         return single if 2 * sum(single.values()) >= sums else self.drops
 
     def lost(self, *kinds: Lost) -> dict[str, float]:
-        """Return the drops of these kinds."""
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
 def shaped(samples: Sequence[Sample]) -> Telemetry:
     """Return the samples of a watch in one shape; a single sample has no differences."""
-    busy = {core: [100 - s for s in shares] for core, shares in shares_of(samples, "idle").items()}
     more = {kind: shares_of(samples, kind) for kind in ("softirq", "steal")}
+    cores = {}
+    for core, shares in shares_of(samples, "idle").items():
+        cores[core] = {"busy": _middle([100 - share for share in shares])}
+        cores[core] |= {kind: _middle(by[core]) for kind, by in more.items() if core in by}
     lost = _losses(samples)
     return Telemetry(
         seconds=round(samples[-1].seen_s - samples[0].seen_s, 1) if samples else 0.0,
         polls=polls(samples),
-        cores={
-            core: {
-                "busy": _middle(shares),
-                **{k: _middle(by[core]) for k, by in more.items() if core in by},
-            }
-            for core, shares in busy.items()
-        },
+        cores=cores,
         process=_process(samples),
         vectors_per_call=_vectors(samples),
         per_packet=_per_packet(samples),
@@ -113,54 +109,52 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
             core, _, what = name.rpartition(".")
             if what == f"{kind}_percent":
                 found.setdefault(core, []).append(share)
-    for pair in pairwise(samples):
-        first, last = (sample.figures.get("cpu", {}) for sample in pair)
+    for first, last in _pairs(samples, "cpu"):
         for name, total in last.items():
             core, _, what = name.partition(".")
             part = f"{core}.{kind}"
             if what != "total" or part not in last or name not in first:
                 continue
-            spent = total - first[name]
-            if spent > 0:
+            if (spent := total - first[name]) > 0:
                 share = 100.0 * (last[part] - first.get(part, 0.0)) / spent
                 found.setdefault(core, []).append(share)
     return found
 
 
-def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
-    """Return the counters of lost frames that grew, by how much, and their reasons.
+def _pairs(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
+    figures = [sample.figures.get(reading, {}) for sample in samples]
+    return pairwise(figures)
 
-    Devices leave out counters that are 0: one that is not there first, where the reading has others, was 0.
-    """
-    if len(samples) < 2:
-        return {}
+
+def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
+    """Return the counters of lost frames that grew, which may not be shown while 0, and why."""
     found = {}
-    for name, reading in samples[-1].readings.items():
+    for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
         before = samples[0].figures.get(name, {})
         for figure, last in samples[-1].figures.get(name, {}).items() if before else ():
-            why = reading.lost(figure)
-            first = before.get(figure, 0.0)
+            why, first = reading.lost(figure), before.get(figure, 0.0)
             if why is not None and last > first:
                 found[f"{name} {figure}"] = (last - first, why)
     return found
 
 
-def _process(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the shares of the thread that ran or waited most."""
+def _process(
+    samples: Sequence[Sample],
+) -> dict[str, float]:  # of the thread that ran or waited most
     threads: dict[str, list[tuple[float, float]]] = {}
-    for before, after in pairwise(samples):
-        first, last = (sample.figures.get("process", {}) for sample in (before, after))
-        passed = 1e7 * (after.seen_s - before.seen_s)
-        for name in last:
+    times = pairwise(sample.seen_s for sample in samples)
+    for (began, ended), (first, last) in zip(times, _pairs(samples, "process"), strict=True):
+        for name in last if ended > began else ():
             thread, _, what = name.partition(".")
             wait = f"{thread}.wait_ns"
-            if what == "run_ns" and passed > 0 and {name, wait} <= first.keys() & last.keys():
-                ran, waited = ((last[n] - first[n]) / passed for n in (name, wait))
+            if what == "run_ns" and {name, wait} <= first.keys() & last.keys():
+                ran, waited = ((last[n] - first[n]) / (1e7 * (ended - began)) for n in (name, wait))
                 threads.setdefault(thread, []).append((ran, waited))
     if not threads:
         return {}
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
-    found = dict(zip(("run", "wait"), map(_middle, zip(*busiest, strict=True)), strict=True))
+    ran, waited = map(_middle, zip(*busiest, strict=True))
+    found = {"run": ran, "wait": waited}
     periods, throttled = (
         _measure_growth(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
     )
@@ -170,8 +164,7 @@ def _process(samples: Sequence[Sample]) -> dict[str, float]:
 def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
     """Return vectors per call between seconds: averages since the start tell little."""
     seconds: dict[tuple[str, str], list[float]] = {}
-    for pair in pairwise(samples):
-        first, last = (sample.figures.get("runtime", {}) for sample in pair)
+    for first, last in _pairs(samples, "runtime"):
         for name, vectors in last.items():
             thread, _, node = name.removesuffix(".vectors").partition(".node.")
             calls = name.removesuffix("vectors") + "calls"
@@ -188,31 +181,25 @@ def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return counted events per packet that came from the tester."""
-    if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
+    seconds = samples[-1].seen_s - samples[0].seen_s if samples else 0.0
+    if seconds <= 0:
         return {}
     links = [n for n in samples[-1].figures if n.startswith(LINK) or n == INTERFACES]
     packets = sum(_measure_growth(samples, link, "rx.packets") for link in links)
-    rate = packets / (samples[-1].seen_s - samples[0].seen_s)
-    clocks = _clocks(samples)
-    found = {"clocks": round(clocks / packets, 1)} if clocks and packets else {}
+    # of a VPP, unless too few to be told from rounding
+    first, last = (
+        sum(v for n, v in s.figures.get("runtime", {}).items() if n.endswith(".clocks"))
+        for s in (samples[0], samples[-1])
+    )
+    used = last - first
+    is_exact = used > 0 and ROUNDED * (first + last) <= CLOSE * used
+    found = {"clocks": round(used / packets, 1)} if is_exact and packets else {}
     for what in ("cycles", "instructions"):
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
         counted = [value for value in seen if value]
-        if counted and rate:
-            found[what] = round(_middle(counted) / rate, 1)
+        if counted and packets:
+            found[what] = round(_middle(counted) * seconds / packets, 1)
     return found
-
-
-def _clocks(samples: Sequence[Sample]) -> float | None:
-    """Return the clocks that a VPP's nodes have used; None: too few to be told from rounding."""
-    first, last = (
-        {n: v for n, v in s.figures.get("runtime", {}).items() if n.endswith(".clocks")}
-        for s in (samples[0], samples[-1])
-    )
-    used = sum(last.values()) - sum(first.values())
-    off = ROUNDED * (sum(first.values()) + sum(last.values()))
-    return used if used > 0 and off <= CLOSE * used else None
 
 
 def _table(samples: Sequence[Sample]) -> dict[str, float]:

@@ -9,48 +9,29 @@ from v6t.drivers.duts.plan import Existing, Step, Want, equals
 
 
 def owned(create: str, delete: str, why: str, *, read: str, want: Want, **more: Any) -> Step:
-    """Create an object of v6t's own, and delete it at the rollback; it must not exist before.
-
-    Args:
-        create, delete: shell lines.
-        read: prints the object, and nothing if it does not exist.
-        want: what ``read`` must print of it.
-    """
+    """Create an object of v6t's own, which ``read`` prints if it exists, and delete it at the rollback."""
     return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **more)
 
 
 def setting(write: str, value: object, why: str, *, read: str, **more: Any) -> Step:
-    """Set one value, and write the present one back at the rollback.
-
-    Args:
-        write: a shell line with ``VALUE`` for the value, a single word.
-        read: prints the value alone.
-    """
+    """Set ``VALUE`` in a shell line, and write what ``read`` prints back at the rollback."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, want=equals(value), undo=undo, **more)
 
 
 def config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
     """Write a file of v6t's own directory."""
-    return owned(
-        f"umask 077; cat >{path} && chmod {mode} {path}",
-        f"rm -f {path}",
-        why,
-        text=text,
-        read=f"ls {path} 2>/dev/null && cat {path}; true",
-        want=replace(equals(f"{path}\n{text.strip()}"), says="what was written"),
-    )
+    create = f"umask 077; cat >{path} && chmod {mode} {path}"
+    read = f"ls {path} 2>/dev/null && cat {path}; true"
+    want = replace(equals(f"{path}\n{text.strip()}"), says="what was written")
+    return owned(create, f"rm -f {path}", why, text=text, read=read, want=want)
 
 
 def directory(path: str, why: str) -> Step:
     """Make a directory for files of a program, which is removed with everything in it."""
-    return owned(
-        f"mkdir -m 700 {path}",
-        f"find {path} -depth -delete",
-        why,
-        read=f"ls -d {path} 2>/dev/null || true",
-        want=equals(path),
-    )
+    create = f"mkdir -m 700 {path}"
+    delete = f"find {path} -depth -delete"
+    return owned(create, delete, why, read=f"ls -d {path} 2>/dev/null || true", want=equals(path))
 
 
 def daemon(
@@ -95,29 +76,18 @@ def daemon(
 
 
 def background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
-    """Return the shell line that starts a program which stays in the foreground.
-
-    Nothing is started whose number cannot be stored, as on a full disk: nobody could stop it.
-    """
+    """Return the shell line that starts a foreground program, unless its number cannot be stored."""
     run = f"echo $$ >{pid_file} && exec {command}"
     return f"setsid sh -c '{run}' </dev/null >{log} 2>&1 &"
 
 
 def stop_process(pid_file: str, process: str) -> str:
-    """Return the shell line that stops our process of this name, and no other.
-
-    If ours has ended by itself, its number may be another's: that one is not waited for, either. If it
-    does not stop, its number is kept for the next try.
-    """
+    """Return the shell line that stops our process of this name; if that fails, its number is kept."""
     return _stop_command(pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]', "kill $p")
 
 
 def stop_group(pid_file: str, program: str) -> str:
-    """Return the shell line that stops the group that our process leads, while it runs this program.
-
-    Others of the group may go on when the first one has ended. The executable identifies them: a worker
-    may have no arguments, and the kernel may call it otherwise.
-    """
+    """Return the shell line that stops the group that our process leads, while it runs this program."""
     members = "ps -eo pid=,pgid= | while read q g; do [ $g != $p ] || readlink /proc/$q/exe; done"
     return _stop_command(pid_file, f"{members} | grep -q '/{program}$'", "kill -- -$p")
 

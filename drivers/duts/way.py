@@ -67,8 +67,6 @@ class Peer:
     """A host that the device must go on reaching.
 
     Attributes:
-        who: a name of :data:`WHO`.
-        address: its address.
         length: prefix length of the route that leads there; what is longer takes its place.
         devices: interfaces the route leads through.
     """
@@ -80,17 +78,14 @@ class Peer:
 
     @property
     def text(self) -> str:
-        """Description in messages."""
         return f"{self.address}, {WHO[self.who]}"
 
 
 @dataclass(frozen=True)
 class Way:
-    """Path of this session: hosts that the device must go on reaching.
+    """Path of this session: hosts that the device must go on reaching, or why it is ``unknown``.
 
     Attributes:
-        peers: who must not be cut off.
-        unknown: why it cannot be told; empty if it can.
         vrf: the virtual routing domain it runs in: routes elsewhere do not touch it.
     """
 
@@ -100,7 +95,6 @@ class Way:
 
     @property
     def devices(self) -> dict[str, str]:
-        """Return the interfaces that belong to the way, with the reasons."""
         return {
             name: f"the way to {peer.text}, leads through it"
             for peer in reversed(self.peers)
@@ -135,23 +129,16 @@ def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
 
 def client_alone(client: str) -> Way:
     """Return the way of a device of which only the client is known."""
-    words = client.split()
-    address = _address(words[0].partition("%")[0]) if words else None
+    address = _address(client.partition(" ")[0].partition("%")[0])
     return Way() if address is None else Way((Peer("client", address, 0),))
 
 
 def check_way(way: Way, intent: Intent, plan: Plan) -> None:
-    """Refuse a plan that would take the operator's own way.
-
-    Raises:
-        DutError: with what collides; nothing was changed.
-    """
+    """Refuse a plan that would take the operator's own way (DutError); nothing was changed."""
     if way.unknown:
-        raise DutError(
-            f"the path of this SSH session cannot be determined: {way.unknown}",
-            "nothing was changed: v6t does not change a device whose management path is unknown",
-            code="operator-path-unknown",
-        )
+        problem = f"the path of this SSH session cannot be determined: {way.unknown}"
+        hint = "nothing was changed: v6t does not change a device whose management path is unknown"
+        raise DutError(problem, hint, code="operator-path-unknown")
     for peer in way.peers:
         for what, net in () if way.vrf else (*_of_sides(intent), *_of_steps(plan)):
             if peer.address in net and net.prefixlen >= peer.length:
@@ -162,11 +149,9 @@ def check_way(way: Way, intent: Intent, plan: Plan) -> None:
 
 
 def _refuse(what: str, peer: Peer) -> None:
-    raise DutError(
-        f"the test's {what} would take the way to {peer.text}",
-        "nothing was changed: use other addresses for the test, or another way to the device",
-        code="operator-path-in-use",
-    )
+    problem = f"the test's {what} would take the way to {peer.text}"
+    hint = "nothing was changed: use other addresses for the test, or another way to the device"
+    raise DutError(problem, hint, code="operator-path-in-use")
 
 
 def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:

@@ -1,4 +1,4 @@
-"""The embedded tester's part in connections: its table, learned in phase 1 and used in phase 2."""
+"""The connections of the embedded tester: its table, learned in phase 1 and used in phase 2."""
 
 from __future__ import annotations
 
@@ -25,13 +25,10 @@ from v6t.drivers.oracle.state_table import (
     count_inside_endpoints,
     describe_repeated,
 )
-from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
 from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.trials.connections import Connections
-from v6t.trials.result import TrialResult
-from v6t.trials.trial import Trial
+from v6t.trials.connections import ReadingOrder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,11 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class ReceiverConnections:
-    """What a receiver knows of connections.
+    """The connections of a receiver's frames.
 
     Attributes:
         oracle: the oracle that knows them, None in loopback or where the device is stateless.
-        inner: the part of it that is told which ones there are.
+        inner: the part of it that is bound to a table.
         learning: phase 1 is under way.
     """
 
@@ -54,7 +51,6 @@ class ReceiverConnections:
     inner: ConnectionOracle | None = None
     learning: bool = False
     _table: StateTable | None = None
-    _number: int = -1
     _initial: Stream | None = None
     _sources: Mapping[int, FrameSource] = field(default_factory=dict)
     _inside: tuple[int, int | None] = (0, None)
@@ -62,7 +58,7 @@ class ReceiverConnections:
     def arm(
         self, oracle: Oracle | None, at: TableAt | None, streams: StreamSet, learn: bool
     ) -> Oracle | None:
-        """Prepare for a trial; the oracle of its frames.
+        """Prepare for a trial; return the oracle of its frames.
 
         Args:
             oracle: that was loaded.
@@ -71,20 +67,17 @@ class ReceiverConnections:
             learn: this is phase 1.
         """
         self.learning = learn
-        self._table = None
+        self._table = self._initial = None
         self._sources = {}
-        self._number = -1
         if at is None:
             return oracle
-        stream = foreground(streams)
-        self._number, self._initial = stream.stream_id, stream
+        self._initial = foreground(streams)
+        self._table = table = StateTable(at.path, at.count, at.version)
         if self.inner is not None:
-            self._table = self.inner.bind(at)
-        else:
-            self._table = StateTable(at.path, at.count, at.version)
+            self.inner.bind(at)
         if not learn:
             self._sources = {
-                s.stream_id: connection_source(streams.direction, s, at, self._table)
+                s.stream_id: connection_source(streams.direction, s, at, table)
                 for s in foregrounds(streams)
             }
         return self.oracle or oracle
@@ -104,55 +97,30 @@ class ReceiverConnections:
             numbers: ``(n,)`` of their connections.
             fresh: ``(n,)``, those that were not received before.
         """
-        table = self._table
         rows = np.flatnonzero(fresh)
-        if table is None or stream.stream_id != self._number or not len(rows):
+        if self._table is None or self._initial is None or not len(rows):
             return
-        where = locate_endpoints(frames[rows[0]]).row
-        table.learn(numbers[rows].astype(np.int64), frames[:, where][rows])
+        if stream.stream_id == self._initial.stream_id:
+            where = locate_endpoints(frames[rows[0]]).row
+            self._table.learn(numbers[rows].astype(np.int64), frames[:, where][rows])
 
     def report(self) -> dict[str, Any]:
-        """Return what phase 1 found; empty in other trials."""
+        """Return the fields of PhaseCounts that phase 1 found; empty in other trials."""
         table = self._table
         if not self.learning or table is None or self._initial is None:
             return {}
-        return {
-            **describe_repeated(table),
-            "inside_endpoints": self._inside_of(self._initial, table.count),
-        }
-
-    def _inside_of(self, stream: Stream, count: int) -> int | None:
-        """Count them once for each number of connections."""
-        if self._inside[0] != count:
-            self._inside = count, count_inside_endpoints(stream, count)
-        return self._inside[1]
-
-
-@dataclass(frozen=True)
-class ConnectionRole:
-    """What one direction of a trial has to do with connections.
-
-    Attributes:
-        table: the foreground belongs to these; None: the device is stateless.
-        learn: this is phase 1.
-        alone: nothing but the foreground is sent.
-    """
-
-    table: TableAt | None = None
-    learn: bool = False
-    alone: bool = False
+        if self._inside[0] != table.count:  # counted once for each number of connections
+            self._inside = table.count, count_inside_endpoints(self._initial, table.count)
+        return {**describe_repeated(table), "inside_endpoints": self._inside[1]}
 
 
 class ConnectionTable:
-    """One table at a time, and what is known of it."""
+    """The table of the Responder, in memory that the workers map."""
 
     def __init__(self) -> None:
         self._file: MemoryFile | None = None
         self._at: TableAt | None = None
-        self.version = 4
-        """Of IP behind the device."""
-        self._began_s = 0.0
-        self._report: Mapping[str, Any] = {}
+        self._version = 4
 
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
@@ -161,69 +129,39 @@ class ConnectionTable:
 
         Args:
             streams: of both directions.
-            oracle: who knows the frames.
+            oracle: of the frames.
             loopback: frames come back as they were sent.
         """
         plugin = plugin_of(oracle)
         if not isinstance(plugin, Connected) or len(streams) < 2:
             return None
-        self.version = plugin.responder_version
+        self._version = plugin.responder_version
         if loopback:
             return ReceiverConnections()
-        outer, inner = connecting(oracle, streams["forward"], streams["reverse"])
-        return ReceiverConnections(outer, inner)
+        return ReceiverConnections(*connecting(oracle, streams["forward"], streams["reverse"]))
 
-    def phase_one(self, connections: Connections) -> TableAt:
-        """Make a fresh table."""
+    def make(self, count: int) -> TableAt:
+        """Make an empty table."""
         self.close()
-        count = connections.count
-        self._file = MemoryFile(count * ROW[self.version])
-        self._at = TableAt(self._file.path, count, self.version, Order(count))
+        self._file = MemoryFile(count * ROW[self._version])
+        self._at = TableAt(self._file.path, count, self._version, Order(count))
         return self._at
 
-    def validation(self) -> TableAt:
-        """Return the table, each row once."""
+    def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableAt:
+        """Return the table with the order in which the Responder reads it.
+
+        Args:
+            entries: rows that are used; None: all.
+            reading: order of these.
+        """
         if self._at is None:
             raise TesterError("no connections have been established yet", code="not-learned")
-        return replace(self._at, reverse=Order(self._at.count))
-
-    def phase_two(self, connections: Connections) -> TableAt:
-        """Return the table as the Responder reads it in phase 2."""
-        if self._at is None:
-            raise TesterError("no connections have been established yet", code="not-learned")
-        entries = min(connections.entries or self._at.count, self._at.count)
-        return replace(self._at, reverse=Order(entries, connections.reading))
-
-    def reported(self, start: float, reports: Mapping[Direction, Mapping[str, Any]]) -> None:
-        """Remember what the receivers said of the last exchange."""
-        self._began_s = start
-        self._report = reports.get("forward", {})
-
-    def established(self, trial: Trial, result: TrialResult) -> PhaseCounts:
-        """Return the counts of phase 1."""
-        names = ("duplicate_tuples", "inside_endpoints", "outside_endpoints", "example")
-        learned = {name: self._report[name] for name in names if name in self._report}
-        return replace(self._phase(result, "forward"), **learned)
-
-    def validated(self, trial: Trial, result: TrialResult) -> PhaseCounts:
-        """Return the counts of the validation."""
-        return self._phase(result, "reverse")
+        count = self._at.count
+        return replace(self._at, reverse=Order(min(entries or count, count), reading))
 
     def close(self) -> None:
-        """Forget the table. May be called twice."""
+        """Free the memory. May be called twice."""
         self._at = None
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _phase(self, result: TrialResult, way: Direction) -> PhaseCounts:
-        counted = result.directions[way]
-        health: Mapping[str, Any] = dict(result.tester).get(way, {})
-        return PhaseCounts(
-            counted,
-            self._began_s,
-            self._began_s + counted.sending_time_s,
-            faults=(*result.faults, *describe_stale_frames(health.get("stale", 0), way)),
-            started=result.started,
-            health=health,
-        )

@@ -14,13 +14,13 @@ import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
 from v6t.drivers.delays import summary_us
-from v6t.drivers.embedded.played import TICK_S, Answering, Asking, lost_by
-from v6t.drivers.embedded.sender import Pace
+from v6t.drivers.embedded.port import TICK_S, ClientPort, ServerPort, describe_losses
+from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.intent.device import Links, Port, host_arguments
+from v6t.intent.device import Links, host_arguments
 from v6t.packets.headers import UDP, to_numbers, view
-from v6t.profiles.dns import verdicts
+from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
 from v6t.profiles.dns.messages import (
     QUESTION_END,
@@ -35,47 +35,46 @@ from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
-    from v6t.profiles.dns.zone import Zone
+    from v6t.packets.arrays import I64, U8, Mask
+
+PORT_BLOCKS = 128
+"""Trials until ports are used again: an answer to an earlier trial is known by its port."""
+_OPEN, _VALID, _WRONG = 0, 1, 2
+CACHING_QPS, CACHING_ROUNDS, CACHING_TIMEOUT_S = 500.0, 5, 1.0
+"""Rate at which names are asked that are to be in the cache, which every server answers; how often a name
+is asked that was not answered; and how long an answer may take."""
 
 
-class AuthorityRole(Answering):
-    """Answers on one interface whatever is asked at port 53 there."""
+class DnsAuthority(ServerPort):
+    """Answers on one interface whatever is asked at port 53 there; see :class:`ServerPort`."""
 
-    def __init__(
-        self,
-        interface: str,
-        frame_octets: int,
-        hosts: Mapping[str, Any] | None,
-        layout: DnsLayout,
-        zone: Zone,
-    ) -> None:
-        super().__init__(interface, frame_octets, hosts, layout.is_ours)
-        self._layout = layout
-        self._authority = Authority(zone)
+    def __init__(self, layout: DnsLayout, zone: Zone, **port: Any) -> None:
+        self._layout, self._authority = layout, Authority(zone)
+        super().__init__(**port)
 
     def arm(self, *, own_share: float, cached: int) -> None:
         """Begin a trial; see :class:`Authority` for the answers."""
+        self._drain_all()
         self._begin()
         self._authority.native_share, self._authority.cached = own_share, cached
         self.recount()
 
     def recount(self) -> None:
-        """Forget what was asked so far."""
+        """Forget the questions so far."""
         self._authority.counts = QuestionCounts()
 
     def report(self) -> dict[str, Any]:
         self._drain()
-        return {**asdict(self._authority.counts), **self._health()}
+        return {**asdict(self._authority.counts), **self._read_health()}
 
-    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _is_ours(self, frames: U8) -> Mask:
+        return self._layout.is_ours(frames)
+
+    def _handle_frames(self, frames: U8, times: I64) -> None:
         del times
         at = self._layout.message
-        asked = view(frames, UDP, self._layout.udp)["dport"] == DNS_PORT
-        if not asked.all():
-            frames = frames[asked]
+        frames = frames[view(frames, UDP, self._layout.udp)["dport"] == DNS_PORT]
         if not len(frames):
             return
         # what follows a short datagram is padding of the frame
@@ -87,72 +86,56 @@ class AuthorityRole(Answering):
             self._tx.send(made)
 
 
-BLOCKS = 128
-"""Trials until ports are used again: an answer to an earlier trial is known by its port."""
-_OPEN, _VALID, _WRONG = 0, 1, 2
-
-
 @dataclass(frozen=True)
-class Names:
-    """Which name each query of a trial asks for.
+class QueryNames:
+    """The name that each query of a trial asks for.
 
     Attributes:
         base: number of the first name that was never asked before.
         cached: share of the queries for one of the first names of the zone.
-        known: how many of these were asked before; of no share 0.
+        known: how many of these were asked before; 0: no query is for them.
     """
 
     base: int
     cached: float = 0.0
     known: int = 0
 
-    def numbers(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of names by those of queries."""
+    def numbers(self, queries: I64) -> I64:
+        """Return the numbers of names by those of queries."""
         if not self.known:
             return self.base + queries
         before = np.floor(queries * self.cached).astype(np.int64)
         again = np.floor((queries + 1) * self.cached).astype(np.int64) > before
-        found: NDArray[np.int64] = np.where(
-            again, before % self.known, self.base + queries - before
-        )
-        return found
+        fresh = self.base + queries - before
+        return np.where(again, before % self.known, fresh)
 
-    def fresh(self, queries: int) -> int:
-        """Names that so many queries use up."""
+    def count_fresh(self, queries: int) -> int:
+        """Count the names that a number of queries uses up."""
         return queries - int(np.floor(queries * self.cached)) if self.known else queries
 
 
-class Client(Asking):
-    """Asks on one interface, and judges what comes back.
+class DnsClient(ClientPort):
+    """Asks on one interface, and judges the answers; see :class:`ClientPort`.
 
     Args:
-        interface, frame_octets, hosts, layout: of the port.
-        zone: whose names are asked.
+        layout, zone: of the questions.
         header: all before a question; see :meth:`DnsLayout.header`.
     """
 
-    def __init__(
-        self,
-        interface: str,
-        frame_octets: int,
-        hosts: Mapping[str, Any] | None,
-        layout: DnsLayout,
-        zone: Zone,
-        header: bytes,
-    ) -> None:
-        super().__init__(interface, frame_octets, hosts, layout.is_ours)
+    def __init__(self, layout: DnsLayout, zone: Zone, header: bytes, **port: Any) -> None:
         self._layout = layout
         self._zone = zone
         self._template = np.frombuffer(header + build_question(), np.uint8)
         self._run = 0
-        self._expect(0, Names(0), 0.0, 1.0)
+        self._expect(0, QueryNames(0), 0.0, 1.0)
+        super().__init__(**port)
 
     def ask(
         self,
         *,
         pace: Pace,
         start: float,
-        names: Names,
+        names: QueryNames,
         own_share: float,
         timeout_s: float,
         wait_s: float,
@@ -163,7 +146,7 @@ class Client(Asking):
             pace: how many queries, and when each is due.
             start: when the first is due [s, CLOCK_MONOTONIC].
             names: that are asked.
-            own_share: so many of them have an AAAA record of their own.
+            own_share: share of them that has an AAAA record in the zone.
             timeout_s: an answer that takes longer is late.
             wait_s: after the last query, for answers.
 
@@ -171,54 +154,71 @@ class Client(Asking):
             Counts ``sent``, ``received``, ``late``, ``surplus`` and ``reasons``; ``wrong``, the first
             answer that no device may give; times, and health.
         """
+        self._drain_all()
         self._begin()
         self._expect(pace.frames, names, own_share, timeout_s)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
-        while self._answered < self._sent and time.monotonic() < ended + wait_s:
+        while self._answered_queries < self._sent and time.monotonic() < ended + wait_s:
             time.sleep(TICK_S if self._drain() else 5 * TICK_S)
         self._drain_all()
-        return {**self._report(), "sending_time_s": self._sent_by - start, "lateness_s": lateness}
+        open_ones = int(np.count_nonzero(self._state[: self._sent] == _OPEN))
+        reasons = {messages.LATE: self._late, messages.MISSING: open_ones, **self._reasons}
+        health = self._read_health()
+        return {
+            "sent": self._sent - health["unsent"],
+            "received": int(np.count_nonzero(self._state == _VALID)),
+            "late": self._late,
+            "surplus": self._surplus,
+            "open": open_ones,
+            "reasons": {reason: count for reason, count in reasons.items() if count},
+            "wrong": self._wrong,
+            "delay_us": summary_us(self._delays),
+            "unanswered": np.nonzero(self._state != _VALID)[0][:1].tolist(),
+            **health,
+            "sending_time_s": self._sent_by - start,
+            "lateness_s": lateness,
+        }
 
-    def _expect(self, queries: int, names: Names, own_share: float, timeout_s: float) -> None:
+    def _expect(self, queries: int, names: QueryNames, own_share: float, timeout_s: float) -> None:
         self._run += 1
         low, count = self._zone.ports
-        self._ports = low + self._run % BLOCKS * count, count
+        self._ports = low + self._run % PORT_BLOCKS * count, count
         self._names, self._own_share = names, own_share
         self._timeout_ns = round(timeout_s * 1e9)
-        self._sent = self._answered = self._late = self._surplus = 0
+        self._sent = self._answered_queries = self._late = self._surplus = 0
         self._times = np.zeros(queries, np.int64)
         self._state = np.zeros(queries, np.uint8)
         self._reasons: Counter[str] = Counter()
         self._wrong: dict[str, str] | None = None
         self._delays: list[NDArray[np.int64]] = []
 
+    def _is_ours(self, frames: U8) -> Mask:
+        return self._layout.is_ours(frames)
+
     def _send(self, wanted: int) -> None:
         room = self._tx.room(wanted)
         count, length = len(room), len(self._template)
         queries = np.arange(self._sent, self._sent + count)
-        rows = room[:, :length]
-        self._write(rows, queries)
+        self._write(room[:, :length], queries)
         self._times[self._sent : self._sent + count] = time.time_ns()
         self._tx.commit(count, length)
         self._sent += count
 
-    def _write(self, rows: U8, queries: NDArray[np.int64]) -> None:
+    def _write(self, rows: U8, queries: I64) -> None:
         """Write the frames of queries, by their numbers within the trial."""
         low, ports = self._ports
-        udp = self._layout.udp
         rows[:] = self._template
         addresses = self._zone.list_addresses(self._names.numbers(queries))
         write_questions(rows[:, self._layout.message :], queries // ports & 0xFFFF, addresses)
-        sources = low + queries % ports
-        header = view(rows, UDP, udp)
-        header["sport"], header["dport"] = sources, DNS_PORT
+        header = view(rows, UDP, self._layout.udp)
+        header["sport"], header["dport"] = low + queries % ports, DNS_PORT
         self._layout.finish(rows)
 
-    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+    def _handle_frames(self, frames: U8, times: I64) -> None:
         low, ports = self._ports
-        udp, at = self._layout.udp, self._layout.message
-        header = view(frames, UDP, udp)
+        at = self._layout.message
+        header = view(frames, UDP, self._layout.udp)
         port = header["dport"].astype(np.int64) - low
         ours = (header["sport"] == DNS_PORT) & (port >= 0) & (port < ports)
         # the youngest query with this port and identifier
@@ -227,28 +227,26 @@ class Client(Asking):
         queries = rest + (self._sent - 1 - rest) // period * period
         ours &= queries >= 0
         if not ours.all():
-            self._reasons[verdicts.STRAY] += int(np.count_nonzero(~ours))
+            self._reasons[messages.STRAY] += int(np.count_nonzero(~ours))
             frames, times, queries = frames[ours], times[ours], queries[ours]
         if not len(queries):
             return
         addresses = self._zone.list_addresses(self._names.numbers(queries))
         expected = self._zone.list_expected_records(addresses, self._own_share)
-        judged = verdicts.judge_answers(frames[:, at:], addresses, expected)
+        judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
-            if self._wrong is None and reason in verdicts.DIFFERS:
+            if self._wrong is None and reason in messages.DIFFERS:
                 self._wrong = self._describe_wrong_answer(
                     frames[row], int(queries[row]), expected[row], reason
                 )
         self._count(queries, times - self._times[queries], judged)
 
-    def _count(
-        self, queries: NDArray[np.int64], delays: NDArray[np.int64], judged: verdicts.AnswerVerdicts
-    ) -> None:
+    def _count(self, queries: I64, delays: I64, judged: messages.AnswerVerdicts) -> None:
         first = np.zeros(len(queries), bool)
         first[np.unique(queries, return_index=True)[1]] = True
         first &= self._state[queries] == _OPEN
         self._surplus += int(np.count_nonzero(~first))
-        self._answered += int(np.count_nonzero(first))
+        self._answered_queries += int(np.count_nonzero(first))
         in_time = delays <= self._timeout_ns
         good = first & judged.valid & in_time
         self._state[queries[first]] = _WRONG
@@ -265,81 +263,52 @@ class Client(Asking):
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
         data = self._layout.message + QUESTION_END + 12
-        usual = reason == verdicts.WRONG and right.shape[1] >= data + 16
-        if usual:
+        has_record = reason == messages.WRONG and right.shape[1] >= data + 16
+        if has_record:
             right[0, data : data + 16] = expected
             self._layout.finish(right)
         return {
             "class": "queries",
             "sent": sent.tobytes().hex(),
-            "expected": right.tobytes().hex() if usual else "",
+            "expected": right.tobytes().hex() if has_record else "",
             "received": frame.tobytes().hex(),
             "why": reason,
         }
 
-    def _report(self) -> dict[str, Any]:
-        received = int(np.count_nonzero(self._state == _VALID))
-        open_ones = int(np.count_nonzero(self._state[: self._sent] == _OPEN))
-        found = {verdicts.LATE: self._late, verdicts.MISSING: open_ones, **self._reasons}
-        health = self._health()
-        return {
-            "sent": self._sent - health["unsent"],
-            "received": received,
-            "late": self._late,
-            "surplus": self._surplus,
-            "open": open_ones,
-            "reasons": {reason: count for reason, count in found.items() if count},
-            "wrong": self._wrong,
-            "delay_us": summary_us(self._delays),
-            "unanswered": np.nonzero(self._state != _VALID)[0][:1].tolist(),
-            **health,
-        }
-
-
-LEAD_S = 0.05
-"""Time between the order to ask and the first query."""
-ASKED_BEFORE_QPS = 500.0
-"""Rate at which names are asked that are to be in the cache: every server answers that."""
-ROUNDS = 5
-"""Times a name is asked beforehand that was not answered."""
-BEFORE_TIMEOUT_S = 1.0
-
 
 class DnsTrials:
-    """Both roles, and the names that were used up.
+    """Client and authority, and the names that were used up.
 
     Args:
         links: the cables.
-        zone: what is asked and answered.
+        zone: names and their records.
         place: where workers run, and the longest frame there.
         loopback: the ports are joined: the server is asked directly, by its own version of IP.
     """
 
     def __init__(
-        self,
-        links: Links,
-        zone: Zone,
-        place: Mapping[str, Any],
-        *,
-        loopback: bool,
+        self, links: Links, zone: Zone, place: Mapping[str, Any], *, loopback: bool
     ) -> None:
         self._zone = zone
-        self._fresh = 0
+        self._used = 0
         left, right = links.link_at(LEFT), links.link_at(RIGHT)
         behind = DnsLayout(zone.server.version, right.vlan)
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
-        header = before.header((left.tester_mac, left.dut_mac), *ends)
-        common: dict[str, Any] = {**place, "zone": zone}
-
-        def worker(role: str, role_class: type, side: Port, **more: Any) -> Worker:
-            hosts = None if loopback else host_arguments(links.link_at(side))
-            return Worker(role, role_class, interface=side, hosts=hosts, **common, **more)
-
-        self._client = worker("client", Client, LEFT, layout=before, header=header)
-        self._server = worker("authority", AuthorityRole, RIGHT, layout=behind)
-        for made in (self._client, self._server):
-            made.answer()
+        header = before.build_header((left.tester_mac, left.dut_mac), *ends)
+        ports: list[dict[str, Any]] = [
+            {
+                "interface": s,
+                "hosts": None if loopback else host_arguments(a),
+                "zone": zone,
+                **place,
+            }
+            for s, a in ((LEFT, left), (RIGHT, right))
+        ]
+        self._client = Worker("client", DnsClient, layout=before, header=header, **ports[0])
+        self._server = Worker("authority", DnsAuthority, layout=behind, **ports[1])
+        for worker in (self._client, self._server):
+            worker.answer()
 
     def measure(self, trial: Trial) -> TrialResult:
         """Ask, wait for late answers, count."""
@@ -351,29 +320,24 @@ class DnsTrials:
         time.sleep(trial.pause_s)
         own_share = 1.0 if asked.is_selftest else asked.native_aaaa_share
         self._server.ask("arm", own_share=own_share, cached=asked.cached_names)
-        known = self._ask_before(asked) if asked.cached_share else 0
+        known = self._fill_cache(asked) if asked.cached_share else 0
         self._server.ask("recount")
-        began = clock.read()
+        clocks = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        names = Names(self._next_name(asked), asked.cached_share, known)
+        # the first names are for the cache
+        base = asked.cached_names + self._used % (self._zone.count - asked.cached_names)
+        names = QueryNames(base, asked.cached_share, known)
         sent = self._ask(Pace.of(trial), names, own_share, asked.timeout_s, trial.residual_wait_s)
-        self._fresh += names.fresh(trial.frames)
+        self._used += names.count_fresh(trial.frames)
         heard = self._server.ask("report")
-        count = ClassCount(
-            "foreground",
-            required=trial.frames,
-            sent=sent["sent"],
-            received=sent["received"],
-            surplus=sent["surplus"],
-            late=sent["late"],
-        )
         reasons = sent["reasons"]
+        counts = {name: sent[name] for name in ("sent", "received", "surplus", "late")}
         result = DirectionResult(
-            classes={"queries": count},
+            classes={"queries": ClassCount("foreground", trial.frames, **counts)},
             sending_time_s=sent["sending_time_s"],
             control=sent["control"] + heard["control"],
-            checked=count.received + sum(reasons.values()) - sent["late"] - sent["open"],
-            matched=count.received,
+            checked=sent["received"] + sum(reasons.values()) - sent["late"] - sent["open"],
+            matched=sent["received"],
             mismatch=sent["wrong"],
             delay_us=sent["delay_us"],
             answers=Answers(
@@ -383,9 +347,9 @@ class DnsTrials:
         return TrialResult(
             {"forward": result},
             faults=(
-                *lost_by("client", sent),
-                *lost_by("authoritative server", heard),
-                *clock.faults_since(began),
+                *describe_losses("client", sent),
+                *describe_losses("authoritative server", heard),
+                *clock.faults_since(clocks),
             ),
             started=started,
             tester={
@@ -395,28 +359,23 @@ class DnsTrials:
             | {"lateness_s": round(sent["lateness_s"], 6)},
         )
 
-    def _next_name(self, asked: Queries) -> int:
-        """Return the number of the next unused name; the first names are for the cache."""
-        kept = asked.cached_names
-        return kept + self._fresh % (self._zone.count - kept)
-
-    def _ask_before(self, asked: Queries) -> int:
-        """Have names answered until all are in the cache: how many are, from the first on."""
-        for _ in range(ROUNDS):
-            pace = Pace(((asked.cached_names, ASKED_BEFORE_QPS),))
-            found = self._ask(
-                pace, Names(0), asked.native_aaaa_share, BEFORE_TIMEOUT_S, BEFORE_TIMEOUT_S
-            )
-            if not found["unanswered"]:
+    def _fill_cache(self, asked: Queries) -> int:
+        """Have names answered until all are in the cache; return how many are, from the first on."""
+        pace, wait = Pace(((asked.cached_names, CACHING_QPS),)), CACHING_TIMEOUT_S
+        unanswered: list[int] = []
+        for _ in range(CACHING_ROUNDS):
+            report = self._ask(pace, QueryNames(0), asked.native_aaaa_share, wait, wait)
+            unanswered = report["unanswered"]
+            if not unanswered:
                 return asked.cached_names
-        # those before the first that is never answered
-        return int(found["unanswered"][0])
+        return unanswered[0]
 
     def _ask(
-        self, pace: Pace, names: Names, own_share: float, timeout_s: float, wait_s: float
+        self, pace: Pace, names: QueryNames, own_share: float, timeout_s: float, wait_s: float
     ) -> dict[str, Any]:
-        self._client.tell(
+        report: dict[str, Any] = self._client.ask(
             "ask",
+            math.ceil(2 * pace.time_of(pace.frames) + wait_s + DEADLINE_S),
             pace=pace,
             start=time.monotonic() + LEAD_S,
             names=names,
@@ -424,11 +383,9 @@ class DnsTrials:
             timeout_s=timeout_s,
             wait_s=wait_s,
         )
-        deadline_s = math.ceil(2 * pace.time_of(pace.frames) + wait_s + DEADLINE_S)
-        found: dict[str, Any] = self._client.answer(deadline_s)
-        return found
+        return report
 
     def close(self) -> None:
-        """End both."""
+        """End both workers."""
         self._client.close()
         self._server.close()

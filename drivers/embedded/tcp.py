@@ -1,4 +1,4 @@
-"""Trials with connections of TCP: a client on the left, a server on the right, and their account."""
+"""Trials with TCP connections: a client on the left, a server on the right, and their account."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import base64
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 from v6t.base.errors import TesterError
 from v6t.drivers import clock
-from v6t.drivers.embedded.played import lost_by
-from v6t.drivers.embedded.sender import Pace
+from v6t.drivers.embedded.port import describe_losses
+from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.embedded.tcp_client import Step, TcpClient
 from v6t.drivers.embedded.tcp_end import SENT, UNKNOWN, Account
 from v6t.drivers.embedded.tcp_server import TcpServer
@@ -26,17 +27,19 @@ from v6t.packets.direction import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import ClassCount, DirectionResult
-from v6t.trials.tcp import Tcp, TcpCounts
+from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-LEAD_S = 0.05
-"""Time between the order to begin and the first SYN."""
 CLASS = "tcp"
 """The one class of such trials."""
+_NOTHING_DONE = {
+    "sent": 0, "retransmitted": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {},
+    "ring_drops": 0, "interface_drops": 0, "unsent": 0, "control": 0,
+}  # fmt: skip
 
 
 class TcpExchange:
-    """Both roles, and what is known of the connections of one trial.
+    """Both ends, and the connections of one trial.
 
     Args:
         place: where workers run, and the longest frame there.
@@ -48,15 +51,10 @@ class TcpExchange:
         self._nonce = 0
         self._file: MemoryFile | None = None
         self._account: Account | None = None
-        self._rows: MemoryFile | None = None
-        self._table: TableAt | None = None
-        self._again = 0
-        self._wrong = 0
-
         self._client = Worker("tcp client", TcpClient, interface=LEFT, **place)
         self._server = Worker("tcp server", TcpServer, interface=RIGHT, **place)
-        for made in (self._client, self._server):
-            made.answer()
+        for worker in (self._client, self._server):
+            worker.answer()
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
         """Load the four-tuples of connections, and the headers on both sides."""
@@ -66,58 +64,48 @@ class TcpExchange:
         self._server.ask("load", frame=base64.b64decode(behind.trex["packet"]["binary"]))
 
     def establish(self, asked: Trial, connections: Connections, table: TableAt) -> PhaseCounts:
-        """Open them all.
+        """Open all connections.
 
         Args:
             asked: phase 1 as a trial.
             connections: what is asked for.
             table: to be filled with the four-tuples behind the device.
         """
-        tcp = _tcp_of(connections)
-        self.close_account()
+        tcp, count = _tcp_of(connections), connections.count
+        self._forget()
         self._nonce += 1
-        count = connections.count
-        self._file, self._table = Account.file(count), table
-        self._account = Account.at(self._file.path, count)
-        self._again = self._wrong = 0
+        self._file = Account.make_file(count)
         path, nonce = self._file.path, self._nonce
+        self._account = Account.at(path, count)
         self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
         self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
-        phase = self._step("open", Pace.of(asked), count, tcp.max_wait_s)
-        rows = StateTable(table.path, table.count, table.version)
-        return PhaseCounts(**phase, **describe_repeated(rows))
+        phase = self._run("open", count, asked.rate_fps, tcp.max_wait_s)
+        return replace(
+            phase, **describe_repeated(StateTable(table.path, table.count, table.version))
+        )
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
-        """Ask for an object in each that is established."""
+        """Ask for an object in each established connection."""
         count = int(np.count_nonzero(self._known.established()))
-        pace = Pace(((count, asked.rate_fps),))
-        return PhaseCounts(**self._step("ask", pace, count, _tcp_of(connections).timeout_s))
+        return self._run("ask", count, asked.rate_fps, _tcp_of(connections).timeout_s)
 
     def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
-        """End them."""
+        """End the connections."""
         tcp, known = _tcp_of(connections), self._known
         ended = known.client & SENT if tcp.closing == "rst" else known.established()
-        count = int(np.count_nonzero(ended))
-        if not count:
-            return PhaseCounts(
-                **self._phase("rst", _make_empty_report(), 0, time.monotonic(), clock.read(), "")
-            )
-        pace = Pace(((count, asked.rate_fps),))
-        return PhaseCounts(**self._step(tcp.closing, pace, count, tcp.timeout_s))
-
-    def close_account(self) -> None:
-        """Forget the connections. May be called twice."""
-        self._account = None
-        for file in (self._file, self._rows):
-            if file is not None:
-                file.close()
-        self._file = self._rows = None
+        return self._run(tcp.closing, int(np.count_nonzero(ended)), asked.rate_fps, tcp.timeout_s)
 
     def close(self) -> None:
-        """End both."""
-        self.close_account()
+        """End both workers."""
+        self._forget()
         self._client.close()
         self._server.close()
+
+    def _forget(self) -> None:
+        self._account = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     @property
     def _known(self) -> Account:
@@ -125,69 +113,48 @@ class TcpExchange:
             raise TesterError("no connection of TCP was opened yet", code="not-learned")
         return self._account
 
-    def _step(self, step: Step, pace: Pace, count: int, wait_s: float) -> dict[str, Any]:
-        """Do one thing in so many connections: the fields of a phase."""
-        began = clock.read()
-        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
+        """Do one thing in a number of connections."""
+        clocks, started = clock.read(), ""
         start = time.monotonic() + LEAD_S
-        self._client.tell("run", step=step, pace=pace, start=start, wait_s=wait_s)
-        deadline_s = math.ceil(2 * pace.time_of(pace.frames) + wait_s + DEADLINE_S)
-        said = self._client.answer(deadline_s)
-        return self._phase(step, said, count, start, began, started)
-
-    def _phase(
-        self,
-        step: Step,
-        said: Mapping[str, Any],
-        count: int,
-        start: float,
-        began: clock.Reading,
-        started: str,
-    ) -> dict[str, Any]:
-        heard = self._server.ask("report")
-        self._again = said["retransmitted"]
+        client: Mapping[str, Any] = _NOTHING_DONE
+        if count or step not in ("rst", "fin"):
+            started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+            pace = Pace(((count, rate_fps),))
+            self._client.tell("run", step=step, pace=pace, start=start, wait_s=wait_s)
+            client = self._client.answer(math.ceil(2 * pace.time_of(count) + wait_s + DEADLINE_S))
+        server = self._server.ask("report")
+        reports = {"client": client, "server": server}
         wrong = sum(
-            n for told in (said, heard) for why, n in told["wrong"].items() if why != UNKNOWN
+            n for report in reports.values() for why, n in report["wrong"].items() if why != UNKNOWN
         )
-        found = self._known.counted(retransmitted=self._again, wrong=wrong)
-        counted = ClassCount("foreground", count, said["sent"], _count_good(step, found))
-        seen = found.established + found.answered + found.closed
+        tcp = self._known.count(retransmitted=client["retransmitted"], wrong=wrong)
+        good = {"open": tcp.established, "ask": tcp.answered}.get(step, tcp.closed)
+        matched = tcp.established + tcp.answered + tcp.closed
         result = DirectionResult(
-            classes={CLASS: counted},
-            sending_time_s=said["sending_time_s"],
-            control=said["control"] + heard["control"],
-            checked=seen + wrong,
-            matched=seen,
+            classes={CLASS: ClassCount("foreground", count, client["sent"], good)},
+            sending_time_s=client["sending_time_s"],
+            control=client["control"] + server["control"],
+            checked=matched + wrong,
+            matched=matched,
         )
-        return {
-            "result": result,
-            "start_s": start,
-            "end_s": start + said["sending_time_s"],
-            "faults": (
-                *lost_by("client", said),
-                *lost_by("server", heard),
-                *clock.faults_since(began),
-            ),
-            "started": started,
-            "health": {
-                "lateness_s": round(said["lateness_s"], 6),
-                "wrong": {"client": said["wrong"], "server": heard["wrong"]},
-                **{
-                    role: {n: report[n] for n in ("ring_drops", "interface_drops", "control")}
-                    for role, report in (("client", said), ("server", heard))
-                },
+        losses = [
+            loss for role, report in reports.items() for loss in describe_losses(role, report)
+        ]
+        figures = ("ring_drops", "interface_drops", "control")
+        return PhaseCounts(
+            result,
+            start,
+            start + result.sending_time_s,
+            faults=(*losses, *clock.faults_since(clocks)),
+            started=started,
+            health={
+                "lateness_s": round(client["lateness_s"], 6),
+                "wrong": {role: report["wrong"] for role, report in reports.items()},
+                **{role: {n: report[n] for n in figures} for role, report in reports.items()},
             },
-            "tcp": found,
-        }
-
-
-def _count_good(step: Step, found: TcpCounts) -> int:
-    return {"open": found.established, "ask": found.answered}.get(step, found.closed)
-
-
-def _make_empty_report() -> dict[str, Any]:
-    zeros = dict.fromkeys(("sent", "retransmitted", "control", "ring_drops", "unsent"), 0)
-    return {**zeros, "interface_drops": 0, "sending_time_s": 0.0, "lateness_s": 0.0, "wrong": {}}
+            tcp=tcp,
+        )
 
 
 def _tcp_of(connections: Connections) -> Tcp:

@@ -1,4 +1,4 @@
-"""The client of connections of TCP, as a role of the embedded tester: it opens, asks and ends them."""
+"""The client of TCP connections, a role of the embedded tester: it opens, asks and ends them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from v6t.drivers.embedded.played import TICK_S, Asking
+from v6t.drivers.embedded.port import TICK_S, ClientPort
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_end import (
     ANSWERED,
     ASKED,
     CHECKSUM,
-    CONTENT,
     DECIDED,
     ENDED,
     ENDING,
@@ -44,7 +43,7 @@ from v6t.profiles.tcp.segments import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
     from v6t.profiles.streams import Stream
     from v6t.trials.tcp import Tcp
 
@@ -52,14 +51,11 @@ if TYPE_CHECKING:
 
 Step = Literal["open", "ask", "rst", "fin"]
 LOOK_S = 0.002
-"""Between two looks at what the server knows."""
+"""Between two looks at the server's side of the account."""
 
 
-class TcpClient(Asking, TcpEnd):
+class TcpClient(ClientPort, TcpEnd):
     """Begins connections on one interface."""
-
-    def __init__(self, interface: str, frame_octets: int) -> None:
-        super().__init__(interface, frame_octets, None, self._is_own_segment)
 
     def load(self, *, stream: Stream) -> None:
         self._tuples = Expander(stream)
@@ -72,13 +68,13 @@ class TcpClient(Asking, TcpEnd):
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
         self._since = np.zeros(count, np.int64)
         """When the last request of each connection left, or its end [ns]."""
-        self._again = 0
-        self._waiting: list[tuple[float, int, int, Connections]] = []
+        self._retransmitted = 0
+        self._unanswered: list[tuple[float, int, int, Connections]] = []
         """SYNs to be sent again: when, in which order they came, how often they were, and which."""
         self._order = itertools.count()
 
     def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
-        """Do one thing in each connection, and wait for what comes of it.
+        """Do one thing in each connection, and wait for the outcome.
 
         Args:
             step: what; an object is asked for in those that are established.
@@ -89,93 +85,74 @@ class TcpClient(Asking, TcpEnd):
         Returns:
             How many were ``sent``, times, ``retransmitted``, what was ``wrong``, and health.
         """
+        account = self._account
         self._sent, self._step = 0, step
-        self._queue = self._select_connections(step)
+        chosen = account.client & SENT if step == "rst" else account.established()
+        self._queue = np.arange(self._count) if step == "open" else np.flatnonzero(chosen)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
-        while time.monotonic() < ended + wait_s and not self._complete():
+        while time.monotonic() < ended + wait_s and not self._is_complete():
             until = time.monotonic() + LOOK_S
             while time.monotonic() < until:
                 time.sleep(TICK_S if self._drain() else 5 * TICK_S)
-            self._send_again()
+            self._retransmit()
         self._drain_all()
         if step == "open":
-            self._account.close_opening(self._tcp.max_wait_s)
+            account.close_opening(self._tcp.max_wait_s)
         return {
             "sent": self._sent,
             "sending_time_s": self._sent_by - start,
             "lateness_s": lateness,
-            "retransmitted": self._again,
+            "retransmitted": self._retransmitted,
             **self._make_report(),
         }
 
-    def _select_connections(self, step: Step) -> Connections | None:
-        """Select the connections of a step; None: one after the other."""
-        if step == "open":
-            return None
-        account = self._account
-        if step == "rst":
-            return np.flatnonzero(account.client & SENT)
-        return np.flatnonzero(account.established())
-
-    def _complete(self) -> bool:
+    def _is_complete(self) -> bool:
         here, there = self._account.client, self._account.server
         if self._step == "open":
-            undecided = np.count_nonzero((here & SENT != 0) & (here & DECIDED == 0))
-            return not undecided and not np.count_nonzero(here & ~there & OPEN)
+            undecided = (here & SENT != 0) & (here & DECIDED == 0)
+            return not undecided.any() and not (here & ~there & OPEN).any()
         if self._step == "ask":
-            return not np.count_nonzero((here & ASKED != 0) & (here & (ANSWERED | RESET) == 0))
-        return not np.count_nonzero(
-            (here & ENDING != 0) & (there & OPEN != 0) & (there & ENDED == 0)
-        )
+            return not ((here & ASKED != 0) & (here & (ANSWERED | RESET) == 0)).any()
+        return not ((here & ENDING != 0) & (there & OPEN != 0) & (there & ENDED == 0)).any()
 
     def _send(self, wanted: int) -> None:
-        first, last = self._sent, self._sent + wanted
-        account = self._account
-        if self._queue is None:
-            which = np.arange(first, last)
-            self._ends[first:last] = self._segments.read_endpoints(
-                self._tuples.frames(first, wanted)
-            )
-            account.client[first:last] |= SENT
-            account.begun[first:last] = self._emit(which, SYN, self._client_number(which), 0, 0)
-            self._send_again_later(which, 0)
+        first, account = self._sent, self._account
+        which = self._queue[first : first + wanted]
+        if self._step == "open":
+            tuples = self._tuples.frames(first, wanted)
+            self._ends[which] = self._layout.read_endpoints(tuples)
+            account.client[which] |= SENT
+            account.begun[which] = self._emit(which, SYN, self._client_number(which), 0, 0)
+            self._schedule(which, 0)
+        elif self._step == "ask":
+            account.client[which] |= ASKED
+            self._since[which] = self._emit(
+                which, PSH | ACK, self._client_number(which) + np.uint32(1),
+                self._server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
+            )  # fmt: skip
         else:
-            which = self._queue[first:last]
-            if self._step == "ask":
-                self._ask(which)
-            else:
-                self._end(which, self._step == "rst")
-        self._sent = last
+            account.client[which] |= ENDING
+            self._since[which] = self._reply(which, (RST if self._step == "rst" else FIN) | ACK)
+        self._sent += wanted
 
     def _do_due_work(self) -> None:
-        self._send_again()
+        self._retransmit()
 
-    def _ask(self, which: Connections) -> None:
-        self._account.client[which] |= ASKED
-        self._since[which] = self._emit(
-            which, PSH | ACK, self._client_number(which) + np.uint32(1),
-            self._server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
-        )  # fmt: skip
-
-    def _end(self, which: Connections, by_reset: bool) -> None:
-        self._account.client[which] |= ENDING
-        self._since[which] = self._reply(which, (RST if by_reset else FIN) | ACK)
-
-    def _send_again_later(self, which: Connections, tries: int) -> None:
+    def _schedule(self, which: Connections, tries: int) -> None:
+        """Schedule the next retransmission of SYNs; see :mod:`v6t.trials.tcp`."""
         if tries < self._tcp.retransmissions:
             due = time.monotonic() + self._tcp.timeout_s * (1 << tries)
-            heapq.heappush(self._waiting, (due, next(self._order), tries, which))
+            heapq.heappush(self._unanswered, (due, next(self._order), tries, which))
 
-    def _send_again(self) -> None:
-        """SYNs that were not answered; see :mod:`v6t.trials.tcp`."""
-        while self._waiting and self._waiting[0][0] <= time.monotonic():
-            _, _, tries, which = heapq.heappop(self._waiting)
+    def _retransmit(self) -> None:
+        while self._unanswered and self._unanswered[0][0] <= time.monotonic():
+            _, _, tries, which = heapq.heappop(self._unanswered)
             which = which[self._account.client[which] & DECIDED == 0]
             if len(which) and self._step == "open":
-                self._again += len(which)
+                self._retransmitted += len(which)
                 self._emit(which, SYN, self._client_number(which), 0, 0)
-                self._send_again_later(which, tries + 1)
+                self._schedule(which, tries + 1)
 
     def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
         """Send a segment without data in each connection; return when each left [ns].
@@ -183,135 +160,131 @@ class TcpClient(Asking, TcpEnd):
         Args:
             which: connections.
             flags: of the segment.
-            beyond: so many octets of the server's more are acknowledged: a FIN.
+            beyond: acknowledge as many more octets of the server: a FIN.
         """
-        known = self._account.client[which]
-        said = (known & ASKED != 0) * np.uint32(len(REQUEST))
-        ended = (known & ENDING != 0) * np.uint32(0 if flags & FIN or flags & RST else 1)
-        heard = (known & ANSWERED != 0) * np.uint32(len(self._answer))
+        state = self._account.client[which]
+        sent = (state & ASKED != 0) * np.uint32(len(REQUEST))
+        ended = (state & ENDING != 0) * np.uint32(0 if flags & (FIN | RST) else 1)
+        received = (state & ANSWERED != 0) * np.uint32(len(self._answer))
         return self._emit(
             which,
             flags,
-            (self._client_number(which) + np.uint32(1) + said + ended).astype(np.uint32),
-            (self._server_number(which) + np.uint32(1) + heard + np.uint32(beyond)).astype(
-                np.uint32
-            ),
+            self._client_number(which) + np.uint32(1) + sent + ended,
+            self._server_number(which) + np.uint32(1 + beyond) + received,
             self._stamps(which),
         )
 
     def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
-        layout = self._segments
-        read = layout.read(frames)
+        read = self._layout.read(frames)
         which, known = self._which(read.echo)
         known &= read.has_timestamp
-        # whoever refuses in the server's place knows no timestamps
+        # a device that refuses in the server's place uses no timestamps
         bare = (read.flags & RST != 0) & ~read.has_timestamp
         if bare.any():
             which[bare] = self._find_reset_connections(read, bare)
             known |= bare & (which < self._count)
-            read.is_valid[bare] |= layout.has_partial_checksum(frames[bare])
-        self._blame(UNKNOWN, ~known)
+            read.is_valid[bare] |= self._layout.has_partial_checksum(frames[bare])
+        known = self._check(UNKNOWN, np.ones(len(known), bool), known)
         which = np.where(known, which, 0)
-        ours = (layout.read_reversed_endpoints(frames) == self._ends[which]).all(axis=1)
-        self._blame(TUPLE, known & ~ours)
-        known &= ours
-        self._blame(CHECKSUM, known & ~read.is_valid)
-        known &= read.is_valid
+        ends = self._layout.read_reversed_endpoints(frames)
+        known = self._check(TUPLE, known, (ends == self._ends[which]).all(axis=1))
+        known = self._check(CHECKSUM, known, read.is_valid)
         waited = times - self._account.begun[which] <= 1e9 * self._tcp.max_wait_s
         self._handle_syn_acks(read, which, known & waited)
-        self._reset(read, which, known)
+        self._handle_resets(which[known & (read.flags & RST != 0)], REFUSED)
         in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
         self._handle_data_and_fins(read, frames, which, known, in_time)
 
-    def _find_reset_connections(self, read: SegmentFields, bare: NDArray[np.bool_]) -> Connections:
+    def _find_connections(
+        self, candidates: list[Connections], ports: U8 | None = None
+    ) -> Connections:
+        """Return the first begun connection of each row, or the count.
+
+        Args:
+            candidates: ``(n,)`` each.
+            ports: ``(n, 4)`` that the connection must have.
+        """
+        found = np.full(len(candidates[0]), self._count, np.int64)
+        for tried in candidates:
+            fits = (found == self._count) & (tried < self._count)
+            fits[fits] = self._account.client[tried[fits]] & SENT != 0
+            if ports is not None:
+                fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
+            found[fits] = tried[fits]
+        return found
+
+    def _find_reset_connections(self, read: SegmentFields, bare: Mask) -> Connections:
         """Find the connections of resets without timestamps (RFC 9293, section 3.5.2), or the count.
 
         What answers a segment without ACK acknowledges it; what answers another has the number that it
         acknowledged.
         """
-        asked, answer = np.uint32(len(REQUEST)), np.uint32(len(self._answer))
+        asked, answer = len(REQUEST), len(self._answer)
         acknowledged, number = read.acknowledgement[bare], read.sequence[bare]
         answers = read.flags[bare] & ACK != 0
-        found = np.full(len(number), self._count, np.int64)
-        for said, heard in ((0, 0), (asked, answer), (asked + 1, answer + 1)):
-            by_client = self._client_of(acknowledged - np.uint32(1) - np.uint32(said))
-            by_server = self._server_of(number - np.uint32(1) - np.uint32(heard))
-            tried = np.where(answers, by_client, by_server)
-            fits = (found == self._count) & self._has_begun(tried)
-            found[fits] = tried[fits]
-        return found
+        return self._find_connections(
+            [
+                np.where(
+                    answers,
+                    self._client_of(acknowledged - np.uint32(1 + sent)),
+                    self._server_of(number - np.uint32(1 + received)),
+                )
+                for sent, received in ((0, 0), (asked, answer), (asked + 1, answer + 1))
+            ]
+        )
 
-    def _has_begun(self, which: Connections) -> NDArray[np.bool_]:
-        found = which < self._count
-        found[found] = self._account.client[which[found]] & SENT != 0
-        return found
+    def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
+        """Find the connections of quoted segments, without those of no connection."""
+        sent = 1 + len(REQUEST)
+        candidates = [self._client_of(numbers - np.uint32(n)) for n in (0, 1, sent, sent + 1)]
+        found = self._find_connections(candidates, ports)
+        return found[found < self._count]
 
-    def _handle_syn_acks(
-        self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]
-    ) -> None:
+    def _handle_syn_acks(self, read: SegmentFields, which: Connections, known: Mask) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
         right = read.acknowledgement == self._client_number(which) + np.uint32(1)
         right &= read.sequence == self._server_number(which)
-        self._blame(NUMBERS, mine & ~right)
-        mine &= right
+        mine = self._check(NUMBERS, mine, right)
         if mine.any():
             chosen = which[mine]
             self._account.client[chosen] |= OPEN
             self._reply(chosen, ACK)
 
-    def _reset(self, read: SegmentFields, which: Connections, known: NDArray[np.bool_]) -> None:
-        mine = known & (read.flags & RST != 0)
-        if not mine.any():
-            return
+    def _handle_resets(self, chosen: Connections, state: int) -> None:
+        """Set the state of connections that were opening; open ones that nobody ended are reset."""
         client = self._account.client
-        chosen = which[mine]
         was_open = client[chosen] & OPEN != 0
         if self._step == "open":
-            client[chosen[~was_open]] |= REFUSED
+            client[chosen[~was_open]] |= np.uint16(state)
         later = chosen[was_open]
-        client[later[client[later] & ENDING == 0]] |= RESET
+        if state == REFUSED:
+            later = later[client[later] & ENDING == 0]
+        client[later] |= RESET
 
     def _handle_data_and_fins(
-        self,
-        read: SegmentFields,
-        frames: U8,
-        which: Connections,
-        known: NDArray[np.bool_],
-        in_time: NDArray[np.bool_],
+        self, read: SegmentFields, frames: U8, which: Connections, known: Mask, in_time: Mask
     ) -> None:
         data = known & in_time & (read.data_octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
-            self._data(read, frames, which, data)
+            self._handle_data(read, frames, which, data)
         # an end that nobody asked for is heard whenever it comes
-        answers = self._account.client[which] & ENDING != 0
-        ended = known & (in_time | ~answers) & (read.flags & FIN != 0)
+        asked_for = self._account.client[which] & ENDING != 0
+        ended = known & (in_time | ~asked_for) & (read.flags & FIN != 0)
         if ended.any():
             chosen = which[ended]
             self._account.client[chosen] |= ENDED
             self._reply(chosen, ACK, beyond=1)
 
-    def _data(
-        self, read: SegmentFields, frames: U8, which: Connections, mine: NDArray[np.bool_]
-    ) -> None:
-        begun = self._server_number(which) + np.uint32(1)
-        place = (read.sequence - begun).astype(np.int64)
+    def _handle_data(self, read: SegmentFields, frames: U8, which: Connections, mine: Mask) -> None:
+        place = (read.sequence - self._server_number(which) - np.uint32(1)).astype(np.int64)
         number = place // SEGMENT_OCTETS
-        right = mine & (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
-        self._blame(NUMBERS, mine & ~right)
+        right = (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
+        right = self._check(NUMBERS, mine, right)
         for part, octets in enumerate(self._parts):
             rows = np.flatnonzero(right & (number == part))
-            if not len(rows):
-                continue
-            first = int(read.data_start[rows[0]])
-            content = frames[rows][:, first : first + len(octets)]
-            same = (read.data_octets[rows] == len(octets)) & (read.data_start[rows] == first)
-            if content.shape[1] == len(octets):
-                same &= (content == np.frombuffer(octets, np.uint8)).all(axis=1)
-            else:
-                same[:] = False
-            if not same.all():
-                self._wrong[CONTENT] += int(np.count_nonzero(~same))
-            self._complete_part(which[rows[same]], part)
+            if len(rows):
+                chosen = which[self._select_data(read, frames, rows, octets)]
+                self._complete_part(chosen, part)
 
     def _complete_part(self, chosen: Connections, part: int) -> None:
         client = self._account.client
@@ -323,26 +296,8 @@ class TcpClient(Asking, TcpEnd):
             client[chosen] |= ANSWERED
             self._reply(chosen, ACK)
 
-    def _handle_other_frames(self, frames: U8) -> None:
-        for ports, numbers in (
-            read_quoted_segments(self._segments.select_icmp(frames)) if self._count else ()
-        ):
-            self._mark_unreachable(self._find_quoted_connections(ports, numbers))
-        super()._handle_other_frames(frames)
-
-    def _mark_unreachable(self, refused: Connections) -> None:
-        client = self._account.client
-        was_open = client[refused] & OPEN != 0
-        client[refused[was_open]] |= RESET
-        if self._step == "open":
-            client[refused[~was_open]] |= UNREACHABLE
-
-    def _find_quoted_connections(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
-        said = 1 + len(REQUEST)
-        found = np.full(len(numbers), self._count, np.int64)
-        for beyond in (0, 1, said, said + 1):
-            tried = self._client_of(numbers - np.uint32(beyond))
-            fits = (found == self._count) & self._has_begun(tried)
-            fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
-            found[fits] = tried[fits]
-        return found[found < self._count]
+    def _handle_control_frames(self, frames: U8) -> None:
+        if self._count:
+            for ports, numbers in read_quoted_segments(self._layout.select_icmp(frames)):
+                self._handle_resets(self._find_quoted_connections(ports, numbers), UNREACHABLE)
+        super()._handle_control_frames(frames)

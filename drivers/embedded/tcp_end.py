@@ -1,4 +1,4 @@
-"""What client and server of TCP share: their port, their segments, and the account of all connections."""
+"""One end of TCP connections on a port of the embedded tester, and the account of all connections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.embedded.played import Played
+from v6t.drivers.embedded.port import ExchangePort
 from v6t.drivers.oracle.state_table import MemoryFile
 from v6t.profiles.tcp.http import build_response, split_into_segments
 from v6t.profiles.tcp.segments import (
     NUMBER_BITS,
+    SegmentFields,
     TcpLayout,
     compute_client_isn,
     compute_server_isn,
@@ -23,98 +24,21 @@ from v6t.trials.tcp import TcpCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.packets.arrays import U8
+    from v6t.packets.arrays import U8, Mask
     from v6t.trials.tcp import Tcp
 
     Connections = NDArray[np.int64]
+    Numbers = NDArray[np.uint32]
 
 
 SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n in range(8))
-"""What a side knows of a connection: it sent the SYN, it is open, an object was asked for, and came; the
+"""State of a connection at one end: the SYN was sent, it is open, an object was asked for, and came; the
 end was begun, and is complete; a reset, or an ICMP error, came in place of an answer."""
 RESET = 1 << 8
 """It was reset after it was open."""
 STANDING = 1 << 9
 """It was open on both sides, in time, when the waiting for that ended: what comes later changes nothing."""
 DECIDED = OPEN | REFUSED | UNREACHABLE
-_OCTETS = 2 * 2 + 2 * 8
-
-
-@dataclass(frozen=True)
-class Account:
-    """Four arrays, each written by one side only.
-
-    Attributes:
-        client, server: ``(n,)`` what each side knows.
-        begun, opened: when the first SYN left, and when the last acknowledgement of the opening came [ns].
-    """
-
-    client: NDArray[np.uint16]
-    server: NDArray[np.uint16]
-    begun: NDArray[np.int64]
-    opened: NDArray[np.int64]
-
-    @staticmethod
-    def file(count: int) -> MemoryFile:
-        """Memory for so many connections."""
-        return MemoryFile(count * _OCTETS)
-
-    @classmethod
-    def at(cls, path: str, count: int) -> Account:
-        """Map the arrays in a file."""
-        found: list[Any] = []
-        first = 0
-        for kind in ("<i8", "<i8", "<u2", "<u2"):
-            found.append(np.memmap(path, kind, "r+", offset=first, shape=(count,)))
-            first += count * np.dtype(kind).itemsize
-        begun, opened, client, server = found
-        return cls(client, server, begun, opened)
-
-    def close_opening(self, waited_s: float) -> None:
-        """End the opening, on the client's side.
-
-        Args:
-            waited_s: longest time from the first SYN to the last acknowledgement of the opening.
-        """
-        both = (self.client & self.server & OPEN) != 0
-        both &= self.opened - self.begun <= 1e9 * waited_s
-        self.client[both] |= STANDING
-
-    def established(self) -> NDArray[np.bool_]:
-        """Select connections that were open on both sides at the end of the opening."""
-        found: NDArray[np.bool_] = (self.client & STANDING) != 0
-        return found
-
-    def counted(self, *, retransmitted: int, wrong: int) -> TcpCounts:
-        """Count all connections; the arguments are what no connection shows."""
-        attempted = (self.client & SENT) != 0
-        here, both = (self.client & OPEN) != 0, self.established()
-        refused = ~here & ((self.client & REFUSED) != 0)
-        unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
-        ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
-        taken_s = (self.opened[both] - self.begun[both]) / 1e9
-        some = len(taken_s) > 0
-        count = np.count_nonzero
-        silent = attempted & ~here & ~refused & ~unreachable
-        return TcpCounts(
-            attempted=int(count(attempted)),
-            established=int(count(both)),
-            half_open=int(count(here & ~both)),
-            reset_refused=int(count(refused)),
-            icmp_refused=int(count(unreachable)),
-            timed_out=int(count(silent)),
-            retransmitted=retransmitted,
-            reset_later=int(count((self.client & RESET) != 0)),
-            wrong=wrong,
-            requested=int(count((self.client & ASKED) != 0)),
-            answered=int(count((self.client & ANSWERED) != 0)),
-            closed=int(count(both & ended)),
-            fastest_s=float(taken_s.min()) if some else None,
-            slowest_s=float(taken_s.max()) if some else None,
-            mean_s=float(taken_s.mean()) if some else None,
-            sum_s=float(taken_s.sum()) if some else None,
-        )
-
 
 UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
     "of no connection",
@@ -123,30 +47,101 @@ UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
     "sequence numbers of no such connection",
     "other content than was sent",
 )
-"""What can be wrong with a segment."""
-_MASK = (1 << NUMBER_BITS) - 1
+"""Faults of a segment."""
+_NUMBER_MASK = (1 << NUMBER_BITS) - 1
 _TURN = 0x85EBCA6B
-"""Between the sequence numbers of one trial and those of the next, times the nonce."""
-_MARKS = 1 << 32 - NUMBER_BITS
+"""Distance of the sequence numbers of consecutive trials."""
 
 
-class TcpEnd(Played):
-    """One end of all connections."""
+@dataclass(frozen=True)
+class Account:
+    """Arrays of all connections in a file, each written by one end only.
 
-    _layout: TcpLayout | None = None
+    Attributes:
+        begun, opened: when the first SYN left, and when the last acknowledgement of the opening came [ns].
+        client, server: ``(n,)`` state at each end.
+    """
+
+    begun: NDArray[np.int64]
+    opened: NDArray[np.int64]
+    client: NDArray[np.uint16]
+    server: NDArray[np.uint16]
+
+    @staticmethod
+    def make_file(count: int) -> MemoryFile:
+        """Return memory for a number of connections."""
+        return MemoryFile(count * 20)
+
+    @classmethod
+    def at(cls, path: str, count: int) -> Account:
+        """Map the arrays in a file."""
+        kinds = (("<i8", 0), ("<i8", 8), ("<u2", 16), ("<u2", 18))
+        arrays: list[Any] = [
+            np.memmap(path, kind, "r+", offset=at * count, shape=(count,)) for kind, at in kinds
+        ]
+        return cls(*arrays)
+
+    def close_opening(self, waited_s: float) -> None:
+        """Mark the established connections, on the client's side.
+
+        Args:
+            waited_s: longest time from the first SYN to the last acknowledgement of the opening.
+        """
+        both = (self.client & self.server & OPEN) != 0
+        both &= self.opened - self.begun <= 1e9 * waited_s
+        self.client[both] |= STANDING
+
+    def established(self) -> Mask:
+        """Select connections that were open on both sides at the end of the opening."""
+        standing: Mask = (self.client & STANDING) != 0
+        return standing
+
+    def count(self, *, retransmitted: int, wrong: int) -> TcpCounts:
+        """Count all connections; the arguments are what no connection shows."""
+
+        def number(rows: Mask) -> int:
+            return int(np.count_nonzero(rows))
+
+        attempted, here = (self.client & SENT) != 0, (self.client & OPEN) != 0
+        both = self.established()
+        refused = ~here & ((self.client & REFUSED) != 0)
+        unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
+        ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
+        taken_s = (self.opened[both] - self.begun[both]) / 1e9
+        times: dict[str, Any] = {}
+        if len(taken_s):
+            times = {
+                "fastest_s": float(taken_s.min()),
+                "slowest_s": float(taken_s.max()),
+                "mean_s": float(taken_s.mean()),
+                "sum_s": float(taken_s.sum()),
+            }
+        return TcpCounts(
+            attempted=number(attempted),
+            established=number(both),
+            half_open=number(here & ~both),
+            reset_refused=number(refused),
+            icmp_refused=number(unreachable),
+            timed_out=number(attempted & ~here & ~refused & ~unreachable),
+            retransmitted=retransmitted,
+            reset_later=number((self.client & RESET) != 0),
+            wrong=wrong,
+            requested=number((self.client & ASKED) != 0),
+            answered=number((self.client & ANSWERED) != 0),
+            closed=number(both & ended),
+            **times,
+        )
+
+
+class TcpEnd(ExchangePort):
+    """One end of all connections of a trial."""
+
+    _layout: TcpLayout
     _account: Account
     _count = 0
 
-    def _is_own_segment(self, frames: U8) -> NDArray[np.bool_]:
-        if self._layout is None or not self._count:
-            return np.zeros(len(frames), bool)
-        return self._layout.is_ours(frames)
-
-    @property
-    def _segments(self) -> TcpLayout:
-        if self._layout is None:
-            raise ValueError("nothing is loaded")
-        return self._layout
+    def _is_ours(self, frames: U8) -> Mask:
+        return self._layout.is_ours(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
         """Begin a trial.
@@ -157,51 +152,67 @@ class TcpEnd(Played):
             nonce: of the trial, in every timestamp and every sequence number.
             tcp: how they are made.
         """
+        self._drain_all()
         self._begin()
         self._account = Account.at(path, count)
         self._count = count
         self._turn = np.uint32(nonce * _TURN & 0xFFFFFFFF)
-        self._mark = np.uint32(nonce % _MARKS << NUMBER_BITS)
+        self._mark = np.uint32(nonce << NUMBER_BITS & 0xFFFFFFFF)
         self._answer = build_response(tcp.object_octets)
         self._parts = split_into_segments(self._answer)
-        self._ends: U8 = np.zeros((count, self._segments.width), np.uint8)
+        self._ends: U8 = np.zeros((count, self._layout.width), np.uint8)
         self._wrong: Counter[str] = Counter()
 
-    def _stamps(self, which: Connections) -> NDArray[np.uint32]:
-        found: NDArray[np.uint32] = which.astype(np.uint32) | self._mark
-        return found
+    def _stamps(self, which: Connections) -> Numbers:
+        stamps: Numbers = which.astype(np.uint32) | self._mark
+        return stamps
 
-    def _client_number(self, which: Connections) -> NDArray[np.uint32]:
-        found: NDArray[np.uint32] = compute_client_isn(which) + self._turn
-        return found
+    def _client_number(self, which: Connections) -> Numbers:
+        number: Numbers = compute_client_isn(which) + self._turn
+        return number
 
-    def _server_number(self, which: Connections) -> NDArray[np.uint32]:
-        found: NDArray[np.uint32] = compute_server_isn(which) + self._turn
-        return found
+    def _server_number(self, which: Connections) -> Numbers:
+        number: Numbers = compute_server_isn(which) + self._turn
+        return number
 
-    def _client_of(self, first: NDArray[np.uint32]) -> Connections:
+    def _client_of(self, first: Numbers) -> Connections:
         return decode_client_isn(first - self._turn).astype(np.int64)
 
-    def _server_of(self, first: NDArray[np.uint32]) -> Connections:
+    def _server_of(self, first: Numbers) -> Connections:
         return decode_server_isn(first - self._turn).astype(np.int64)
 
-    def _which(self, stamps: NDArray[np.uint32]) -> tuple[Connections, NDArray[np.bool_]]:
-        found = (stamps & np.uint32(_MASK)).astype(np.int64)
-        known = (stamps & ~np.uint32(_MASK)) == self._mark
-        return found, known & (found < self._count)
+    def _which(self, stamps: Numbers) -> tuple[Connections, Mask]:
+        """Return the connections of timestamps, and whether there are such connections."""
+        which = (stamps & np.uint32(_NUMBER_MASK)).astype(np.int64)
+        return which, ((stamps & ~np.uint32(_NUMBER_MASK)) == self._mark) & (which < self._count)
 
-    def _blame(self, reason: str, rows: NDArray[np.bool_]) -> None:
-        count = int(np.count_nonzero(rows))
+    def _check(self, reason: str, rows: Mask, right: Mask) -> Mask:
+        """Return the rows that are right; count the others as wrong."""
+        count = int(np.count_nonzero(rows & ~right))
         if count:
             self._wrong[reason] += count
+        return rows & right
+
+    def _select_data(
+        self, read: SegmentFields, frames: U8, rows: NDArray[np.intp], octets: bytes
+    ) -> NDArray[np.intp]:
+        """Return the rows whose data are these octets."""
+        first = int(read.data_start[rows[0]])
+        content = frames[rows][:, first : first + len(octets)]
+        same: Mask = (read.data_octets[rows] == len(octets)) & (read.data_start[rows] == first)
+        if content.shape[1] == len(octets):
+            same &= (content == np.frombuffer(octets, np.uint8)).all(axis=1)
+        else:
+            same[:] = False
+        return rows[self._check(CONTENT, np.ones(len(rows), bool), same)]
 
     def _emit(
         self,
         which: Connections,
         flags: int,
-        numbers: NDArray[np.uint32],
-        acknowledged: NDArray[np.uint32] | int,
-        echo: NDArray[np.uint32] | int,
+        numbers: Numbers,
+        acknowledged: Numbers | int,
+        echo: Numbers | int,
         data: bytes = b"",
     ) -> NDArray[np.int64]:
         """Send a segment in each connection.
@@ -210,8 +221,7 @@ class TcpEnd(Played):
             ``(n,)`` when each left [ns, CLOCK_REALTIME]: the kernel tells of a batch only when it has taken
             it, so its frames are spread evenly over that time.
         """
-        layout = self._segments
-        length = layout.frame_octets(flags, len(data))
+        length = self._layout.frame_octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
         stamps = self._stamps(which)
         left = np.empty(len(which), np.int64)
@@ -219,7 +229,7 @@ class TcpEnd(Played):
         while done < len(which):
             room = self._tx.room(len(which) - done)
             part = slice(done, done + len(room))
-            layout.write(
+            self._layout.write(
                 room[:, :length],
                 self._ends[which[part]],
                 flags,
@@ -236,12 +246,12 @@ class TcpEnd(Played):
         return left
 
     def _make_report(self) -> dict[str, Any]:
-        return {"wrong": dict(self._wrong), **self._health()}
+        return {"wrong": dict(self._wrong), **self._read_health()}
 
 
-def first_of_each(which: Connections, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of the chosen rows the first one of each connection."""
-    found = np.zeros(len(which), bool)
+def first_of_each(which: Connections, rows: Mask) -> Mask:
+    """Of the chosen rows select the first one of each connection."""
+    first = np.zeros(len(which), bool)
     places = np.flatnonzero(rows)
-    found[places[np.unique(which[places], return_index=True)[1]]] = True
-    return found
+    first[places[np.unique(which[places], return_index=True)[1]]] = True
+    return first

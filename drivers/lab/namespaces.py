@@ -120,15 +120,14 @@ class Lab:
             pids = () if loopback else device_pids
             self.devices = [self._namespace("device namespace", pid) for pid in pids]
             self.device = self.devices[0] if self.devices else None
-            left = (self.tester, LEFT)
-            if loopback:
-                _join([(left, (self.tester, RIGHT), max(mtu_left, mtu_right))])
-            else:
+            left, right = (self.tester, LEFT), (self.tester, RIGHT)
+            cables = [(left, right, max(mtu_left, mtu_right))]
+            if not loopback:
                 cables = [(left, (self.devices[0], LEFT), mtu_left)]
                 for (one, other), mtu in zip(pairwise(self.devices), mtus_between, strict=True):
                     cables.append(((one, RIGHT), (other, LEFT), mtu))
-                cables.append(((self.tester, RIGHT), (self.devices[-1], RIGHT), mtu_right))
-                _join(cables)
+                cables.append((right, (self.devices[-1], RIGHT), mtu_right))
+            _join(cables)
         except BaseException:
             self.close()
             raise
@@ -163,14 +162,9 @@ class Lab:
         holder = Worker(role, Holder, target=pid)
         self._holders.append(holder)
         holder.answer()
-        # set before any interface exists, so that none ever says a word
-        holder.ask(
-            "set",
-            values={
-                "net/ipv6/conf/all/disable_ipv6": "1",
-                "net/ipv6/conf/default/disable_ipv6": "1",
-            },
-        )
+        # set before any interface exists, so that none ever sends a frame
+        settings = (f"net/ipv6/conf/{name}/disable_ipv6" for name in ("all", "default"))
+        holder.ask("set", values=dict.fromkeys(settings, "1"))
         return holder
 
 

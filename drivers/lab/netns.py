@@ -27,20 +27,12 @@ def _check(status: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces named by ``flags`` for new ones.
-
-    Raises:
-        OSError: not permitted, or not supported by the kernel.
-    """
+    """Leave the namespaces named by ``flags`` for new ones, or raise OSError."""
     _check(_libc().unshare(flags), "unshare")
 
 
 def enter(pid: int) -> None:
-    """Move this process into the network namespace of another.
-
-    Raises:
-        OSError: no such process, or not permitted.
-    """
+    """Move this process into the network namespace of another, or raise OSError."""
     handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
         _check(_libc().setns(handle, CLONE_NEWNET), "setns")
@@ -49,28 +41,14 @@ def enter(pid: int) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:
-    """Mount a filesystem in this process's mount namespace.
-
-    Args:
-        source: what.
-        target: where.
-        kind: of filesystem; None to change the flags of a mount that is there.
-        flags: of mount(2).
-
-    Raises:
-        OSError: not permitted, or not supported by the kernel.
-    """
+    """Mount a filesystem; without a kind, change the flags of an existing mount."""
     what = None if kind is None else kind.encode()
     status = _libc().mount(source.encode(), target.encode(), what, ctypes.c_ulong(flags), None)
     _check(status, f"mounting {kind or target}")
 
 
 def show_in_sys() -> None:
-    """Show the interfaces of this process's network namespace below its own /sys.
-
-    Raises:
-        OSError: not permitted.
-    """
+    """Show the interfaces of this process's network namespace below its own /sys."""
     unshare(CLONE_NEWNS)
     mount("none", "/", None, MS_PRIVATE_REC)
     mount("sysfs", "/sys", "sysfs")
@@ -94,11 +72,7 @@ def rename(title: str) -> None:
 
 
 def become_root_of_new_user_namespace() -> None:
-    """Enter a new user namespace as its root; the process must have one thread.
-
-    Raises:
-        OSError: the kernel refuses user namespaces to this user.
-    """
+    """Enter a new user namespace as its root, or raise OSError; the process must have one thread."""
     uid, gid = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
@@ -106,13 +80,8 @@ def become_root_of_new_user_namespace() -> None:
     Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
 
 
-def _probe(kind: str) -> None:
-    """Do what the lab needs: as root, or as an ordinary user."""
-    if kind == "user":
+if __name__ == "__main__":  # :mod:`v6t.drivers.lab.privilege` tries here what the lab needs
+    if sys.argv[1] == "user":
         become_root_of_new_user_namespace()
     unshare(CLONE_NEWNET)
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
-
-
-if __name__ == "__main__":  # by :mod:`v6t.drivers.lab.privilege`, alone: nothing else is imported
-    _probe(sys.argv[1])

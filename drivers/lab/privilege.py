@@ -1,4 +1,4 @@
-"""May this user make network namespaces? If not, what is missing, in one sentence."""
+"""The right of this user to make network namespaces."""
 
 from __future__ import annotations
 
@@ -12,9 +12,27 @@ from pathlib import Path
 from v6t.base.errors import EnvironmentLacking
 from v6t.drivers.lab import netns
 
+_ROOT_HINT = "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or use --tester sim"
+_KERNEL_HINTS = (
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "AppArmor keeps user namespaces from ordinary users here "
+        "(kernel.apparmor_restrict_unprivileged_userns=1): run as root",
+    ),
+    (
+        "kernel/unprivileged_userns_clone",
+        "0",
+        "the kernel keeps user namespaces from ordinary users "
+        "(kernel.unprivileged_userns_clone=0): run as root",
+    ),
+    ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0: run as root"),
+)
+"""Kernel setting, the value that forbids user namespaces to ordinary users, and the hint."""
+
 
 def acquire() -> str:
-    """Get the right to make namespaces; returns how: ``root`` or ``user namespace``.
+    """Get the right to make namespaces; return how: ``root`` or ``user namespace``.
 
     An ordinary user's process becomes root of a new user namespace, which needs a process with
     a single thread: call this before anything starts threads.
@@ -28,22 +46,16 @@ def acquire() -> str:
             "apt-get install iproute2, or use --tester sim",
             code="missing-program",
         )
-    if os.geteuid() == 0:
-        trouble = _try("root")
-        if trouble is None:
-            return "root"
+    is_root = os.geteuid() == 0
+    if (trouble := _try("root" if is_root else "user")) is not None:
+        who, hint = ("root", _ROOT_HINT) if is_root else ("this user", _make_user_hint())
         raise EnvironmentLacking(
-            f"root may not make network namespaces here: {trouble}",
-            "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or use --tester sim",
+            f"{who} may not make network namespaces: {trouble}",
+            hint,
             code="missing-permission",
         )
-    trouble = _try("user")
-    if trouble is not None:
-        raise EnvironmentLacking(
-            f"this user may not make network namespaces: {trouble}",
-            _user_hint(),
-            code="missing-permission",
-        )
+    if is_root:
+        return "root"
     try:
         netns.become_root_of_new_user_namespace()
     except OSError as exc:
@@ -59,16 +71,16 @@ def available() -> tuple[bool, str]:
     """Whether :func:`acquire` would succeed, and how or why not. Changes nothing."""
     if shutil.which("ip") is None:
         return False, "the `ip` command is missing (apt-get install iproute2)"
-    kind = "root" if os.geteuid() == 0 else "user"
-    trouble = _try(kind)
+    is_root = os.geteuid() == 0
+    trouble = _try("root" if is_root else "user")
     if trouble is None:
-        return True, "root" if kind == "root" else "user namespace"
-    return False, trouble + ("" if kind == "root" else f"; {_user_hint()}")
+        return True, "root" if is_root else "user namespace"
+    return False, trouble if is_root else f"{trouble}; {_make_user_hint()}"
 
 
 @lru_cache  # a process keeps the permissions it began with
 def _try(kind: str) -> str | None:
-    """Make a namespace in a child; None if that works, else the reason."""
+    """Make a namespace in a child; return None if that works, else the reason."""
     probe = subprocess.run(
         [sys.executable, "-IS", netns.__file__, kind], capture_output=True, text=True, check=False
     )
@@ -78,26 +90,11 @@ def _try(kind: str) -> str | None:
     return lines[-1] if lines else f"status {probe.returncode}"
 
 
-def _user_hint() -> str:
-    for name, bad, hint in (
-        (
-            "kernel/apparmor_restrict_unprivileged_userns",
-            "1",
-            "AppArmor keeps user namespaces from ordinary users here "
-            "(kernel.apparmor_restrict_unprivileged_userns=1): run as root",
-        ),
-        (
-            "kernel/unprivileged_userns_clone",
-            "0",
-            "the kernel keeps user namespaces from ordinary users "
-            "(kernel.unprivileged_userns_clone=0): run as root",
-        ),
-        ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0: run as root"),
-    ):
-        path = Path("/proc/sys") / name
+def _make_user_hint() -> str:
+    for name, bad, hint in _KERNEL_HINTS:
         try:
-            if path.read_text().strip() == bad:
-                return hint + ", or use --tester sim"
+            if (Path("/proc/sys") / name).read_text().strip() == bad:
+                return f"{hint}, or use --tester sim"
         except OSError:
             continue
     return "run as root, or use --tester sim"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from v6t.drivers.lab.ring import RxRing
+from v6t.drivers.lab.ring import RxRing, poll_rings, serve_rings
 from v6t.drivers.neighbours import ARP, ICMPV6, IPV6, Hosts, word
 
 SLOTS = 1024
-_TALK = (*range(130, 138), 143)
-"""ICMPv6 types of neighbours that are no answer to anything sent here."""
+_NEIGHBOR_TYPES = (*range(130, 138), 143)
+"""ICMPv6 types of neighbors that answer nothing sent here."""
 
 
 class ProberRole:
@@ -38,9 +37,7 @@ class ProberRole:
         self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:
-        while not pipe.poll(0):
-            self._wait(500, pipe.fileno())
-            self._take()
+        serve_rings(pipe, self._rings.values(), self._take)
 
     def introduce(self) -> None:
         """Have the device learn the hosts before it needs them."""
@@ -51,34 +48,23 @@ class ProberRole:
     def exchange(
         self, frames: Sequence[tuple[str, bytes]], wait_s: float, quiet_s: float
     ) -> list[tuple[str, bytes]]:
-        """Send frames; what arrives afterwards, oldest first, with the side it arrived on.
-
-        Args:
-            frames: each with the side it is sent on.
-            wait_s: listen so long where nothing comes.
-            quiet_s: and so long after the last frame that came.
-        """
+        """Send frames; return what arrives afterwards; see :class:`v6t.drivers.prober.Prober`."""
         self._take()
         for side, frame in frames:
             self._rings[side].send(frame)
+        poll = poll_rings(self._rings.values())
         heard: list[tuple[str, bytes]] = []
         end = time.monotonic() + wait_s
         while (left := end - time.monotonic()) > 0:
-            self._wait(max(1, int(left * 1000)))
-            for side, frame in self._take():
-                heard.append((side, frame))
-                if not _talk(frame):
-                    end = time.monotonic() + quiet_s
+            poll.poll(max(1, int(left * 1000)))
+            arrived = self._take()
+            heard += arrived
+            if not all(_is_neighbor_message(frame) for _, frame in arrived):
+                end = time.monotonic() + quiet_s
         return heard
 
-    def _wait(self, timeout_ms: int, *others: int) -> None:
-        poll = select.poll()
-        for number in (*(r.socket.fileno() for r in self._rings.values()), *others):
-            poll.register(number, select.POLLIN | select.POLLERR)
-        poll.poll(timeout_ms)
-
     def _take(self) -> list[tuple[str, bytes]]:
-        """All that is there; who asks for a host is answered."""
+        """Take all frames in order of arrival, except the requests for hosts, which are answered."""
         arrivals: list[tuple[int, str, bytes]] = []
         for side, ring in self._rings.items():
             hosts = self._hosts.get(side)
@@ -95,8 +81,7 @@ class ProberRole:
         return [(side, frame) for _, side, frame in sorted(arrivals, key=lambda each: each[0])]
 
 
-def _talk(frame: bytes) -> bool:
+def _is_neighbor_message(frame: bytes) -> bool:
     kind = word(frame, 12)
-    return kind == ARP or (
-        kind == IPV6 and len(frame) > 54 and frame[20] == ICMPV6 and frame[54] in _TALK
-    )
+    is_icmpv6 = kind == IPV6 and len(frame) > 54 and frame[20] == ICMPV6
+    return kind == ARP or (is_icmpv6 and frame[54] in _NEIGHBOR_TYPES)

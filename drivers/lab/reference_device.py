@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import select
 import time
-from dataclasses import dataclass
+from collections import Counter
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.lab.faults import Faults
-from v6t.drivers.lab.ring import RxRing, TxRing
+from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
 from v6t.packets.arrays import sort_unique
+from v6t.packets.direction import DIRECTIONS, Direction
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.drivers.tester import Oracle
-    from v6t.packets.direction import Direction
+    from v6t.packets.arrays import U8
 
 BATCH = 1024
-
-
-@dataclass
-class _Way:
-    direction: Direction
-    rx: RxRing
-    tx: TxRing
-    forwarded: int = 0
-    dropped: int = 0
 
 
 class ReferenceDut:
@@ -46,54 +36,57 @@ class ReferenceDut:
     ) -> None:
         self._oracle = oracle
         self._faults = faults or Faults()
-        self._ways = [
-            _Way("forward", RxRing(left, frame_octets), TxRing(right, frame_octets)),
-            _Way("reverse", RxRing(right, frame_octets), TxRing(left, frame_octets)),
-        ]
+        self._rx: dict[Direction, RxRing] = {
+            "forward": RxRing(left, frame_octets),
+            "reverse": RxRing(right, frame_octets),
+        }
+        self._tx: dict[Direction, TxRing] = {
+            "forward": TxRing(right, frame_octets),
+            "reverse": TxRing(left, frame_octets),
+        }
+        self._counts: dict[Direction, Counter[str]] = {d: Counter() for d in DIRECTIONS}
 
     def idle(self, pipe: Connection) -> None:
         """Forward until a request waits."""
-        poll = select.poll()
-        poll.register(pipe.fileno(), select.POLLIN)
-        for way in self._ways:
-            poll.register(way.rx.socket, select.POLLIN | select.POLLERR)
-        while not pipe.poll(0):
-            busy = [self._pass(way) for way in self._ways]
-            if not any(busy):
-                poll.poll(500)
+        serve_rings(pipe, self._rx.values(), self._forward_all)
 
     def report(self) -> dict[str, Any]:
-        """Frames forwarded, dropped by the rules, and lost for want of ring slots."""
+        """Return the frames forwarded, dropped by the rules, and lost for want of ring slots."""
         return {
-            way.direction: {
-                "forwarded": way.forwarded,
-                "dropped": way.dropped,
-                "ring_drops": way.rx.drops(),
+            direction: {
+                "forwarded": self._counts[direction]["forwarded"],
+                "dropped": self._counts[direction]["dropped"],
+                "ring_drops": ring.drops(),
             }
-            for way in self._ways
+            for direction, ring in self._rx.items()
         }
 
-    def _pass(self, way: _Way) -> bool:
-        groups = way.rx.take(BATCH)
+    def _forward_all(self) -> bool:
+        return sum(self._forward(direction) for direction in DIRECTIONS) > 0
+
+    def _forward(self, direction: Direction) -> bool:
+        counts, ring = self._counts[direction], self._rx[direction]
+        groups = ring.take(BATCH)
         for frames, _ in groups:
             if self._faults.slow_ns:
                 time.sleep(len(frames) * self._faults.slow_ns / 1e9)
-            answer = self._oracle.expect(way.direction, frames)
+            answer = self._oracle.expect(direction, frames)
             for length in sort_unique(answer.length):
                 chosen = answer.length == length
                 if length <= 0:
-                    way.dropped += int(np.count_nonzero(chosen))
+                    counts["dropped"] += int(np.count_nonzero(chosen))
                     continue
                 rows = answer.frames[:, :length]
                 rows = rows if chosen.all() else rows[chosen]
-                way.tx.send(self._spoil(way, rows))
-                way.forwarded += len(rows)
-        way.rx.release()
+                self._tx[direction].send(self._spoil(rows, counts["forwarded"]))
+                counts["forwarded"] += len(rows)
+        ring.release()
         return bool(groups)
 
-    def _spoil(self, way: _Way, rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _spoil(self, rows: U8, forwarded: int) -> U8:
+        """Apply the faults to frames, after a number of others."""
         faults = self._faults
-        number = np.arange(way.forwarded + 1, way.forwarded + len(rows) + 1)
+        number = np.arange(forwarded + 1, forwarded + len(rows) + 1)
         if 0 <= faults.corrupt_octet < rows.shape[1]:
             rows = rows.copy()
             rows[:, faults.corrupt_octet] ^= 0xFF

@@ -9,6 +9,8 @@ import mmap
 import select
 import socket
 import struct
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,20 +43,13 @@ _AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
 _BLOCK = 1 << 18
 
 
-def slot_size(frame_octets: int) -> int:
-    """Power of two that holds a frame (without FCS) and the kernel's header before it."""
-    size = 256
-    while size < _RX_OFFSET + frame_octets + 4:
-        size *= 2
-    return size
-
-
 class _Ring:
-    """What both rings share: socket, mapping, views of the slot headers."""
+    """A socket with a mapping, and views of the slot headers."""
 
     def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
         self.interface = interface
-        self.slot = slot_size(frame_octets)
+        # a power of two that holds a frame and the kernel's header before it
+        self.slot = max(256, 1 << (_RX_OFFSET + frame_octets + 3).bit_length())
         self.slots = slots or min(MAX_RING_FRAMES, RING_OCTETS // self.slot)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)
@@ -93,14 +88,7 @@ class RxRing(_Ring):
             _SOL_PACKET, _ADD_MEMBERSHIP, struct.pack("IHH8s", number, _PROMISCUOUS, 0, b"")
         )
         self.socket.bind((interface, _ETH_P_ALL))
-        self._poll = select.poll()
-        self._poll.register(self.socket, select.POLLIN | select.POLLERR)
         self._taken = 0
-
-    def wait(self, timeout_ms: int) -> None:
-        """Sleep until a frame is there or the time is over."""
-        if not self._status[self._head] & _USER:
-            self._poll.poll(timeout_ms)
 
     def take(self, limit: int = 4096) -> list[tuple[U8, NDArray[np.int64]]]:
         """Frames that have arrived, oldest first, in groups of equal length.
@@ -231,3 +219,30 @@ class TxRing(_Ring):
             # ENOBUFS: the driver is full; the slots stay requested and the next call retries
             if exc.errno != 105:
                 raise
+
+
+def poll_rings(rings: Iterable[RxRing], *more: int) -> select.poll:
+    """Make a poll object for the arrival of frames and for further file descriptors."""
+    poll = select.poll()
+    for ring in rings:
+        poll.register(ring.socket, select.POLLIN | select.POLLERR)
+    for number in more:
+        poll.register(number, select.POLLIN)
+    return poll
+
+
+def serve_rings(
+    pipe: Connection, rings: Iterable[RxRing], drain: Callable[[], object], wait_ms: int = 500
+) -> None:
+    """Drain rings until a request waits in the pipe.
+
+    Args:
+        pipe: of the worker.
+        rings: where frames arrive.
+        drain: takes them; its result is false if there were none.
+        wait_ms: longest sleep.
+    """
+    poll = poll_rings(rings, pipe.fileno())
+    while not pipe.poll(0):
+        if not drain():
+            poll.poll(wait_ms)

@@ -1,4 +1,4 @@
-"""What stands in the lab: the namespaces, and the device under test between the two cables."""
+"""The devices of the lab, and the bed: the lab with a device between its two cables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LabDevice(ABC):
     """Of the cables between the parts of a device that has several."""
 
     def namespaces(self) -> list[int | None]:
-        """For each part, a process in its namespace; None: a new network namespace will do."""
+        """Return for each part a process in its namespace; None: a new network namespace will do."""
         return [None]
 
     def start(self, lab: Lab) -> None:
@@ -38,7 +38,7 @@ class LabDevice(ABC):
         self.start_in(lab.device.pid)
 
     def prepare(self) -> None:  # noqa: B027  (most need nothing)
-        """Before the first part of a device of several is started."""
+        """Prepare before the first part of a device of several is started."""
 
     @abstractmethod
     def start_in(self, pid: int) -> None:
@@ -50,11 +50,11 @@ class LabDevice(ABC):
         return None
 
     def state(self) -> StateDevice | None:
-        """How its connections are emptied and counted; None: it keeps none, or does not stand."""
+        """Return its connection table; None: it keeps none, or does not stand."""
         return None if self.session is None else self.session.state()
 
     def check(self) -> None:  # noqa: B027  (programs of the system look after themselves)
-        """See that what v6t itself runs of it still works: else missing frames are no loss.
+        """Check the processes of v6t in it: if one failed, missing frames are no loss.
 
         Raises:
             TesterError: it has ended, with its last words.
@@ -62,7 +62,7 @@ class LabDevice(ABC):
         """
 
     def look(self) -> list[str]:
-        """Describe what of it is on this machine, one line for each part.
+        """Describe each part of it that is on this machine in one line.
 
         Raises:
             V6tError: something it needs is missing.
@@ -71,11 +71,11 @@ class LabDevice(ABC):
 
     @abstractmethod
     def report(self) -> dict[str, Any]:
-        """Its own counters."""
+        """Return its own counters."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest: kind, versions, commands."""
+        """Return facts for the manifest: kind, versions, commands."""
 
     @abstractmethod
     def close(self) -> None:
@@ -99,16 +99,18 @@ class WorkerDevice(LabDevice):
         self._worker: Worker | None = None
 
     def start_in(self, pid: int) -> None:
-        self._worker = Worker(
-            *("reference device", self._role_class), namespace=pid, **self._values
-        )
-        self._worker.answer()
+        worker = Worker("reference device", self._role_class, namespace=pid, **self._values)
+        self._worker = worker
+        worker.answer()
 
     def check(self) -> None:
         self.report()
 
     def report(self) -> dict[str, Any]:
-        return self._worker.ask("report") if self._worker else {}
+        return self._ask("report") or {}
+
+    def _ask(self, request: str) -> Any:
+        return None if self._worker is None else self._worker.ask(request)
 
     def close(self) -> None:
         if self._worker is not None:
@@ -137,15 +139,12 @@ class ReferenceDevice(WorkerDevice):
         super().__init__(ReferenceDut, octets, swapped, oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "kind": "reference",
-            "what": "reference translation behind two rings",
-            "shares_oracle": True,
-        }
+        what = "reference translation behind two rings"
+        return {"kind": "reference", "what": what, "shares_oracle": True}
 
 
 def frame_octets(links: Links) -> int:
-    """Longest frame the lab's links carry, without FCS, with a VLAN tag."""
+    """Return the longest frame the lab's links carry, without FCS, with a VLAN tag."""
     return max(links.left.mtu, links.right.mtu) + 18
 
 
@@ -154,7 +153,7 @@ class Bed:
 
     Args:
         links: the cables.
-        device: what stands between them; None: the ports are joined directly (SELF-01).
+        device: what stands between them; None: the ports are joined directly.
     """
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
@@ -164,12 +163,11 @@ class Bed:
 
     def open(self) -> Lab:
         """Make the lab, start the device."""
-        left, right = self._links.link_at(LEFT).mtu, self._links.link_at(RIGHT).mtu
         device = self.device
         try:
             lab = self.lab = Lab(
-                left,
-                right,
+                self._links.link_at(LEFT).mtu,
+                self._links.link_at(RIGHT).mtu,
                 loopback=device is None,
                 device_pids=[None] if device is None else device.namespaces(),
                 mtus_between=() if device is None else device.mtus_between,
@@ -182,7 +180,7 @@ class Bed:
         return lab
 
     def check(self) -> None:
-        """See that the device still works, if there is one; see :meth:`LabDevice.check`."""
+        """Check the device, if there is one; see :meth:`LabDevice.check`."""
         if self.device is not None and self.lab is not None:
             self.device.check()
 
@@ -191,11 +189,11 @@ class Bed:
         return self.device.report() if self.device is not None and self.lab is not None else {}
 
     def describe(self) -> dict[str, Any]:
-        """Facts about the device."""
+        """Return facts about the device."""
         return {"kind": "none"} if self.device is None else self.device.describe()
 
     def device_state(self) -> StateDevice | None:
-        """How the device's connections are emptied and counted; None if they cannot be."""
+        """Return the connection table of the device; None: it has none."""
         return None if self.device is None else self.device.state()
 
     def device_session(self) -> DeviceSession | None:

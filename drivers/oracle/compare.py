@@ -1,4 +1,4 @@
-"""Received frames against the reference translation, and the first difference in words."""
+"""Comparison of received frames with the reference translation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Comparison:
 
 
 def merge_comparisons(comparisons: Sequence[Comparison]) -> Comparison:
-    """Comparisons of several streams as one."""
+    """Add up the comparisons of several streams."""
     seen: Counter[str] = Counter()
     for each in comparisons:
         seen.update(each.seen)
@@ -68,14 +68,14 @@ def compare_samples(
     source: FrameSource | None = None,
     numbered: Callable[[U8], NDArray[np.int64]] | None = None,
 ) -> Comparison:
-    """Build what was sent again, translate it by the book, compare octet by octet.
+    """Rebuild the frames that were sent, translate them, compare octet by octet.
 
     Args:
         stream: where the samples came from.
         samples: received frames, arrays of equally long rows.
         nonce: the trial's number; None: the marks of the received frames hold, because the tester
             (TRex) chose nonce and identifier itself.
-        direction: which way they went.
+        direction: of the frames.
         oracle: the reference translation; None: frames must come back unchanged.
         first_sequence: sequence number in the trailer of the stream's first frame.
         source: what was sent, where it is not the stream as compiled.
@@ -111,7 +111,7 @@ def compare_samples(
         matched += int(np.count_nonzero(equal))
         if first is None and not equal.all():
             row = int(equal.argmin())
-            first = _difference(
+            first = _describe_mismatch(
                 stream, policy, sent[row], expected[row, : lengths[row]], frames[row]
             )
     return Comparison(checked, matched, first, dict(sorted(seen.items())))
@@ -149,17 +149,16 @@ def _translate(
 
 
 def _by_length(samples: list[U8]) -> list[U8]:
-    """Equally long rows together: a receiver brings them a few at a time."""
     groups: dict[int, list[U8]] = {}
     for rows in samples:
         groups.setdefault(rows.shape[1], []).append(rows)
-    return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in groups.values()]
+    return [np.concatenate(parts) for parts in groups.values()]
 
 
-def _difference(
+def _describe_mismatch(
     stream: Stream, policy: HeaderPolicy, sent: U8, wanted: U8, got: U8
 ) -> Mapping[str, str]:
-    """Both frames, and which octet is wrong: one that the device has no choice in, if there is."""
+    """Describe a mismatch by an octet in which the device has no choice, if there is one."""
     pair = _pair(stream, sent.tobytes(), wanted.tobytes(), got.tobytes())
     if len(wanted) != len(got):
         return pair

@@ -1,4 +1,4 @@
-"""Who knows the frame a stateful device must emit: its plugin, told which connection it is."""
+"""The reference translation of a stateful device: its plugin, with the connection of each frame."""
 
 from __future__ import annotations
 
@@ -104,14 +104,13 @@ class ConnectionOracle:
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The plugin's."""
+        """Header policy of the plugin."""
         return self._plugin.header_policy
 
-    def bind(self, at: TableAt) -> StateTable:
+    def bind(self, at: TableAt) -> None:
         """Use these connections from now on."""
         self._table = StateTable(at.path, at.count, at.version)
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
-        return self._table
 
     def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
         """Find the connections ``(n,)`` of frames; None: they belong to none."""

@@ -1,7 +1,6 @@
 """Frames of phase 2: the Initiator's own connections again, the Responder's from its table.
 
-Both have the interface of :class:`v6t.profiles.expand.Expander`, so whoever sends or compares
-frames does not see the difference.
+Both have the interface of :class:`v6t.profiles.expand.Expander`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ RUN = 64
 
 
 def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
-    """Frames ``(n, length)`` of a source by their numbers ``(n,)``, in any order."""
+    """Return frames ``(n, length)`` of a source by their numbers ``(n,)``, in any order."""
     wanted, places = np.unique(numbers.astype(np.int64), return_inverse=True)
     out = np.empty((len(wanted), source.length), dtype=np.uint8)
     begins = np.flatnonzero(np.diff(wanted, prepend=-NEIGHBOURS - 1) > NEIGHBOURS)
@@ -55,7 +54,7 @@ def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
 
 @dataclass(frozen=True)
 class Order:
-    """Which connection the n-th frame of a direction belongs to.
+    """The connection that the n-th frame of a direction belongs to.
 
     Attributes:
         count: connections that are used.
@@ -92,14 +91,12 @@ class Cycle:
     def __init__(self, stream: Stream, count: int) -> None:
         self._expander = Expander(stream)
         self._count = count
-        self.length = self._expander.length
-        self.layout = self._expander.layout
+        self.length, self.layout = self._expander.length, self._expander.layout
         self.checksum = stream.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """Frames ``first ..``; see :class:`FrameSource`."""
-        if out is None:
-            out = np.empty((count, self.length), dtype=np.uint8)
+        """See :class:`FrameSource`."""
+        out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
         done = 0
         while done < count:
             at = (first + done) % self._count
@@ -136,9 +133,8 @@ class Replay:
                 self._sums.append((at, covered, np.uint32(rest)))
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """Frames ``first ..``; see :class:`FrameSource`."""
-        if out is None:
-            out = np.empty((count, self.length), dtype=np.uint8)
+        """See :class:`FrameSource`."""
+        out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
         which = self._order.connections(np.arange(first, first + count, dtype=np.int64))
         rows = self._table.rows[which]
         out[:] = self._template

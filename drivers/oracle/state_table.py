@@ -1,8 +1,7 @@
-"""The Responder's state table: four-tuples as they left the device, 12 octets each (ST-13).
+"""The Responder's state table: four-tuples as they left the device, 12 octets each.
 
 Rows lie in a memory file that several processes map; it vanishes with the process that made it.
-Row k belongs to connection k: the k-th frame of phase 1, known by the number in its trailer. A row
-of zeros was never learned. The octets are those of the frame (:class:`v6t.packets.walker.FrameLayout`).
+Row k belongs to connection k (:class:`v6t.drivers.tester.StatefulTester`); a row of zeros was never learned.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class StateTable:
         self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW[version]))
 
     def learn(self, numbers: NDArray[np.integer], tuples: U8) -> None:
-        """Remember what a device made of connections; the first one of each counts.
+        """Write four-tuples of connections; the first one of each counts.
 
         Args:
             numbers: ``(n,)`` of connections.
@@ -170,24 +169,23 @@ def count_inside_endpoints(stream: Stream, count: int) -> int | None:
 
 
 def _as_wide(tuples: U8, width: int) -> U8:
-    size, wanted = (tuples.shape[1] - 4) // 2, (width - 4) // 2
+    """Pad or cut both addresses on the left to rows of ``width`` octets."""
+    addresses = tuples[:, :-4].reshape(len(tuples), 2, -1)
     out = np.zeros((len(tuples), width), dtype=np.uint8)
-    take = min(size, wanted)
-    for place in (0, 1):
-        end, there = (place + 1) * size, (place + 1) * wanted
-        out[:, there - take : there] = tuples[:, end - take : end]
+    wide = out[:, :-4].reshape(len(tuples), 2, -1)
+    take = min(addresses.shape[2], wide.shape[2])
+    wide[:, :, -take:] = addresses[:, :, -take:]
+    out[:, :-4] = wide.reshape(len(tuples), -1)
     out[:, -4:] = tuples[:, -4:]
     return out
 
 
 def _mark(rows: U8) -> NDArray[np.uint64]:
-    width = -(-rows.shape[1] // 4) * 4
-    padded = np.zeros((len(rows), width), dtype=np.uint8)
-    padded[:, : rows.shape[1]] = rows
-    words = padded.view("<u4")
+    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
+    words = np.ascontiguousarray(padded).view("<u4")
     mark = np.zeros(len(rows), dtype=np.uint64)
-    for column in range(words.shape[1]):
-        mark ^= words[:, column].astype(np.uint64)
+    for column in words.T:
+        mark ^= column.astype(np.uint64)
         mark *= np.uint64(0x9E3779B97F4A7C15)
         mark ^= mark >> np.uint64(29)
     return mark

@@ -1,7 +1,7 @@
 """Trials with connections: empty the device's table, phase 1, count, validate, then phase 2.
 
-The same for every tester: the tester sends, learns and replays, the device is emptied and counted
-by its driver, and this module does things in order and checks that both agree.
+The tester sends, learns and replays; the driver empties the device and counts; this module puts the steps
+in order and checks that both agree.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from v6t.trials.result import DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import Trial
 
-"""What drivers call the records that a device has written about connections, in :meth:`StateDevice.table`."""
 LOOK_S = 0.5
-"""Between two looks at a device that forgets connections."""
+"""Between two looks at a device that deletes closed connections."""
 
 
 def make_phase_one_trial(trial: Trial, connections: Connections) -> Trial:
@@ -64,7 +63,7 @@ class TwoPhaseTester:
 
     Args:
         tester: opened and loaded.
-        device: None in loopback.
+        device: its connection table; None in loopback.
         stream: sends the stream of phase 2; None: the tester does.
     """
 
@@ -74,12 +73,12 @@ class TwoPhaseTester:
         self._tester = tester
         self._stream = stream or tester.measure
         self._device = device
-        self._established: _Standing | None = None
+        self._standing: _Standing | None = None
         self._table_limits: dict[str, float] | None = None
 
     def forget(self) -> None:
-        """Other streams are loaded: what stands is of no use."""
-        self._established = None
+        """Forget the connections: other streams are loaded."""
+        self._standing = None
 
     def measure(self, trial: Trial) -> TrialResult:
         """Run a trial.
@@ -93,8 +92,8 @@ class TwoPhaseTester:
         if connections is None:
             return self._stream(trial)
         self._check_timeout(trial, connections)
-        keep = connections.reuse and connections.purpose == "prepare"
-        phase_one = self._reusable(connections) if keep else None
+        prepares = connections.purpose == "prepare"
+        phase_one = self._find_reusable(connections) if prepares and connections.reuse else None
         directions: dict[str, DirectionResult] = {}
         faults: tuple[str, ...] = ()
         started = ""
@@ -102,24 +101,24 @@ class TwoPhaseTester:
         if phase_one is None:
             phase, phase_one, directions, faults = self._fill(trial, connections)
             started, health = phase.started, phase.health or {}
-        if connections.purpose == "tear-down" and phase_one.is_complete and not faults:
+        complete = phase_one.is_complete and not faults
+        if connections.purpose == "tear-down" and complete:
             phase_one = self._tear_down(phase_one)
-        prepares = connections.purpose == "prepare"
-        if not prepares or not phase_one.is_complete or faults:
-            return TrialResult(
-                {} if prepares else directions,
-                faults,
-                started,
-                {"phase 1": dict(health)},
-                connections=phase_one,
-                is_disturbed=prepares,  # phase 1 has a rate of its own
-            )
-        return self._phase_two(trial, connections, phase_one)
+        if prepares and complete:
+            return self._run_phase_two(trial, connections, phase_one)
+        return TrialResult(
+            {} if prepares else directions,
+            faults,
+            started,
+            {"phase 1": dict(health)},
+            connections=phase_one,
+            is_disturbed=prepares,  # phase 1 has a rate of its own
+        )
 
-    def _phase_two(
+    def _run_phase_two(
         self, trial: Trial, connections: Connections, phase_one: PhaseOneResult
     ) -> TrialResult:
-        standing = self._established
+        standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
         result = self._stream(replace(trial, pause_s=connections.gap_s))
@@ -129,18 +128,26 @@ class TwoPhaseTester:
         # whatever the tester had to do before it could send belongs to the gap
         began = after - trial.residual_wait_s - sending_s
         gap_s = max(0.0, began - standing.last_used_s)
+        age_s = after - standing.began_s
         standing.last_used_s = after
-        self._check_age(gap_s, standing.began_s, after)
-        return replace(
-            result,
-            connections=replace(phase_one, gap_s=gap_s, age_s=after - standing.began_s),
-        )
+        limit = self._timeout_s
+        if limit is not None and gap_s >= limit:
+            raise DutError(
+                f"{gap_s:.1f} s passed between the phases, but the device forgets idle "
+                f"connections after {limit:g} s",
+                f"the first connection was {age_s:.1f} s old: raise the timeout",
+                code="idle-timeout",
+            )
+        return replace(result, connections=replace(phase_one, gap_s=gap_s, age_s=age_s))
 
     def _fill(
         self, trial: Trial, connections: Connections
     ) -> tuple[PhaseCounts, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
-        self._established = None
-        before = self._empty_table()
+        self._standing = None
+        before = None
+        if self._device is not None:
+            self._device.flush()
+            before = _check_empty(self._device)
         phase = self._tester.establish(trial, connections)
         (count,) = phase.result.classes.values()
         phase_one = PhaseOneResult(
@@ -154,9 +161,9 @@ class TwoPhaseTester:
             inside_endpoints=phase.inside_endpoints,
             outside_endpoints=phase.outside_endpoints,
             sessions_before=before,
-            sessions=self._count(before),
+            sessions=self._count_sessions(before),
             by_endpoint=self._device is not None and self._device.by_endpoint,
-            device=self._limits(),
+            device=self._read_limits(),
             example=phase.example,
             tcp=phase.tcp,
         )
@@ -165,7 +172,7 @@ class TwoPhaseTester:
         last = phase.end_s
         if (phase_one.is_complete or (connections.tcp and phase_one.learned)) and not faults:
             _check_count(connections, phase_one)
-            # the device itself says that some are gone: there is nothing to be tried any more
+            # connections that the device itself has lost are not validated
             if connections.alpha is not None and (
                 connections.tcp or not phase_one.has_lost_sessions
             ):
@@ -182,7 +189,7 @@ class TwoPhaseTester:
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.end_s
-            self._established = _Standing(connections, phase_one, phase.start_s, last)
+            self._standing = _Standing(connections, phase_one, phase.start_s, last)
         if connections.tcp is not None:
             phase_one, more = self._close_tcp(trial, connections, connections.tcp, phase_one)
             faults += more
@@ -192,7 +199,7 @@ class TwoPhaseTester:
         self, trial: Trial, connections: Connections, tcp: Tcp, phase_one: PhaseOneResult
     ) -> tuple[PhaseOneResult, tuple[str, ...]]:
         """End TCP connections (RFC 3511, section 5.2.3)."""
-        self._established = None
+        self._standing = None
         ended = self._tester.disconnect(trial, connections)
         if ended.tcp is None:
             raise TesterError(
@@ -203,41 +210,31 @@ class TwoPhaseTester:
         faults = ended.faults
         if count.sent < count.required:
             faults += (f"the client ended {count.sent} of {count.required} connections",)
-        before = phase_one.sessions_before
         # the device forgets from the last end on, also while the tester waits for answers to it
-        began, aged_s = ended.end_s, None
-        left = after = self._count(before)
+        expiry_s = None
+        before = phase_one.sessions_before
+        left = after = self._count_sessions(before)
         while tcp.aging_s and left is not None:
+            passed_s = self._tester.now() - ended.end_s
             if left <= NEARLY_EMPTY:
-                aged_s = self._tester.now() - began
+                expiry_s = passed_s
                 break
-            if self._tester.now() - began >= tcp.aging_s:
+            if passed_s >= tcp.aging_s:
                 break
             self._tester.wait(min(LOOK_S, tcp.aging_s))
-            left = self._count(before)
-        counted = replace(ended.tcp, sessions_after=after, expiry_s=aged_s)
-        return replace(phase_one, tcp=counted), faults
+            left = self._count_sessions(before)
+        counts = replace(ended.tcp, sessions_after=after, expiry_s=expiry_s)
+        return replace(phase_one, tcp=counts), faults
 
-    def _empty_table(self) -> int | None:
-        if self._device is None:
-            return None
-        self._device.flush()
-        left = self._device.sessions()
-        if left is not None and left > NEARLY_EMPTY:
-            raise DutError(
-                f"the device's table cannot be emptied: {left} connections are left",
-                "stop what else makes connections through the device",
-                code="table-not-emptied",
-            )
-        return left
+    @property
+    def _timeout_s(self) -> float | None:
+        return None if self._device is None else self._device.timeout_s
 
-    def _count(self, before: int | None) -> int | None:
-        if self._device is None:
-            return None
-        sessions = self._device.sessions()
+    def _count_sessions(self, before: int | None) -> int | None:
+        sessions = None if self._device is None else self._device.sessions()
         return None if sessions is None else max(0, sessions - (before or 0))
 
-    def _limits(self) -> dict[str, float] | None:
+    def _read_limits(self) -> dict[str, float] | None:
         """Read the device's timeout and the limits of its table, once."""
         if self._device is None:
             return None
@@ -248,26 +245,19 @@ class TwoPhaseTester:
         return self._table_limits or None
 
     def _tear_down(self, phase_one: PhaseOneResult) -> PhaseOneResult:
-        self._established = None
-        device = self._device
-        if device is None:
+        self._standing = None
+        if self._device is None:
             return phase_one
-        times = []
+        times = [self._tester.now()]
         for _ in range(2):
-            begin = self._tester.now()
-            device.flush()
-            times.append(self._tester.now() - begin)
-        left = device.sessions()
-        if left is not None and left > NEARLY_EMPTY:
-            raise DutError(
-                f"the device's table cannot be emptied: {left} connections are left",
-                code="table-not-emptied",
-            )
-        return replace(phase_one, flush_s=times[0], idle_flush_s=times[1])
+            self._device.flush()
+            times.append(self._tester.now())
+        _check_empty(self._device)
+        return replace(phase_one, flush_s=times[1] - times[0], idle_flush_s=times[2] - times[1])
 
-    def _reusable(self, connections: Connections) -> PhaseOneResult | None:
+    def _find_reusable(self, connections: Connections) -> PhaseOneResult | None:
         """Return established connections that can be used again; None: there are none."""
-        standing = self._established
+        standing = self._standing
         if standing is None or standing.connections.count != connections.count:
             return None
         if self._device is not None:
@@ -283,7 +273,6 @@ class TwoPhaseTester:
     def _check_timeout(self, trial: Trial, connections: Connections) -> None:
         if connections.tcp is not None:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
-        limit = self._device.timeout_s if self._device is not None else None
         needed = (
             connections.phase_one_s
             + connections.wait_s
@@ -292,7 +281,7 @@ class TwoPhaseTester:
         )
         if connections.purpose == "prepare":
             needed += trial.total_duration_s + trial.residual_wait_s
-        if limit is not None and limit <= needed:
+        if (limit := self._timeout_s) is not None and limit <= needed:
             raise UsageError(
                 f"the device forgets idle connections after {limit:g} s, but the trial needs them "
                 f"for {needed:.1f} s",
@@ -300,22 +289,24 @@ class TwoPhaseTester:
                 code="idle-timeout",
             )
 
-    def _check_age(self, gap_s: float, began_s: float, after_s: float) -> None:
-        limit = self._device.timeout_s if self._device is not None else None
-        if limit is not None and gap_s >= limit:
-            raise DutError(
-                f"{gap_s:.1f} s passed between the phases, but the device forgets idle "
-                f"connections after {limit:g} s",
-                f"the first connection was {after_s - began_s:.1f} s old: raise the timeout",
-                code="idle-timeout",
-            )
+
+def _check_empty(device: StateDevice) -> int | None:
+    """Return the number of connections that are left after a flush."""
+    left = device.sessions()
+    if left is not None and left > NEARLY_EMPTY:
+        raise DutError(
+            f"the device's table cannot be emptied: {left} connections are left",
+            "stop what else makes connections through the device",
+            code="table-not-emptied",
+        )
+    return left
 
 
 def _check_count(connections: Connections, phase_one: PhaseOneResult) -> None:
     """Compare the device's count with the Responder's table.
 
-    A step of a search that finds fewer has failed; that is for its procedure to judge. Everything
-    else ends the run.
+    A step of a search that finds fewer has failed, which its procedure judges. Every other difference
+    ends the run.
     """
     sessions = phase_one.sessions
     if sessions is None or sessions == phase_one.expected_sessions or not phase_one.is_complete:

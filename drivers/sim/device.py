@@ -1,22 +1,24 @@
-"""The simulated device: limits, faults and delays whose truth is known.
-
-Nothing here knows trials' bookkeeping; :mod:`v6t.drivers.sim.tester` asks how many frames are lost, when,
-and how long the others take.
-"""
+"""The simulated device: its limits, faults and delays."""
 
 from __future__ import annotations
 
 import math
 import random
+import zlib
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.sim.spread import Hashed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from v6t.packets.walker import FrameLayout
+    from v6t.profiles.streams import StreamSet
+
+Hashed = Literal["ports", "addresses", "both", "none"]
+"""Fields that the hash of a device with several cores covers; ``both``: some bits of either."""
 
 MOST = 10**15
 """No rate, count or time is larger."""
@@ -239,3 +241,41 @@ def _draw(chance: random.Random, count: int) -> NDArray[np.float64]:
     inner = twin.state["state"]
     chance.setstate((version, (*inner["key"].tolist(), int(inner["pos"])), gauss))
     return drawn
+
+
+HASHED_FRAMES = 2048
+"""Frames of each stream whose cores are computed."""
+
+
+def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
+    """Return the capacity of a device with several cores in multiples of one core's.
+
+    A frame's core is a hash of the outer header's fields; the device loses frames as soon as its
+    busiest core does.
+
+    Args:
+        streams: of one direction.
+        cores: of the device.
+        fields: that the hash covers.
+    """
+    from v6t.profiles.expand import Expander
+
+    load: Counter[int] = Counter()
+    for stream in streams.streams:
+        expander = Expander(stream)
+        for frame in expander.frames(0, HASHED_FRAMES):
+            load[_find_core(frame.tobytes(), expander.layout, cores, fields)] += stream.weight
+    return sum(load.values()) / max(load.values())
+
+
+def _find_core(frame: bytes, layout: FrameLayout, cores: int, fields: Hashed) -> int:
+    addresses = frame[layout.networks[0].addresses]
+    # of an encapsulated packet the hash sees no ports: they are behind the inner header
+    has_ports = layout.transport in ("TCP", "UDP") and len(layout.networks) == 1
+    ports = frame[layout.start : layout.start + 4] if has_ports else b""
+    if fields == "none":
+        return 0
+    if fields == "both":
+        half = 1 << cores.bit_length() // 2
+        return (zlib.crc32(ports) % half * half + zlib.crc32(addresses) % half) % cores
+    return zlib.crc32(ports if fields == "ports" else addresses) % cores

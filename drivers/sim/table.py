@@ -7,31 +7,12 @@ left of them at any time is a stretch of numbers: nothing is simulated one by on
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from v6t.drivers.sim.device import SimOptions
 
 
-@dataclass(frozen=True)
-class Filled:
-    """What phase 1 did.
-
-    Attributes:
-        forwarded: frames that came out.
-        first, stored: the device holds connections ``first .. first + stored - 1``.
-    """
-
-    forwarded: int
-    first: int
-    stored: int
-
-
 class SimTable:
-    """The table of a simulated device; also its driver (see ``v6t.drivers.oracle.two_phase``).
-
-    Args:
-        options: of the device.
-    """
+    """The table of a simulated device; a :class:`v6t.drivers.device.StateDevice`."""
 
     by_endpoint = False
 
@@ -39,7 +20,8 @@ class SimTable:
         self._options = options
         self.clock_s = 0.0
         """Virtual time, moved on by the tester and by emptying."""
-        self._stored = Filled(0, 0, 0)
+        self._first = self._stored = 0
+        """Connections ``first .. first + stored - 1`` are in the table unless they expired."""
         self._used_s = 0.0
         self._rate_cps = math.inf
         self._fillings = 0
@@ -47,31 +29,28 @@ class SimTable:
 
     @property
     def timeout_s(self) -> float | None:
-        """See :class:`v6t.drivers.device.StateDevice`."""
         o = self._options
         return None if o.table_hides_timeout or not o.table_timeout_s else o.table_timeout_s
 
     def flush(self) -> None:
-        """Empty it; takes the time it takes."""
+        """Empty it; virtual time passes."""
         o = self._options
         if o.teardown_cps:
-            self.clock_s += self._stored.stored / o.teardown_cps
+            self.clock_s += self._stored / o.teardown_cps
         self.clock_s += o.teardown_s
-        self._stored = Filled(0, 0, o.table_stuck)
+        self._first, self._stored = 0, o.table_stuck
 
     def sessions(self) -> int | None:
-        """Its own count."""
         o = self._options
         if not o.table_tells:
             return None
-        return self.alive() + o.table_off_by if self._fillings else self.alive()
+        return self.alive() + (o.table_off_by if self._fillings else 0)
 
     def table(self) -> dict[str, float]:
-        """Return nothing: the limits are unknown."""
         return {}
 
-    def fill(self, count: int, rate_cps: float) -> Filled:
-        """Phase 1 of ``count`` connections, beginning now.
+    def fill(self, count: int, rate_cps: float) -> int:
+        """Begin phase 1 now; return the number of frames that are forwarded.
 
         Args:
             count: connections.
@@ -86,41 +65,35 @@ class SimTable:
         if self._fillings <= o.phase_one_loss_trials:
             lost += o.phase_one_loss
         arrived = max(0, count - lost)
-        room = o.table_entries or arrived
-        forwarded = arrived if o.table_replaces or not o.table_stores else min(arrived, room)
-        stored = min(arrived, room) if o.table_stores else 0
-        first = arrived - stored if o.table_replaces else 0
-        self._stored = Filled(forwarded, first, stored)
+        fitting = min(arrived, o.table_entries or arrived)
+        self._stored = fitting if o.table_stores else 0
+        self._first = arrived - self._stored if o.table_replaces else 0
         self._ending_s = math.inf
         self._used_s = self.clock_s
         self._rate_cps = rate_cps
-        return self._stored
+        return arrived if o.table_replaces or not o.table_stores else fitting
 
     def end(self) -> None:
-        """All connections end: they are forgotten when their time is over."""
+        """End all connections: they are deleted after the aging time."""
         self._ending_s = self.clock_s + self._options.tcp_aging_s
 
     def touch(self) -> None:
-        """All connections that live carry frames from now on."""
-        gone = self._stored.stored - self.alive()
-        self._stored = Filled(
-            self._stored.forwarded, self._stored.first + gone, self._stored.stored - gone
-        )
+        """Send frames in all connections that live, from now on."""
+        expired = self._stored - self.alive()
+        self._first, self._stored = self._first + expired, self._stored - expired
         self._used_s = self.clock_s
         self._rate_cps = math.inf
 
     def alive(self) -> int:
         """Count connections that have not expired; the oldest expire first."""
-        limit, held = self._options.table_timeout_s, self._stored
+        limit = self._options.table_timeout_s
         if self.clock_s >= self._ending_s:
             return 0
-        if not limit or not held.stored:
-            return held.stored
         # connection k of phase 1 was used at k / rate after its begin
-        late = self.clock_s - self._used_s - limit
-        if late < 0:
-            return held.stored
+        late_s = self.clock_s - self._used_s - limit
+        if not limit or not self._stored or late_s < 0:
+            return self._stored
         if math.isinf(self._rate_cps):
             return 0
-        expired = math.floor(late * self._rate_cps) + 1 - held.first
-        return held.stored - min(held.stored, max(0, expired))
+        expired = math.floor(late_s * self._rate_cps) + 1 - self._first
+        return self._stored - min(self._stored, max(0, expired))

@@ -86,8 +86,7 @@ def _command(command: str, text: str) -> str:
 
 
 def _mark_lines(mark: str, answer: str) -> list[str]:
-    answer = answer.replace("\r\n", "\n").removesuffix("\n")
-    cut = _cut(answer, ANSWER_LIMIT)
+    cut = _cut(answer.replace("\r\n", "\n").removesuffix("\n"), ANSWER_LIMIT)
     return [f"{mark} {_visible(line)}".rstrip() for line in cut.split("\n")] if cut else []
 
 

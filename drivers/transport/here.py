@@ -51,14 +51,10 @@ class HereTransport:
 
     def hold(self, command: str) -> ProcessHeld:
         log_start(self.name, command, self.log_level)
-        return ProcessHeld(self.name, begin(self._words(command)), self._gone)
+        return ProcessHeld(self.name, begin(self._words(command)))
 
     def close(self) -> None:
         """Do nothing: commands need no connection."""
-
-    def _gone(self) -> bool:
-        """Whether the carrier of held commands has ended; a machine's own never does."""
-        return False
 
     def _words(self, command: str, condition: str = "") -> list[str]:
         whole = f"{self._prelude}\n{command}" if self._prelude else command

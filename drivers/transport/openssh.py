@@ -1,15 +1,13 @@
-"""The way to a device over SSH: one connection that OpenSSH's client keeps, many commands through it."""
+"""Transport over SSH: one connection that OpenSSH's client keeps, many commands through it."""
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import logging
 import os
 import re
 import secrets
 import shlex
-import stat
 import subprocess
 import time
 from collections.abc import Sequence
@@ -67,8 +65,8 @@ _TIMED_OUT = re.compile(r"timed out", re.IGNORECASE)
 class SshTransport:
     """Transport over one connection for many commands.
 
-    A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
-    also that of a broken connection, and what a command did before that is not to be guessed.
+    A line of v6t's own behind its standard error marks a command's end: OpenSSH's status 255 is also that
+    of a broken connection.
     """
 
     where = ON_DEVICE
@@ -91,7 +89,7 @@ class SshTransport:
         self._client = SshClient(self._options, self._before)
         try:
             self._connect(self._client)
-            self._find_namespace()
+            self._check_namespace()
         except BaseException:
             self.close()
             raise
@@ -173,29 +171,28 @@ class SshTransport:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=(client.place / "log").open("wb"),
-            env=_environment(client, password),
+            env=_make_environment(client, password),
             start_new_session=True,
         )
         until = time.monotonic() + self._options.connect_deadline_s
-        while not _is_socket(socket):
+        while not socket.is_socket():
             if self._master.poll() is not None:
-                raise self._refusal(as_text((client.place / "log").read_bytes())[0])
+                raise self._make_refusal(as_text((client.place / "log").read_bytes())[0])
             if time.monotonic() > until:
                 raise self._timeout_error(self.name)
             time.sleep(_POLL_S)
 
-    def _find_namespace(self) -> None:
+    def _check_namespace(self) -> None:
         netns = self._options.netns
-        done = self.run("true") if netns else None
-        if done is not None and done.status:
+        if netns and (done := self.run("true")).status:
             raise DutError(
                 f"{self.name}: its network namespace cannot be entered: {done.words}",
                 f"`ip netns add {netns}` {ON_DEVICE} makes one; its interfaces must be in it, too",
                 code="lab-failed",
             )
 
-    def _refusal(self, stderr: str) -> DutError:
-        """Return why there is no connection; the first host that refused is named."""
+    def _make_refusal(self, stderr: str) -> DutError:
+        """Return the error of a failed login; it names the first host that refused."""
         where = self._find_refusing_host(stderr)
         text = _last(stderr.encode())
         if _KEY_REFUSED.search(stderr):
@@ -233,7 +230,7 @@ class SshTransport:
         return self.name
 
     def _password(self) -> str | None:
-        """Return the password, asked for once: a later connection has no terminal."""
+        """Return the password; ask for it once: a later connection has no terminal."""
         from_environment = os.environ.get(LOGIN_PASSWORD)
         if from_environment or not self._options.ask_password:
             return from_environment
@@ -250,25 +247,16 @@ class SshTransport:
         return self._secret
 
 
-def _environment(client: SshClient, password: str | None) -> dict[str, str]:
-    """Return the environment of the master: ssh asks a program for the password, which prints a variable."""
+def _make_environment(client: SshClient, password: str | None) -> dict[str, str]:
+    """Return the master's environment, in which a program prints the password for ssh."""
     environment = {**build_clean_environment(), "LC_ALL": "C"}
     if password:
         ask = client.place / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")
         ask.chmod(0o700)
-        environment |= {
-            _PASSWORD: password,
-            "SSH_ASKPASS": str(ask),
-            "SSH_ASKPASS_REQUIRE": "force",
-        }
+        environment |= {_PASSWORD: password, "SSH_ASKPASS": str(ask)}
+        environment["SSH_ASKPASS_REQUIRE"] = "force"
     return environment
-
-
-def _is_socket(path: os.PathLike[str]) -> bool:
-    with contextlib.suppress(OSError):
-        return stat.S_ISSOCK(os.stat(path).st_mode)
-    return False
 
 
 def _last(stderr: bytes) -> str:

@@ -1,10 +1,8 @@
-"""OpenSSH's client as v6t calls it: the user's configuration, under rules that are not negotiable.
+"""OpenSSH's client: the user's configuration behind v6t's own rules.
 
-A configuration of our own comes first, because ssh takes the first value it meets: host keys are
-checked whatever stands below, nothing is forwarded, nobody is asked. It includes the user's (or the
-one the testbed names), so that aliases, keys, agents, hardware keys and jumps work as at the prompt.
-It is a file, not a row of options, because ssh hands only its configuration file on to the ssh it
-starts for a jump.
+ssh takes the first value it finds, so v6t's configuration comes first: host keys are checked, nothing is
+forwarded, nobody is asked. It includes the user's (or the testbed's), so that aliases, keys, agents and
+jumps work as at the prompt. It is a file because ssh passes only that on to the ssh of a jump.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ class SshClient:
         self._before = list(before)
         text = self._configuration()
         self.place = Path(tempfile.mkdtemp(prefix="v6t-ssh-"))
-        self._remove = weakref.finalize(self, shutil.rmtree, self.place, True)
+        self.remove = weakref.finalize(self, shutil.rmtree, self.place, True)
         (self.place / "config").write_text(text, encoding="utf-8")
 
     def words(self, *options: str, password: bool = False) -> list[str]:
@@ -87,14 +85,12 @@ class SshClient:
         config = str(self.place / "config")
         return [*self._before, "scp", "-q", "-B", "-F", config, "--", f"{place}:{there}", str(here)]
 
-    def remove(self) -> None:
-        self._remove()
-
     def _configuration(self) -> str:
         o = self.options
         own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
         if o.known_hosts:
-            files = " ".join(_quote(p) for p in _files(o.known_hosts))
+            paths = (_existing(text, "known hosts") for text in o.known_hosts.split())
+            files = " ".join(map(_quote, paths))
             own |= {"UserKnownHostsFile": files, "GlobalKnownHostsFile": "none"}
             own["KnownHostsCommand"] = "none"
         lines = [f"Host {self.host}"]
@@ -144,10 +140,6 @@ def find_ends(ssh: SshOptions) -> str:
         if not {"proxyjump", "proxycommand"} & settings.keys():
             ends += f"client {str(probe.getsockname()[0]).partition('%')[0]}\n"
     return ends
-
-
-def _files(paths: str) -> list[Path]:
-    return [_existing(text, "known hosts") for text in paths.split()]
 
 
 def _existing(text: str, what: str) -> Path:

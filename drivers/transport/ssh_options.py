@@ -1,4 +1,4 @@
-"""What a testbed file may say about the way to a device."""
+"""Options of a login over SSH in testbed files."""
 
 from __future__ import annotations
 

@@ -1,15 +1,8 @@
 """Which checksums a program invalidates, and the cheapest way to keep them valid.
 
-There are four ways, with different costs per frame:
-
-* nothing, if no checksum covers what varies;
-* a software checksum of an IPv4 header;
-* the NIC (or TRex instead of it) for neighboring IP and UDP/TCP checksums, inner headers included;
-* neutrality: a second flow variable, always the bitwise complement of the first, in free payload
-  words keeps the one's complement sum constant (RFC 1624), so the template's checksum stays right.
-  Random flow variables have no complement.
-
-The template's last 16 octets belong to the tester's trailer and are never used.
+That is an IPv4 checksum in software, the NIC's (or TRex's) for neighboring IP and UDP/TCP headers, or
+neutrality: a second flow variable in free payload words, always the complement of the first, keeps the
+one's complement sum constant (RFC 1624). Random flow variables have no complement.
 """
 
 from __future__ import annotations
@@ -24,19 +17,14 @@ from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import make_limit_error
 from v6t.profiles.template import HeaderChecksum, Template
 
-HARDWARE_CHECKSUM_NS = 15.0
-"""The least measured (15 to 30): a NIC that computes checksums needs no more."""
+HARDWARE_CHECKSUM_NS = 15.0  # the least measured (15 to 30)
 
 
 @dataclass(frozen=True)
 class ChecksumPlan:
-    """What to add to a program.
+    """What to add to a program: instructions at its end, and complements in the payload.
 
-    Attributes:
-        instructions: at the end of the program.
-        flow_vars, writes: complements in the payload.
-        constants: bits of the template (first bit, width, value) that have to change first.
-        notes: description of the choice.
+    ``constants`` are bits of the template (first bit, width, value) that have to change first.
     """
 
     instructions: tuple[ins.Instruction, ...] = ()
@@ -63,10 +51,8 @@ def plan_checksums(
     transport = [c for c in invalid if c.header.name != "IP"]
     if len(transport) > 1:
         names = " and ".join(c.header.label for c in transport)
-        raise make_limit_error(
-            f"the checksums of {names} both change, but TRex fixes only one per frame",
-            "vary fields of one transport header only",
-        )
+        problem = f"the checksums of {names} both change, but TRex fixes only one per frame"
+        raise make_limit_error(problem, "vary fields of one transport header only")
     if transport and not ipv4:
         neutral = _neutralize(template, transport[0], flow_vars, writes)
         if neutral:
@@ -94,25 +80,23 @@ def _find_span(checksum: HeaderChecksum, write: Write, *, whole: bool) -> tuple[
 
 
 def _fix_transport(transport: HeaderChecksum) -> tuple[ins.Instruction, str]:
-    """Return the instruction that computes a transport checksum, and a note."""
     header, network = transport.header, transport.network
     if network is None:
-        raise make_limit_error(
+        problem = (
             f"the {header.label} checksum changes, but TRex computes it only directly above IP"
         )
+        raise make_limit_error(problem)
     l2_len, l3_len = network.offset, header.offset - network.offset
     if header.name.startswith("ICMPv6"):
-        return ins.fix_icmpv6(l2_len, l3_len), f"checksums: {header.label} in software"
+        fix = {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
+        return fix, f"checksums: {header.label} in software"
     if header.name not in ins.L4_TYPES:
-        raise make_limit_error(
-            f"the checksum of {header.label} changes, and TRex has no instruction for it",
-            "vary fields that it does not cover, or count instead of drawing at random",
-        )
+        problem = f"the checksum of {header.label} changes, and TRex has no instruction for it"
+        hint = "vary fields that it does not cover, or count instead of drawing at random"
+        raise make_limit_error(problem, hint)
     if l2_len > ins.MAX_L2_OCTETS:
-        raise make_limit_error(
-            f"the {network.label} header begins at octet {l2_len}, but TRex fixes checksums only "
-            f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)",
-        )
+        problem = f"the {network.label} header begins at octet {l2_len}, beyond the "
+        raise make_limit_error(f"{problem}{ins.MAX_L2_OCTETS} up to which TRex fixes checksums")
     fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])
     pair = f"{network.label} and {header.label}" if network.name == "IP" else header.label
     return fix, f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"

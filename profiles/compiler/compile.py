@@ -12,18 +12,11 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.packets import trailer
+from v6t.profiles.compiler import flow_variables
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import plan_checksums
 from v6t.profiles.compiler.enumeration import split_counter, split_permutation, split_values
-from v6t.profiles.compiler.flow_variables import (
-    MAX_WIDTH,
-    WORD,
-    BoundVariable,
-    FlowVariable,
-    FrameBits,
-    Split,
-    count_trailing_zeros,
-)
+from v6t.profiles.compiler.flow_variables import WORD, BoundVariable, FlowVariable, FrameBits, Split
 from v6t.profiles.compiler.random_draws import split_uniform
 from v6t.profiles.compiler.schedule import count_frames, find_first_positions
 from v6t.profiles.compiler.writes import Write, encode_writes
@@ -38,8 +31,7 @@ from v6t.profiles.model import (
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import Template, build_template, find_final_checksum
 
-MAX_STREAMS = 128
-"""Stream identifiers 0..127: they are TRex's latency packet groups."""
+MAX_STREAMS = 128  # identifiers 0..127 are TRex's latency packet groups
 MAX_BURST = (1 << 32) - 1
 _SPLITTERS = {
     Kind.UNIFORM: split_uniform,
@@ -66,24 +58,19 @@ def compile_traffic(
         frames: number of frames, of which each class has its exact share; None: without end.
         first_stream_id: identifier of the first stream, the others follow.
         cores: data path cores TRex will split the streams over.
-
-    Raises:
-        UsageError: TRex cannot send the traffic as described.
     """
     classes = traffic.classes
     if not classes or len({c.name for c in classes}) < len(classes):
         raise make_model_error("the traffic needs classes with different names")
     if first_stream_id < 0 or first_stream_id + len(classes) > MAX_STREAMS:
-        raise UsageError(
-            f"{len(classes)} streams from number {first_stream_id} on exceed TRex's {MAX_STREAMS} "
-            "packet groups",
-            "describe the traffic with fewer classes or MAP domains",
-            code="too-many-for-trex",
+        problem = (
+            f"{len(classes)} streams from {first_stream_id} on exceed TRex's {MAX_STREAMS} groups"
         )
+        hint = "describe the traffic with fewer classes or MAP domains"
+        raise UsageError(problem, hint, code="too-many-for-trex")
     if not rate_fps > 0:
-        raise UsageError(
-            f"a rate of {rate_fps} frames per second is not positive", code="out-of-range"
-        )
+        problem = f"a rate of {rate_fps} frames per second is not positive"
+        raise UsageError(problem, code="out-of-range")
     weights = [c.weight for c in classes]
     shares = [None] * len(classes) if frames is None else count_frames(weights, frames)
     streams = []
@@ -125,18 +112,16 @@ def compile_traffic(
 def _compile_class(
     traffic_class: TrafficClass, seed: int
 ) -> tuple[Template, list[ins.Instruction], list[str], int]:
-    """Return template, instructions, notes and order of one class."""
     template = build_template(traffic_class.layers, traffic_class.frame_size)
     variables = traffic_class.drawn_variables()
     for variable in variables:
         _check_variable(variable)
     room = len(template.packet) - template.layout.payload
     if room < trailer.LENGTH:
-        raise make_model_error(
-            f"a frame of '{traffic_class.name}' has {room} octets behind "
-            f"{template.layout.names}, but the tester writes a trailer of {trailer.LENGTH} there",
-            f"choose a frame size larger by {trailer.LENGTH - room} or more",
-        )
+        where = f"{room} octets behind {template.layout.names}"
+        problem = f"a frame of '{traffic_class.name}' has {where}, too few for the tester's trailer"
+        hint = f"choose a frame size larger by {trailer.LENGTH - room} or more"
+        raise make_model_error(problem, hint)
     copies = _locate_copies(template, traffic_class)
     flow_vars: list[FlowVariable] = []
     writes: list[Write] = []
@@ -153,7 +138,9 @@ def _compile_class(
         notes += split.notes
         order = max(order, variable.order, split.order)
         for copy in bound.copies:
-            _write_copy(split, variable, copy, writes, constants)
+            more, fixed = _write_copy(split, variable.width, copy)
+            writes += more
+            constants += fixed
     template = template.with_bits(constants)
     plan = plan_checksums(template, flow_vars, writes)
     template = template.with_bits(plan.constants)
@@ -172,18 +159,18 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
     for path, bits in traffic_class.copied_bits():
         name, width = bits.variable.name, bits.variable.width
         if not 0 <= bits.source < bits.source + bits.length <= width:
-            raise make_model_error(
-                f"variable '{name}' has {width} bits, but {path} takes bits {bits.source} to "
-                f"{bits.source + bits.length - 1}",
+            last = bits.source + bits.length - 1
+            problem = (
+                f"variable '{name}' has {width} bits, but {path} takes bits {bits.source} to {last}"
             )
+            raise make_model_error(problem)
         if bits.add and width > WORD:
             raise make_limit_error(f"TRex adds to {WORD} bits, but variable '{name}' has {width}")
         first = template.layout.locate(path, bits)
         frame_bits = range(first, first + bits.length)
         if taken := [owners[bit] for bit in frame_bits if bit in owners]:
-            raise make_model_error(
-                f"variables '{taken[0]}' and '{name}' are both copied to the same bits of {path}"
-            )
+            problem = f"variables '{taken[0]}' and '{name}' are copied to the same bits of {path}"
+            raise make_model_error(problem)
         owners |= dict.fromkeys(frame_bits, name)
         high = width - bits.source
         made = FrameBits(high - bits.length, high, first + bits.length - 1, bits.add)
@@ -192,14 +179,10 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
 
 
 def _write_copy(
-    split: Split,
-    variable: Variable,
-    copy: FrameBits,
-    writes: list[Write],
-    constants: list[tuple[int, int, int]],
-) -> None:
-    """Add the writes of a copy from each flow variable, and the bits that none supplies."""
-    carry = count_trailing_zeros(copy.add, variable.width)
+    split: Split, variable_width: int, copy: FrameBits
+) -> tuple[list[Write], list[tuple[int, int, int]]]:
+    """Return the writes of a copy from each flow variable, and the bits that none supplies."""
+    carry, writes = flow_variables.count_trailing_zeros(copy.add, variable_width), []
     constant_bits = set(range(copy.low, copy.high))
     for flow_var in split.flow_vars:
         add = flow_var.add + (copy.add >> flow_var.low if carry < flow_var.high else 0)
@@ -210,8 +193,8 @@ def _write_copy(
                 constant_bits.difference_update(range(low, high))
                 first = copy.last - (high - 1 - copy.low)
                 writes.append(Write(flow_var.name, first, high - low, low - at + place, add))
-    for bit in constant_bits:
-        constants.append((copy.last - (bit - copy.low), 1, split.constant >> bit & 1))
+    last = copy.last + copy.low
+    return writes, [(last - bit, 1, split.constant >> bit & 1) for bit in constant_bits]
 
 
 def _check_variable(variable: Variable) -> None:
@@ -225,8 +208,8 @@ def _check_variable(variable: Variable) -> None:
         least, most = (values.min(), values.max()) if len(values) else (0, -1)
     if not name or "." in name:
         problem = f"'{name}' cannot name a variable: flow variables are named with a dot"
-    elif not 1 <= width <= MAX_WIDTH:
-        problem = f"variable '{name}' has {width} bits, but 1 to {MAX_WIDTH} can be"
+    elif not 1 <= width <= flow_variables.MAX_WIDTH:
+        problem = f"variable '{name}' has {width} bits, but 1 to {flow_variables.MAX_WIDTH} can be"
     elif not 0 <= least <= most < 1 << width or variable.step < 1:
         problem = f"variable '{name}': values must be a non-empty list of {width}-bit integers"
     else:
@@ -239,20 +222,18 @@ def _check_limits(
 ) -> None:
     octets = ins.count_variable_octets(program)
     if octets > ins.MAX_VARIABLE_OCTETS:
-        raise make_limit_error(
-            f"the variables of class '{traffic_class.name}' take {octets} octets, but a stream of "
-            f"TRex has {ins.MAX_VARIABLE_OCTETS}",
-            "vary fewer independent variables, or spread them over several classes",
+        problem = (
+            f"the variables of class '{traffic_class.name}' take {octets} octets, but TRex has "
         )
+        hint = "vary fewer independent variables, or spread them over several classes"
+        raise make_limit_error(f"{problem}{ins.MAX_VARIABLE_OCTETS}", hint)
     sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
     for instruction in program:
         offset, size = ins.locate_change(instruction, sizes.get(instruction.get("name", ""), 0))
         if offset + size > ins.MAX_OFFSET:
             fields = template.layout.describe(8 * offset, 8 * (offset + size) - 1)
-            raise make_limit_error(
-                f"class '{traffic_class.name}' changes octet {offset + size - 1} of its frame "
-                f"({fields}), but TRex changes only the first {ins.MAX_OFFSET}",
-            )
+            problem = f"class '{traffic_class.name}' changes octet {offset + size - 1} ({fields})"
+            raise make_limit_error(f"{problem}, but TRex only the first {ins.MAX_OFFSET}")
 
 
 def _make_mode(pps: float, share: int | None) -> dict[str, Any]:
@@ -260,11 +241,8 @@ def _make_mode(pps: float, share: int | None) -> dict[str, Any]:
     if share is None:
         return {"type": "continuous", "rate": rate}
     if share > MAX_BURST:
-        raise UsageError(
-            f"{share} frames of one class exceed the {MAX_BURST} of a TRex burst",
-            "shorten the trial",
-            code="trial-too-long",
-        )
+        problem = f"{share} frames of one class exceed the {MAX_BURST} of a TRex burst"
+        raise UsageError(problem, "shorten the trial", code="trial-too-long")
     # TRex refuses empty bursts; a class without a frame is disabled instead
     return {"type": "single_burst", "rate": rate, "total_pkts": max(share, 1)}
 

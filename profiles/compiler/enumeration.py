@@ -1,22 +1,18 @@
 """Variables that take every value in turn: permutations, counters and lists.
 
-A counter of TRex runs through ``minimum, minimum + step, ...`` and its server silently enlarges the
-range to a multiple of the step, so every range here is one. Split over cores, core ``c`` of ``C``
-sends values ``c, c + C, ...`` of the sequence: frame ``j`` of the whole stream holds value ``j``
-on any number of cores, which makes enumerations exact on all of them.
+TRex's server silently enlarges a counter's range to a multiple of the step, so every range here is one.
+Frame ``j`` of a stream holds value ``j`` on any number of cores.
 
-Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies the
-most of every field that is written, as any function of the lowest 15 bits of the frame number j. Bit
-t of ``stride * j`` is bit t of j, inverted or not depending on the bits below, so counters of any
-strides supply the higher bits. Each counter has every second bit of a stretch, with a stride of its
-own, so that neighboring bits of a value move independently.
+Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies the most
+of every field that is written. Bit t of ``stride * j`` is bit t of j, inverted or not depending on the bits
+below, so counters of any strides supply the higher bits, each every second bit of a stretch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.profiles.compiler.flow_variables import (
     BoundVariable,
@@ -33,27 +29,20 @@ from v6t.profiles.model import Kind, make_limit_error
 if TYPE_CHECKING:
     import numpy as np
 
-LISTED_BITS = 15
-"""Bits of the longest list that TRex takes."""
-LEAST_SHUFFLED_BITS = 12
-"""Bits below a slow counter that must be in pseudorandom order."""
-ONE_STRIDE_BITS = 31
-"""Up to here one counter of 4 octets takes all values at an odd stride below ``2^(32 - n)``."""
-MAX_MIXED_BITS = 48
-"""Bits of frame numbers an 8-octet counter can be multiplied with."""
-_SHORT_BITS = 2
-"""Bits above the list that a counter of 4 octets supplies each: others would change seldom."""
+LISTED_BITS = 15  # of the longest list that TRex takes
+LEAST_SHUFFLED_BITS = 12  # below a slow counter, in pseudorandom order
+ONE_STRIDE_BITS = 31  # of a counter of 4 octets with an odd stride below ``2^(32 - n)``
+MAX_MIXED_BITS = 48  # of frame numbers an 8-octet counter can be multiplied with
+_SHORT_BITS = 2  # above the list, each from a counter of 4 octets: others would change seldom
 _TRIED_STRIDES = 64
-_LONG_COUNTERS = 4
-"""Counters of 8 octets at most: a stream of TRex has 64 octets of variables."""
+_LONG_COUNTERS = 4  # of 8 octets at most: a stream of TRex has 64 octets of variables
 
 
 def split_permutation(bound: BoundVariable) -> Split:
     """Split a variable that takes every value once per cycle, in pseudorandom order.
 
-    Up to 65,535 values are a shuffled list, ``2^n`` values are mixed. ``odd * 2^k`` values are a list
-    for the odd factor and a permutation of the low bits: together they take every pair once. Other
-    multiples of ``2^k`` count their high bits.
+    Up to 65,535 values are a shuffled list, ``2^n`` values are mixed, ``odd * 2^k`` values are a list and a
+    permutation of the low bits. Other multiples of ``2^k`` count their high bits.
     """
     variable = bound.variable
     low, high = variable.low, variable.top
@@ -84,11 +73,11 @@ def split_permutation(bound: BoundVariable) -> Split:
         above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
     else:
-        raise make_limit_error(
-            f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
-            f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
-            "choose 2^n values that begin at a multiple of 2^n, or at most 65535",
+        problem = (
+            f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on"
         )
+        hint = f"choose 2^n values that begin at a multiple of 2^n, or at most {MAX_LIST}"
+        raise make_limit_error(problem, hint)
     below, note = _permute_low_bits(bound, zeros)
     return Split((above, *below), constant, (text, note), order)
 
@@ -121,26 +110,25 @@ def split_counter(bound: BoundVariable) -> Split:
         bound.choose_cuts([(32,)], "a counter")
         # downwards TRex starts at all ones, but the low bits below the step have to stay 0
         add, ones = 1 - step if op == "dec" else 0, (1 << 32) - 1
-        high = FlowVariable(
-            f"{name}.32", 32, bits - 32, op, 0, (1 << bits) - 1, step, sizes=(8,), clean=False
-        )
+        bounds = 0, (1 << bits) - 1, step
+        high = FlowVariable(f"{name}.32", 32, bits - 32, op, *bounds, sizes=(8,), clean=False)
         return Split((high, FlowVariable(f"{name}.0", 0, 32, op, 0, ones, step, add=add)), constant)
-    raise make_limit_error(
-        f"variable '{name}' cannot count {count} steps of {step}: a counter TRex can "
-        "write has 32 bits and must hold a multiple of the step",
-        f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k",
+    problem = (
+        f"variable '{name}' cannot count {count} steps of {step}: a counter of TRex has 32 bits"
     )
+    hint = f"use at most {MAX_LIST} values, or 2^n values with a step of 2^k"
+    raise make_limit_error(problem, hint)
 
 
 def split_values(bound: BoundVariable) -> Split:
     """Split a variable that takes listed values in their order."""
     variable = bound.variable
     if len(variable.values) > MAX_LIST:
-        raise make_limit_error(
-            f"variable '{variable.name}' lists {len(variable.values)} values, but a list of TRex "
-            f"ends at {MAX_LIST} entries",
-            "spread the values over several traffic classes, or draw them from a range",
+        problem = (
+            f"variable '{variable.name}' lists {len(variable.values)} values, but TRex {MAX_LIST}"
         )
+        hint = "spread the values over several traffic classes, or draw them from a range"
+        raise make_limit_error(problem, hint)
     return bound.split_list(variable.values)
 
 
@@ -163,11 +151,10 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
     if bound.carry >= bits:
         return mix_permutation(name, bits, apart, bound.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
-        raise make_limit_error(
-            f"variable '{name}' enumerates 2^{bits} values and has a constant added, which TRex "
-            f"carries through 2^{ONE_STRIDE_BITS} values",
-            "copy it without a constant, or narrow it",
+        problem = (
+            f"variable '{name}' of {bits} bits has a constant added; TRex carries {ONE_STRIDE_BITS}"
         )
+        raise make_limit_error(problem, "copy it without a constant, or narrow it")
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
     most = (stride << bits) - 1
@@ -177,9 +164,7 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
 def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
     """Repeat a list of an odd number of values in orders that differ from pass to pass.
 
-    With a permutation of ``2^bits`` values it still gives every pair once: frames with the same value
-    of the permutation are a multiple of ``2^bits`` apart, and the list holds every value once in places
-    that are equal modulo any power of two up to that.
+    With a permutation of ``2^bits`` values it still gives every pair once.
     """
     import numpy as np
 
@@ -196,17 +181,16 @@ def mix_permutation(
 ) -> tuple[FlowVariable, ...]:
     """Return flow variables that together take each of ``2^bits`` values once per cycle.
 
-    Every value comes once in the frames that are equal modulo ``2^apart``. Each stretch of bits between
-    ``cuts`` has its share of the list.
+    Every value comes once in the frames that are equal modulo ``2^apart``. Each stretch between ``cuts`` has
+    its share of the list.
     """
     import numpy as np
 
     if bits + apart > MAX_MIXED_BITS:
-        raise make_limit_error(
-            f"variable '{name}' cannot enumerate 2^{bits} values: "
-            f"TRex counts 2^{MAX_MIXED_BITS} frames",
-            "choose fewer values",
+        problem = (
+            f"variable '{name}' cannot enumerate 2^{bits} values: TRex counts 2^{MAX_MIXED_BITS}"
         )
+        raise make_limit_error(problem, "choose fewer values")
     listed = LISTED_BITS - apart
     # the list has the upper bits of each stretch between cuts, in proportion
     above, below, start = [], list[int](), 0
@@ -230,12 +214,9 @@ def mix_permutation(
         raised, stride = _choose_stride(octets, times, rng)
         step, word = stride << raised, 32 if octets == 8 else 0
         values = (0, (step << times[-1] + 1) - 1, step)
-        layout = {
-            "sizes": (octets,),
-            "runs": tuple((places[t], t + raised - word, 1) for t in times),
-        }
-        counter = FlowVariable(f"{name}.{times[0]}", 0, bits, "inc", *values, clean=False, **layout)
-        flow_vars.append(counter)
+        runs = tuple((places[t], t + raised - word, 1) for t in times)
+        layout: dict[str, Any] = {"sizes": (octets,), "runs": runs, "clean": False}
+        flow_vars.append(FlowVariable(f"{name}.{times[0]}", 0, bits, "inc", *values, **layout))
     return tuple(flow_vars)
 
 
@@ -266,10 +247,9 @@ def _stride_bits(octets: int, times: Sequence[int]) -> int:
 
 
 def _choose_stride(octets: int, times: Sequence[int], rng: np.random.Generator) -> tuple[int, int]:
-    """Return how far a counter's bits are raised, and its stride.
+    """Return how far a counter's bits are raised, and the stride whose bits change most evenly.
 
-    TRex reads a counter of 8 octets from bit 32 on. Of some strides, take the one whose bits change
-    most nearly in every second frame.
+    TRex reads a counter of 8 octets from bit 32 on.
     """
     raised = max(0, 32 - times[0]) if octets == 8 else 0
     bits = max(1, min(_stride_bits(octets, times), times[-1] + 1))

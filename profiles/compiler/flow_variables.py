@@ -1,13 +1,10 @@
-"""TRex's flow variables, and how a variable of the model is split over them.
-
-Bits of variables are counted here from the least significant one, 0, as shifts count.
-"""
+"""TRex's flow variables, and how a variable of the model is split over them; bit 0 is the lowest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from v6t.profiles.compiler.instructions import Instruction, Op, flow_var, list_var
@@ -16,10 +13,8 @@ from v6t.profiles.model import make_limit_error
 if TYPE_CHECKING:
     from v6t.profiles.model import Variable
 
-MAX_WIDTH = 48
-"""Widest variable of the model (EA bits, RFC 7597, section 5.2)."""
-WORD = 32
-"""Bits of a flow variable that a masked write can read."""
+MAX_WIDTH = 48  # of a variable of the model (EA bits, RFC 7597, section 5.2)
+WORD = 32  # bits of a flow variable that a masked write can read
 
 
 @dataclass(frozen=True)
@@ -27,16 +22,13 @@ class FlowVariable:
     """A flow variable that supplies bits ``low..high - 1`` of a variable.
 
     Attributes:
-        name: unique in the stream.
-        low, width: the bits it supplies.
         op, minimum, maximum, step: as TRex takes them; the range is a multiple of the step.
         values: entries of a list instead of a range.
         sizes: octets it may have, best first. Masked writes read the upper four of 8 octets.
         raised: bit of the flow variable that supplies bit ``low``.
         add: constant that makes its value, without the bits below ``raised``, the variable's.
         clean: value + ``add`` has no other bits, so it may be stored as a whole.
-        runs: the bits it supplies if they are not neighbors: (bit of the variable, bit of the flow
-            variable, width) each.
+        runs: (bit of the variable, bit of the flow variable, width) each, if they are not neighbors.
     """
 
     name: str
@@ -55,12 +47,10 @@ class FlowVariable:
 
     @property
     def supplied(self) -> tuple[tuple[int, int, int], ...]:
-        """All runs; one if the bits are neighbors."""
         return self.runs or ((self.low, self.raised, self.width),)
 
     @property
     def high(self) -> int:
-        """Bit above the highest one supplied."""
         return self.low + self.width
 
     @property
@@ -69,7 +59,6 @@ class FlowVariable:
         return 8.0 if self.op == "random" and self.sizes[0] > 2 else 6.0
 
     def declare(self, size: int) -> Instruction:
-        """Return its ``flow_var`` instruction."""
         if len(self.values):
             return list_var(self.name, size, self.values)
         return flow_var(self.name, size, self.op, self.minimum, self.maximum, self.step)
@@ -87,14 +76,7 @@ class FlowVariable:
 
 
 class Split(NamedTuple):
-    """How flow variables supply all bits of a variable.
-
-    Attributes:
-        flow_vars: disjoint, most significant bits first.
-        constant: value of the bits that no flow variable supplies.
-        notes: choices that a user should know about.
-        order: see :class:`~v6t.profiles.model.Variable`.
-    """
+    """How disjoint flow variables, the highest bits first, supply a variable, and a constant the rest."""
 
     flow_vars: tuple[FlowVariable, ...]
     constant: int = 0
@@ -127,7 +109,6 @@ class BoundVariable:
 
     @property
     def has_additions(self) -> bool:
-        """A copy adds a constant."""
         return any(copy.add for copy in self.copies)
 
     @property
@@ -140,23 +121,20 @@ class BoundVariable:
         """Return the cheapest of several ways to cut, the first of equals."""
         usable = [c for c in candidates if max(c, default=0) <= self.carry]
         if not usable:
-            raise make_limit_error(
-                f"variable '{self.variable.name}' ({what}) needs several flow variables, and TRex "
-                "cannot carry the constant added to it from one to the next",
-                "copy it without a constant, or narrow it",
+            problem = (
+                f"TRex cannot carry a constant through variable '{self.variable.name}' ({what})"
             )
+            raise make_limit_error(problem, "copy it without a constant, or narrow it")
         return min(usable, key=self._cost_ns)
 
     def _cost_ns(self, cuts: Sequence[int]) -> float:
         """Estimate the time per frame of all writes if the variable is cut at these bits."""
-        pieces = list(pairwise([0, *sorted(cuts), self.variable.width]))
-        writes = 0
-        for copy in self.copies:
-            for start, end in pieces:
-                low, high = max(copy.low, start), min(copy.high, end)
-                if low < high:
-                    first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
-                    writes += -(-(last // 8 - first // 8 + 1) // 4)
+        pieces, writes = list(pairwise([0, *sorted(cuts), self.variable.width])), 0
+        for copy, (start, end) in product(self.copies, pieces):
+            low, high = max(copy.low, start), min(copy.high, end)
+            if low < high:
+                first, last = copy.last - (high - 1 - copy.low), copy.last - (low - copy.low)
+                writes += -(-(last // 8 - first // 8 + 1) // 4)
         return 6.0 * len(pieces) + 5.5 * writes
 
     def split_constant_bits(self, low: int, high: int) -> tuple[int, int]:

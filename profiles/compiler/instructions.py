@@ -1,7 +1,6 @@
 """TRex's field-engine instructions as the JSON objects its server parses (v3.08).
 
-The client drops ``init_value`` when it loads a file, so an ``inc`` variable here always starts at its
-minimum and a ``dec`` one at its maximum: what the client then assumes.
+The client drops ``init_value``, so ``inc`` starts at the minimum and ``dec`` at the maximum.
 """
 
 from __future__ import annotations
@@ -12,17 +11,12 @@ from typing import Any, Literal
 Instruction = dict[str, Any]
 Op = Literal["inc", "dec", "random"]
 
-MAX_VARIABLE_OCTETS = 64
-"""Variable memory of one stream (``svMAX_FLOW_VAR``)."""
-MAX_OFFSET = 512
-"""End of the highest octet a program may touch (``svMAX_PACKET_OFFSET_CHANGE``)."""
-MAX_LIST = 65535
-"""Entries of one ``value_list`` (a uint16)."""
-MAX_L2_OCTETS = 127
-"""Octets before the IP header whose checksums the NIC fills in (``l2_len``, 7 bits)."""
+MAX_VARIABLE_OCTETS = 64  # of one stream (``svMAX_FLOW_VAR``)
+MAX_OFFSET = 512  # end of the highest octet a program may touch (``svMAX_PACKET_OFFSET_CHANGE``)
+MAX_LIST = 65535  # entries of one ``value_list`` (a uint16)
+MAX_L2_OCTETS = 127  # before the IP header whose checksums the NIC fills in (``l2_len``, 7 bits)
 
-L4_UDP = 11
-L4_TCP = 13
+L4_UDP, L4_TCP = 11, 13
 L4_TYPES = {"UDP": L4_UDP, "TCP": L4_TCP}
 """Checksums that the NIC (or TRex instead of it) computes, by layer."""
 _VARIABLE_END = {"step": 1, "split_to_cores": True, "next_var": None}
@@ -71,11 +65,6 @@ def fix_hardware(l2_len: int, l3_len: int, l4_type: int) -> Instruction:
     return {"type": "fix_checksum_hw", "l2_len": l2_len, "l3_len": l3_len, "l4_type": l4_type}
 
 
-def fix_icmpv6(l2_len: int, l3_len: int) -> Instruction:
-    """Compute the ICMPv6 checksum in software."""
-    return {"type": "fix_checksum_icmpv6", "l2_len": l2_len, "l3_len": l3_len}
-
-
 def count_variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
     """Return the variable memory of a program: all sizes, and the generator if any is random."""
     variables = [i for i in instructions if i["type"] == "flow_var"]
@@ -84,9 +73,9 @@ def count_variable_octets(instructions: Iterable[Mapping[str, Any]]) -> int:
 
 
 def locate_change(instruction: Mapping[str, Any], size: int) -> tuple[int, int]:
-    """Return the first octet of the frame that an instruction changes, and the number of octets.
+    """Return the first octet that an instruction changes, and how many; (0, 0) for a declaration.
 
-    A declaration changes (0, 0); ``size`` is that of the variable which a plain write stores.
+    ``size`` is that of the variable which a plain write stores.
     """
     match instruction["type"]:
         case "write_mask_flow_var":

@@ -1,18 +1,10 @@
 """Uniform draws in spite of TRex's 15-bit generator.
 
-``vm_rand16`` gives 15 bits ``r``, the top of a 31-bit linear congruential state; ``vm_rand32`` gives
-``(r << 16) + r'``, so bits 15 and 31 are always 0; a variable is ``min + random % range``
-(trex_stl_stream_vm.h). The low bits of draws repeat early (bit k after ``2^(k + 17)`` draws) and
-depend on each other. Therefore
-
-* up to 15 bits are the top bits of one draw: exactly uniform;
-* 16 bits are the low half of a 4-octet variable with range :data:`FILLED`: half of the draws wrap,
-  which flips bit 15 of a draw, and the top bit of the first draw decides which half;
-* more bits are several such variables;
-* ``odd * 2^k`` values are the top bits of a 4-octet variable, as long as they fit;
-* in any other range the modulo itself mixes the bits, and the bias that it leaves is computed;
-* if the bias is too large, as for 1..65535, and no factor 2^k can be split off, up to 65,535 values
-  are a shuffled list: each comes once per cycle.
+``vm_rand16`` gives 15 bits, ``vm_rand32`` two of them, and a variable is ``min + random % range``
+(trex_stl_stream_vm.h). The low bits repeat early and depend on each other. Therefore up to 15 bits are the
+top bits of one draw; 16 bits are the low half of a variable with range :data:`FILLED`; ``odd * 2^k`` values
+are top bits, too; in other ranges the modulo mixes the bits, and its bias is computed. Where the bias is
+too large, up to 65,535 values are a shuffled list.
 """
 
 from __future__ import annotations
@@ -37,10 +29,8 @@ DRAW_BITS = 15
 FILLED = (1 << 30) + (1 << 15)
 FILLED_BITS = 16
 FILLED_BIAS = 2.0**-14
-MAX_BIAS = 0.01
-"""Largest accepted relative deviation of a value's probability."""
-RAISED_BIAS = 0.002
-"""The same if dropping fewer low bits is an alternative."""
+MAX_BIAS = 0.01  # largest accepted relative deviation of a value's probability
+RAISED_BIAS = 0.002  # the same if dropping fewer low bits is an alternative
 
 _Drawn = tuple[list[FlowVariable], list[str]]
 """Flow variables, most significant bits first, and notes."""
@@ -58,10 +48,7 @@ def split_uniform(bound: BoundVariable) -> Split:
 
 @lru_cache(maxsize=4096)
 def compute_bias(span: int, dropped: int = 0) -> float:
-    """Return the largest relative deviation from ``1/span`` of a value's probability.
-
-    Values are ``vm_rand32() % (span << dropped)`` without their ``dropped`` low bits.
-    """
+    """Return the largest relative deviation of a value's probability from ``1/span``."""
     import numpy as np
 
     # all 2^30 outcomes are blocks of 2^15 neighbors that start at multiples of 2^16
@@ -120,11 +107,9 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
             f"shuffled list gives each exactly once per {span} frames"
         )
         return [make_list_flow_var(name, shift, bits, shuffle_range(low, high, bound.seed))], [text]
-    raise make_limit_error(
-        f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values: "
-        "TRex's random numbers have 15 or 30 bits",
-        "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one",
-    )
+    problem = f"variable '{bound.variable.name}' cannot be drawn uniformly from {span} values"
+    hint = "choose a range of 2^n values that begins at a multiple of 2^n, or a smaller one"
+    raise make_limit_error(problem, hint)
 
 
 def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:

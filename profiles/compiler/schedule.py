@@ -1,9 +1,7 @@
 """How the classes of a traffic alternate: m of n frames, spread evenly (RFC 8219, section 5).
 
-Frame number ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period; at equal times
-the earlier class is first. So any number of frames from the start holds each class's share to within
-the number of classes. All functions raise UsageError if a weight is negative, all are zero, or the
-period is longer than :data:`MAX_PERIOD` frames.
+Frame ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period; at equal times the earlier
+class is first. All functions raise UsageError if weights are invalid.
 """
 
 from __future__ import annotations
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 
     Classes = NDArray[np.intp]
 
-MAX_PERIOD = 1 << 22
-"""Longest period in frames: one period is kept in memory."""
+MAX_PERIOD = 1 << 22  # frames: one period is kept in memory
 
 
 def count_frames(weights: Sequence[int], total: int) -> list[int]:
@@ -73,19 +70,14 @@ def find_first_positions(weights: Sequence[int]) -> list[int]:
 def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
     values = tuple(int(w) for w in weights)
     if not values or min(values) < 0 or sum(values) == 0:
-        raise make_model_error(
-            f"the shares {list(values)} of the traffic classes are invalid",
-            "give non-negative whole numbers that are not all zero",
-        )
+        problem = f"the shares {list(values)} of the traffic classes are invalid"
+        raise make_model_error(problem, "give non-negative whole numbers that are not all zero")
     divisor = math.gcd(*values)
     reduced = tuple(w // divisor for w in values)
     if sum(reduced) > MAX_PERIOD:
-        raise UsageError(
-            f"the shares {list(values)} repeat only after {sum(reduced)} frames "
-            f"(limit {MAX_PERIOD})",
-            "round the shares so that they have a common divisor",
-            code="out-of-range",
-        )
+        problem = f"the shares {list(values)} repeat only after {sum(reduced)} frames"
+        hint = "round the shares so that they have a common divisor"
+        raise UsageError(problem, hint, code="out-of-range")
     return reduced
 
 

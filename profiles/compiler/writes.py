@@ -1,10 +1,8 @@
 """Bits of flow variables to bits of the frame, in the fewest and cheapest write instructions.
 
-``write_mask_flow_var`` covers up to 4 octets anywhere, selects bits by a mask and shifts the
-variable; so all writes of one flow variable with the same shift and constant form a *group*, which
-takes as many masked writes as windows of 4 octets cover it. If the bits of a group stand as in
-memory, ``write_flow_var`` stores the whole variable instead, which is cheaper: the other bits it
-overwrites must be constants (added to the variable) or be written again later.
+All writes of one flow variable with the same shift and constant form a group: as many masked writes as
+windows of 4 octets cover it, or one cheaper plain write if the bits stand as in memory and the others
+that it overwrites are constants or written again later.
 """
 
 from __future__ import annotations
@@ -21,14 +19,7 @@ MASKED_WRITE_NS = 5.5
 
 
 class Write(NamedTuple):
-    """Bits ``first .. first + width - 1`` of the frame come from a flow variable.
-
-    Attributes:
-        flow_var: name of the flow variable.
-        first, width: bits of the frame.
-        low: bit of the flow variable that goes to the last of them.
-        add: constant added to the flow variable first.
-    """
+    """Bits ``first .. first + width - 1`` of the frame come from ``flow_var + add``, from bit ``low`` up."""
 
     flow_var: str
     first: int
@@ -38,7 +29,6 @@ class Write(NamedTuple):
 
     @property
     def bits(self) -> range:
-        """Bits of the frame."""
         return range(self.first, self.first + self.width)
 
 
@@ -66,7 +56,7 @@ def encode_writes(
 ) -> tuple[list[Instruction], float]:
     """Return the instructions that declare and write flow variables, and their ns per frame.
 
-    The writes are disjoint; the packet is the template, which has the constants around them.
+    The writes are disjoint; the packet is the template.
     """
     by_name = {v.name: v for v in flow_vars}
     bits: dict[tuple[str, int, int], set[int]] = {}

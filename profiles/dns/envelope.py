@@ -27,7 +27,6 @@ class DnsLayout:
 
     @property
     def ip(self) -> int:
-        """Octet of the IP header."""
         return 14 if self.vlan is None else 18
 
     @property
@@ -37,7 +36,6 @@ class DnsLayout:
 
     @property
     def message(self) -> int:
-        """Octet of the DNS message."""
         return self.udp + 8
 
     def is_ours(self, frames: U8) -> Mask:
@@ -57,18 +55,13 @@ class DnsLayout:
             ours &= header["flags_frag"] & 0x3FFF == 0
         return ours
 
-    def header(
+    def build_header(
         self,
         macs: tuple[str, str],
         source: IPv4Address | IPv6Address,
         destination: IPv4Address | IPv6Address,
     ) -> bytes:
-        """Build all headers, with lengths, ports and checksums left at 0.
-
-        Args:
-            macs: of the sender and of the receiver.
-            source, destination: of the packet.
-        """
+        """Build all headers, with lengths, ports and checksums left at 0; MACs: sender, receiver."""
         link = bytes.fromhex("".join((macs[1], macs[0])).replace(":", ""))
         if self.vlan is not None:
             link += b"\x81\x00" + self.vlan.to_bytes(2, "big")

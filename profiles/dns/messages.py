@@ -1,4 +1,4 @@
-"""Batches of questions for AAAA records, and authoritative answers to a device's questions."""
+"""Batches of DNS questions, the authoritative server's answers, and verdicts on what the client receives."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from v6t.packets.headers import to_octets
 from v6t.profiles.dns.zone import (
     LABEL,
     NAME_OCTETS,
+    SUFFIX,
     SUFFIX_WIRE,
     Zone,
     decode_labels,
@@ -27,8 +28,7 @@ A, CNAME, SOA, AAAA = 1, 5, 6, 28
 HEADER = 12
 LABEL_AT = HEADER + 1
 SUFFIX_AT = LABEL_AT + LABEL
-QUESTION_END = HEADER + NAME_OCTETS + 4
-"""Octets of a question: header, name, type and class."""
+QUESTION_END = HEADER + NAME_OCTETS + 4  # header, name, type and class
 CLASS_IN = b"\0\1"
 _POINTER = b"\xc0\x0c"
 _ZONE_POINTER = (0xC000 | SUFFIX_AT).to_bytes(2, "big")
@@ -59,8 +59,7 @@ def make_mask(message: bytes) -> U8:
 
 
 _FORM = np.frombuffer(build_question(), np.uint8)
-_FORM_MASK = make_mask(build_question())
-"""The bits that identify a question for a record of one of the names."""
+_FORM_MASK = make_mask(build_question())  # the bits that identify a question for a name's record
 _FORM_MASK[:4] = 0, 0, 0xF8, 0
 _FORM_MASK[6:12] = 0
 _FORM_MASK[LABEL_AT:SUFFIX_AT] = 0
@@ -69,13 +68,7 @@ _FORM_MASK[QUESTION_END - 3] = 0
 
 @dataclass
 class QuestionCounts:
-    """Numbers of the questions that a device asked the authoritative server.
-
-    Attributes:
-        aaaa, a: for a name's records.
-        repeated: for AAAA records of names that were in its cache.
-        other: all others.
-    """
+    """Numbers of the questions that a device asked; ``repeated`` are AAAA records that were in its cache."""
 
     aaaa: int = 0
     a: int = 0
@@ -87,10 +80,7 @@ class QuestionCounts:
 class Authority:
     """Authoritative server of a zone; its counters are its only state.
 
-    Attributes:
-        zone: its names and records.
-        native_share: share of the names with their own AAAA record.
-        cached: number of first names that were asked before.
+    ``native_share`` of the names have their own AAAA record; the first ``cached`` names were asked before.
     """
 
     zone: Zone
@@ -107,7 +97,11 @@ class Authority:
             addresses, spelled = decode_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
             ours &= spelled
             kind = messages[:, QUESTION_END - 3]
-            self._count(addresses, kind * ours)
+            aaaa = ours & (kind == AAAA)
+            early = addresses[aaaa].astype(np.int64) - self.zone.first < self.cached
+            self.counts.aaaa += int(np.count_nonzero(aaaa))
+            self.counts.a += int(np.count_nonzero(ours & (kind == A)))
+            self.counts.repeated += int(np.count_nonzero(early))
             is_native = (kind == AAAA) & self.zone.has_native_record(addresses, self.native_share)
             record = np.where(is_native, AAAA, np.where(kind == A, A, 0))
             extended = messages[:, 11] > 0  # the question has an OPT record
@@ -121,13 +115,6 @@ class Authority:
                 self.counts.other += 1
                 answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
         return answers
-
-    def _count(self, addresses: U32, kinds: U8) -> None:
-        aaaa = kinds == AAAA
-        self.counts.aaaa += int(np.count_nonzero(aaaa))
-        self.counts.a += int(np.count_nonzero(kinds == A))
-        early = addresses[aaaa].astype(np.int64) - self.zone.first < self.cached
-        self.counts.repeated += int(np.count_nonzero(early))
 
     def _answer_alike(self, questions: U8, addresses: U32, record: int, extended: int) -> U8:
         """Return answers with one record of the name, or with none, and with OPT or without."""
@@ -177,3 +164,103 @@ class Authority:
         counts = bytes((0, 1, 0, 0, 0, int(inside), 0, int(extended)))
         rest = self._negative(SUFFIX_WIRE) if inside else b""
         return message[:2] + flags + counts + message[HEADER:end] + rest + _EDNS * extended
+
+
+VALID = "valid"
+LATE, MISSING, REPEATED, STRAY = "late", "no answer", "repeated", "to no question of the trial"
+MALFORMED, OTHER_QUESTION, EMPTY = "malformed", "another question", "no AAAA record"
+WRONG, TRUNCATED = "wrong AAAA record", "truncated"
+DIFFERS = (WRONG, OTHER_QUESTION)
+"""Answers that no device may give: they end the run instead of counting as loss."""
+RCODES = {
+    1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED",
+}  # fmt: skip
+"""RFC 1035 section 4.1.1."""
+
+_ANSWER_OCTETS = bytearray(
+    build_question() + b"\xc0\x0c\0\x1c\0\1" + bytes(4) + b"\0\x10" + bytes(16)
+)
+"""The usual form of an answer."""
+_ANSWER_OCTETS[2:4], _ANSWER_OCTETS[6:8] = b"\x80\0", b"\0\1"
+_ANSWER_FORM, _ANSWER_END = np.frombuffer(bytes(_ANSWER_OCTETS), np.uint8), len(_ANSWER_OCTETS)
+_ANSWER_MASK = make_mask(bytes(_ANSWER_OCTETS))  # the bits that make such an answer right
+_ANSWER_MASK[:4] = 0, 0, 0xFA, 0x0F  # a response, not truncated, to a query; its code
+_ANSWER_MASK[8:12] = 0  # records after the answer
+_ANSWER_MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
+
+
+@dataclass(frozen=True)
+class AnswerVerdicts:
+    """Verdicts on a batch of answers: the rows that are right, and the reasons of the others."""
+
+    valid: Mask
+    reasons: dict[int, str]
+
+
+def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
+    """Judge equally long answers ``(n, octets)``, each with the AAAA record that it must hold (RFC 6147)."""
+    right: Mask = np.zeros(len(messages), bool)
+    if messages.shape[1] >= _ANSWER_END:
+        form = np.empty((len(messages), _ANSWER_END), np.uint8)
+        form[:] = _ANSWER_FORM
+        form[:, LABEL_AT : SUFFIX_AT + 1] = encode_labels(addresses)
+        form[:, -16:] = expected
+        right = np.logical_not(((messages[:, :_ANSWER_END] ^ form) & _ANSWER_MASK).any(axis=1))
+    reasons: dict[int, str] = {}
+    for row in np.nonzero(~right)[0]:  # few: another form of a right answer, or none
+        try:
+            verdict = _judge_single(
+                messages[row].tobytes(), int(addresses[row]), expected[row].tobytes()
+            )
+        except (IndexError, ValueError):
+            verdict = MALFORMED
+        if verdict == VALID:
+            right[row] = True
+        else:
+            reasons[int(row)] = verdict
+    return AnswerVerdicts(right, reasons)
+
+
+def _judge_single(message: bytes, address: int, expected: bytes) -> str:
+    """Judge one answer in any form; a malformed one may raise IndexError or ValueError."""
+    if not message[2] & 0x80 or message[2] & 0x78:
+        return MALFORMED
+    if message[2] & 0x02:
+        return TRUNCATED
+    number = message[3] & 0x0F
+    code = RCODES.get(number, f"RCODE {number}") if number else ""
+    try:
+        name, at = read_name(message, HEADER)
+    except (IndexError, ValueError):
+        return code or MALFORMED
+    at += 4
+    if message[4:6] != b"\0\1" or at > len(message):
+        return code or MALFORMED
+    label = "-".join(f"{octet:03}" for octet in address.to_bytes(4, "big"))
+    wanted = tuple(part.encode() for part in (label, *SUFFIX.split(".")))
+    if name != wanted or message[at - 4 : at] != AAAA.to_bytes(2, "big") + CLASS_IN:
+        return OTHER_QUESTION
+    if code:
+        return code
+    records = _read_records(message, at, name)
+    if not records:
+        return EMPTY
+    return VALID if records == {expected} else WRONG
+
+
+def _read_records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
+    """Return the AAAA records of a name in the answer section, aliases followed in order."""
+    records = set()
+    for _ in range(int.from_bytes(message[6:8], "big")):
+        owner, at = read_name(message, at)
+        kind, size = (int.from_bytes(message[at + n : at + n + 2], "big") for n in (0, 8))
+        kind *= message[at + 2 : at + 4] == CLASS_IN
+        begin = at + 10
+        at = begin + size
+        if at > len(message):
+            raise ValueError("a record ends behind the message")
+        if owner == name and kind == AAAA:
+            records.add(message[begin:at])
+        elif owner == name and kind == CNAME:
+            name, _ = read_name(message, begin)
+    return records

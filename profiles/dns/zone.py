@@ -1,8 +1,6 @@
 """The zone of the tester: names that hold an IPv4 address, and their records.
 
-Every name is ``AAA-BBB-CCC-DDD.dns64perf.test`` and its A record the address it spells, as in
-dns64perf++, so that neither side of the tester needs a table. The address also decides whether a
-name has its own AAAA record.
+A name is ``AAA-BBB-CCC-DDD.dns64perf.test``, as in dns64perf++, and its A record the address it spells.
 """
 
 from __future__ import annotations
@@ -20,10 +18,8 @@ if TYPE_CHECKING:
     from v6t.packets.arrays import U8, U32, Mask
 
 SUFFIX = "dns64perf.test"
-LABEL = 15
-"""Octets of a name's first label: four numbers of three digits, and the dashes."""
-_SPREAD = 2_654_435_769
-"""2^32 over the golden ratio: its multiples are spread evenly in any run of names."""
+LABEL = 15  # octets of a name's first label: four numbers of three digits, and the dashes
+_SPREAD = 2_654_435_769  # 2^32 over the golden ratio, whose multiples are spread evenly
 
 
 def encode_name(name: str) -> bytes:
@@ -49,10 +45,8 @@ class Zone:
     Attributes:
         client, resolver: addresses of the tester's client and of the device, on the left.
         asker, server: addresses of the device and of the authoritative server, on the right.
-        prefix: of synthesized AAAA records, which hold an IPv4 address (RFC 6052).
         own: 12 octets before the IPv4 address in AAAA records of names that have one.
         first, count: IPv4 addresses of the names.
-        ttl_s: of all records.
         ports: lowest port of the client, and number of ports.
     """
 
@@ -112,8 +106,7 @@ def decode_labels(labels: U8) -> tuple[U32, Mask]:
 def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
     """Return a name in lower case, pointers followed (RFC 1035, section 4.1.4), and the octet after it.
 
-    Raises:
-        IndexError, ValueError: it ends behind the message.
+    A name that ends behind the message raises IndexError or ValueError.
     """
     labels: list[bytes] = []
     end = None

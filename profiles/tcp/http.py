@@ -5,13 +5,10 @@ from __future__ import annotations
 OPENING_OCTETS, HEADER_OCTETS = 36, 32
 """A TCP header with the options of a SYN, and with those of any other segment."""
 VERSION = "HTTP/1.1"
-SEGMENT_OCTETS = 1208
-"""Most data of a segment, for IPv6's smallest MTU (RFC 8200, section 5)."""
+SEGMENT_OCTETS = 1208  # of data at most, for IPv6's smallest MTU (RFC 8200, section 5)
 REQUEST = f"GET /object {VERSION}\r\nHost: v6t\r\n\r\n".encode()
-MAX_SEGMENTS = 10
-"""Segments that a server may send before the first is acknowledged (RFC 6928)."""
+MAX_SEGMENTS = 10  # that a server may send before the first is acknowledged (RFC 6928)
 MAX_OBJECT_OCTETS = MAX_SEGMENTS * SEGMENT_OCTETS - 128
-"""Octets of the longest object."""
 
 
 def build_response(octets: int) -> bytes:

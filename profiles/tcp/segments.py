@@ -1,8 +1,6 @@
 """TCP segments of many connections at once, after the headers of test frames.
 
-Every segment has the timestamps option (RFC 7323). Its value is the number of the connection, which the
-other end echoes: so each side finds the connection of a segment without a search, and then compares
-the four-tuple.
+The timestamp option (RFC 7323) holds the number of the connection, which the other end echoes.
 """
 
 from __future__ import annotations
@@ -24,11 +22,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint32]
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
-NUMBER_BITS = 28
-"""Bits of a timestamp for the connection; the others identify the trial."""
+NUMBER_BITS = 28  # of a timestamp for the connection; the others identify the trial
 _WINDOW = 0xFFFF
-_TIMESTAMPS_START = 0x0101080A
-"""Two no-operations, kind and length of the option."""
+_TIMESTAMPS_START = 0x0101080A  # two no-operations, kind and length of the option
 _TIMESTAMP_OPTION = np.dtype([("start", ">u4"), ("value", ">u4"), ("echo", ">u4")])
 _MAXIMUM_SEGMENT_OPTION = (2, 4, SEGMENT_OCTETS >> 8, SEGMENT_OCTETS & 0xFF)
 _ISN_FACTOR = 0x9E3779B1
@@ -60,16 +56,7 @@ def decode_server_isn(first: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class SegmentFields:
-    """Fields of segments, ``(n,)`` each.
-
-    Attributes:
-        sequence, acknowledgement: the numbers of the header.
-        timestamp, echo: of the timestamps option; 0 without v6t's option.
-        has_timestamp: has v6t's option.
-        data_start: octet of the frame at which the data begins.
-        data_octets: length of the data.
-        is_valid: the checksum is right.
-    """
+    """Fields of segments, ``(n,)`` each; timestamps are 0 without v6t's option."""
 
     flags: U8
     sequence: Numbers
@@ -85,11 +72,7 @@ class SegmentFields:
 class TcpLayout:
     """TCP after the headers of one side's test frames.
 
-    Attributes:
-        networks: IP headers, outermost first.
-        tcp: octet where the TCP header begins.
-        row: octets of a frame that are a row of the Responder's table.
-        width: octets of the endpoints of a connection, those of tunnels among them.
+    ``row`` are the octets of a row of the Responder's table, ``width`` those of a connection's endpoints.
     """
 
     def __init__(self, frame: U8) -> None:
@@ -124,7 +107,6 @@ class TcpLayout:
         return ours
 
     def select_icmp(self, frames: U8) -> U8:
-        """Select the frames with ICMP after these headers."""
         version, at = self.networks[-1]
         if frames.shape[1] < at + 48:
             return frames[:0]
@@ -132,11 +114,9 @@ class TcpLayout:
         return errors
 
     def read_endpoints(self, frames: U8) -> U8:
-        """Return addresses and ports ``(n, width)`` of frames."""
         return frames[:, self._columns]
 
     def read_reversed_endpoints(self, frames: U8) -> U8:
-        """Return addresses and ports with source and destination exchanged."""
         return frames[:, self._reversed_columns]
 
     def frame_octets(self, flags: int, data: int = 0) -> int:
@@ -155,13 +135,7 @@ class TcpLayout:
     ) -> None:
         """Write segments of equal length, with the same flags and data, to ``(n, octets)`` rows.
 
-        Args:
-            rows: frames of :meth:`frame_octets`.
-            endpoints: ``(n, width)``.
-            flags: of all headers.
-            sequence, acknowledgement: numbers of the headers.
-            timestamps: the sender's timestamp, and the one echoed.
-            data: octets after every header.
+        ``timestamps`` are the sender's, and the one echoed.
         """
         at, begin, whole = self.tcp, self.frame_octets(flags), rows.shape[1]
         rows[:, :at] = self._head
@@ -208,17 +182,9 @@ class TcpLayout:
             mine = ends == end
             rows = frames if mine.all() else frames[mine]
             valid[mine] = fold(replace(self._layout, limit=int(end)).sum_transport(rows)) == 0xFFFF
-        return SegmentFields(
-            flags=header["flags"] & np.uint8(0x3F),
-            sequence=header["seq"].astype(np.uint32),
-            acknowledgement=header["ack"].astype(np.uint32),
-            timestamp=value,
-            echo=echo,
-            has_timestamp=stamped,
-            data_start=begins,
-            data_octets=ends - begins,
-            is_valid=valid,
-        )
+        numbers = header["seq"].astype(np.uint32), header["ack"].astype(np.uint32), value, echo
+        flags = header["flags"] & np.uint8(0x3F)
+        return SegmentFields(flags, *numbers, stamped, begins, ends - begins, valid)
 
     def has_partial_checksum(self, frames: U8) -> Mask:
         """Mark segments without data whose checksum is only the sum of their pseudo header.
@@ -231,10 +197,7 @@ class TcpLayout:
 
 
 def read_quoted_segments(frames: U8) -> Iterator[tuple[U8, Numbers]]:
-    """Read ports ``(n, 4)`` and sequence numbers ``(n,)`` of the segments that ICMP errors quote.
-
-    Frames that quote no segment of TCP are left out.
-    """
+    """Read ports ``(n, 4)`` and sequence numbers ``(n,)`` of the segments that ICMP errors quote."""
     for rows, headers in group_by_headers(frames, walk_with_quote):
         names = [header.name for header in headers]
         error = next((at for at, name in enumerate(names) if name in ("ICMP", "ICMPv6")), None)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from v6t.analysis.trend import CHANCE, Series, Trend, Value, find_changes
-from v6t.core.reporting.trend import document
+from v6t.core.reporting.trend import make_document
 
 RUNS, SERIES = 30, 100
 RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
@@ -157,7 +157,7 @@ def test_what_the_resolution_hides_is_said():
 def test_the_first_line_does_not_say_what_cannot_be_seen():
     def lead(*series):
         trend = Trend(("a",) * len(series[0].values), "time", series, ())
-        first = document(trend, figures=False).sections[0].blocks[0]
+        first = make_document(trend, figures=False).sections[0].blocks[0]
         return first.text, first.tone
 
     coarse = series_of(*[850_000.0] * 20, resolution=280_000.0)

@@ -1,7 +1,7 @@
 """Compare the searches for throughput on classes of simulated devices.
 
     python tests/bench/bench_search.py            prints the table
-    python tests/bench/bench_search.py --write    puts it into docs/method.md
+    python tests/bench/bench_search.py --write    stores it for docs/method.md
 
 Everything runs in virtual time and is drawn from seeds, so the table is the same everywhere.
 """
@@ -26,8 +26,7 @@ RESOLUTION_FPS = 1000.0
 DURATION_S = 60.0
 DEVICES = 25
 REPETITIONS = 4
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method.md"
-BEGIN, END = "<!-- search benchmark -->", "<!-- end of search benchmark -->"
+RECORDED = Path(__file__).with_name("searches.txt")
 
 Truth = Callable[[Any, int], float]
 """What a repetition of a device should report: tester and repetition's number to a rate."""
@@ -186,25 +185,15 @@ def table(lines: list[Line]) -> str:
     return "\n".join(out)
 
 
-def publish(text: str, document: Path = DOCUMENT) -> None:
-    """Replace the table in the documentation."""
-    whole = document.read_text(encoding="utf-8")
-    before, mark, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise SystemExit(f"{document} has no place for the table")
-    document.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
-    """Print or publish."""
+    """Print or store."""
     parser = argparse.ArgumentParser(description="Compare the searches for throughput.")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/method.md")
+    parser.add_argument("--write", action="store_true", help="store it for docs/method.md")
     arguments = parser.parse_args()
     text = table(list(compare()))
     print(text)
     if arguments.write:
-        publish(text)
+        RECORDED.write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

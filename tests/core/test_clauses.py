@@ -11,8 +11,8 @@ from v6t.analysis.report.compliance import clauses
 from v6t.benchmarks.registry import presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting import write
 from v6t.core.runs.events import Listener
+from v6t.core.runs.run_data import load_run
 from v6t.core.runs.runner import execute
 from v6t.trials.codec import result_from_json, result_to_json
 
@@ -35,7 +35,7 @@ def measured(home, line_rate, benchmarks, plugin, procedure, **device):
         procedure=procedure,
     )  # fmt: skip
     execute(bind(resolve(testbed_path=testbed, flags=flags)), home / "run", Listener())
-    return write.load(home / "run")
+    return load_run(home / "run")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from v6t.analysis.published.library import facts_of
 from v6t.analysis.report.machine_readable import schema
 from v6t.core.reporting import write
-from v6t.core.reporting.compare import comparison_of
+from v6t.core.reporting.compare import compare_runs
 from v6t.drivers.lab import privilege
 from v6t.tests.expect import expect_refusal
 
@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
 
 
 def lines(*paths, anyway=False):
-    found = comparison_of(paths, anyway).lines
+    found = compare_runs(paths, anyway).lines
     return {(line.benchmark, line.what): line for line in found}
 
 

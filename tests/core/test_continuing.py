@@ -9,9 +9,8 @@ import zlib
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
-from v6t.core.runs.continuing import check_order
 from v6t.core.runs.events import Listener
-from v6t.core.runs.journal import Journal, JournaledMeasure
+from v6t.core.runs.journal import Journal, check_order
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.model import Role
@@ -103,6 +102,20 @@ def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_
     assert tree(path) == before
 
 
+@pytest.mark.parametrize("directory", ["complete", "begun"])
+@pytest.mark.parametrize("line", [0, 20, -2])
+def test_resume_of_a_journal_with_a_flipped_byte_changes_nothing(directory, line, request):
+    path = request.getfixturevalue(directory)
+    lines = (path / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    damaged = bytearray(lines[line])
+    damaged[len(damaged) // 2] ^= 1
+    lines[line] = bytes(damaged)
+    (path / "journal.jsonl").write_bytes(b"".join(lines))
+    before = tree(path)
+    expect_refusal(v6t("resume", path), "damaged-file")
+    assert tree(path) == before
+
+
 def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(complete):
     """A version that marks nothing, or a run whose manifest is lost: replaying finds it."""
     (complete / "manifest.json").unlink()
@@ -190,7 +203,7 @@ def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_p
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(asked, TrialResult({}))
     journal.trials["t"].pop("residual_wait_s")
-    measure = JournaledMeasure(journal, never_measured)
+    measure = journal.answer(never_measured)
     if same:
         assert measure(asked) == TrialResult({})
     else:

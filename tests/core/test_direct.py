@@ -4,11 +4,11 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting.write import load
 from v6t.core.runs.events import Listener
+from v6t.core.runs.run_data import load_run
 from v6t.core.runs.runner import execute
-from v6t.core.runs.stolen import share_of
 from v6t.core.runs.tester_capacity import NO_DEVICE
+from v6t.core.runs.trials import find_steal_time
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_measures import by_benchmark, results
 from v6t.tests.expect import expect_refusal
@@ -68,5 +68,7 @@ def test_real_frames_come_back_as_they_were_sent(tmp_path):
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["median"] > 0
     assert record["matched"] == 1.0
-    measured = (t.result for t in load(tmp_path / "out").trials)
-    assert all(0 <= share_of(result) < 1 and "stolen" in result.tester for result in measured)
+    measured = (t.result for t in load_run(tmp_path / "out").trials)
+    assert all(
+        0 <= find_steal_time(result) < 1 and "stolen" in result.tester for result in measured
+    )

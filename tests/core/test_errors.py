@@ -150,7 +150,7 @@ def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monk
     """Its device lacked a program, say: nothing was measured, and the same line works afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "v6t.core.runs.runner._measure_all",
+        "v6t.core.runs.runner.Runner._measure",
         lambda state: (_ for _ in ()).throw(
             DutError("the device lacks the program conntrack", code="command-failed")
         ),

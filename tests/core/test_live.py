@@ -18,9 +18,8 @@ from v6t.core.campaigns.campaign import carry_out, lay_out, start
 from v6t.core.campaigns.states import States
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting import live, write
-from v6t.core.reporting.live import LiveView, address_of, is_own
-from v6t.core.reporting.live_page import PAGE
+from v6t.core.reporting import live
+from v6t.core.reporting.live import PAGE, LiveView, is_own_host, parse_address
 from v6t.core.runs.events import Listener, Listeners
 from v6t.core.runs.runner import execute
 from v6t.procedures.trial_runner import Progress
@@ -87,7 +86,7 @@ def run_of(path, watch, **options):
     ],
 )
 def test_addresses(text, address):
-    assert address_of(text) == address
+    assert parse_address(text) == address
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_addresses(text, address):
 )
 def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path):
     with expect_error("wrong-form", mentions="ADDRESS:PORT"):
-        address_of(text)
+        parse_address(text)
     done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "-o", tmp_path / "out",
                f"--live={text}")  # fmt: skip
     assert done.status == 2 and not (tmp_path / "out").exists()
@@ -103,14 +102,14 @@ def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path
 
 @pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost:80", "[::1]:80", "192.0.2.7:80"])
 def test_own_hosts(host):
-    assert is_own(host, 80)
+    assert is_own_host(host, 80)
 
 
 @pytest.mark.parametrize(
     "host", ["", "localhost", "127.0.0.1:81", "evil.example:80", "127.0.0.1.evil.example:80"]
 )
 def test_other_hosts(host):
-    assert not is_own(host, 80)
+    assert not is_own_host(host, 80)
 
 
 def test_nothing_but_three_texts_is_served(view, tmp_path):
@@ -180,8 +179,8 @@ def test_it_ends_with_the_run(tmp_path):
 @pytest.mark.slow
 def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path, monkeypatch):
     made = []
-    load = live.load
-    monkeypatch.setattr(live, "load", lambda path: made.append(path) or load(path))
+    load = live.load_run
+    monkeypatch.setattr(live, "load_run", lambda path: made.append(path) or load(path))
     heard = Heard()
     with LiveView(("127.0.0.1", 0), tmp_path / "alone") as view:
         run_of(tmp_path / "alone", Listeners(view, heard))
@@ -203,7 +202,7 @@ def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
     def broken(path):
         raise ValueError("a presentation of somebody else")
 
-    monkeypatch.setattr(live, "load", broken)
+    monkeypatch.setattr(live, "load_run", broken)
     with LiveView(("127.0.0.1", 0), tmp_path) as view:
         asked(view.url)
         view.on_message("on and on")
@@ -352,10 +351,10 @@ def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_pa
     made = []
     seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
     with LiveView(("127.0.0.1", 0), tmp_path, page=lambda path: made.append(1) or "x") as view:
-        view.glance(lambda: pytest.fail("nobody looks"))
+        view.show_state(lambda: pytest.fail("nobody looks"))
         for pages in (0, 1, 1, 2):
             asked(view.url, "/now")
-            view.glance(lambda: next(seen))
+            view.show_state(lambda: next(seen))
             assert len(made) == pages
         assert json.loads(asked(view.url, "/now")[2])["now"] == "d"
 
@@ -379,8 +378,8 @@ def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_p
     campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
     assert carry_out(directory, campaign.runs, Listener()) == []
     (directory / campaign.runs[1].directory / "config.json").write_text("{")
-    read, load = [], write.load
-    monkeypatch.setattr(write, "load", lambda path: read.append(path.name) or load(path))
+    read, load = [], summary.load_run
+    monkeypatch.setattr(summary, "load_run", lambda path: read.append(path.name) or load(path))
     kept = {}
     for _ in range(3):
         page = summary.page_of(directory, campaign, kept)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from pydantic import ValidationError
@@ -18,13 +19,14 @@ from v6t.benchmarks.registry import presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting import write
-from v6t.core.runs import bench, hooks
+from v6t.core.runs import bench
+from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
+from v6t.core.runs.device import DeviceAction, run_device_event, run_hook
 from v6t.core.runs.events import Listener
-from v6t.core.runs.hooks import DuringTrial, run_hook
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
+from v6t.core.runs.run_data import load_run
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions
@@ -34,6 +36,7 @@ from v6t.tests.core import warm
 from v6t.tests.core.support import SIM, v6t
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.device_events import DeviceEvent
+from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
@@ -419,7 +422,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
             "verifications": verifications, "at": "tester"}  # fmt: skip
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
     execute(bind(run), tmp_path / "out", Listener())
-    (record,) = (r for r in write.load(tmp_path / "out").records if r.benchmark == "back-to-back")
+    (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
     results, searched = presentations().sheets([record])
     assert results.title == record.title
     (row,) = searched.rows
@@ -438,17 +441,19 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
 def test_hooks_run_beside_the_trial(tmp_path):
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                   device_event=DeviceEvent("software-reset", 0.01))  # fmt: skip
-    with DuringTrial(
-        asked, {"software-reset": Hook(command=f"touch {tmp_path / 'done'}")}
-    ) as during:
-        during.sends(asked)
-        assert not (tmp_path / "done").exists()
+    done, result = tmp_path / "done", TrialResult({})
+    hook = partial(run_hook, "software-reset", Hook(command=f"touch {done}"))
+
+    def measure(trial):
+        assert not done.exists()
         deadline = time.monotonic() + 30
-        while not (tmp_path / "done").exists() and time.monotonic() < deadline:
+        while not done.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert (tmp_path / "done").exists()
-    with DuringTrial(asked, {}) as during:
-        during.sends(asked)
+        return result
+
+    assert run_device_event(measure, lambda trial: DeviceAction(hook))(asked) is result
+    assert done.exists()
+    assert run_device_event(lambda trial: result, lambda trial: None)(asked) is result
 
 
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
@@ -457,11 +462,9 @@ def test_hooks_that_fail(command):
         run_hook("software-reset", Hook(command=command))
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                   device_event=DeviceEvent("software-reset", 0.0))  # fmt: skip
-    with (
-        expect_error("hook-failed"),
-        DuringTrial(asked, {"software-reset": Hook(command=command)}) as during,
-    ):
-        during.sends(asked)
+    hook = partial(run_hook, "software-reset", Hook(command=command))
+    with expect_error("hook-failed"):
+        run_device_event(lambda trial: time.sleep(0.05), lambda trial: DeviceAction(hook))(asked)
 
 
 def test_a_hook_that_hangs():
@@ -470,7 +473,7 @@ def test_a_hook_that_hangs():
 
 
 def test_a_hook_is_tried_again_as_often_as_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(hooks, "RETRY_AFTER_S", 0.0)
+    monkeypatch.setattr(device_module, "RETRY_AFTER_S", 0.0)
     script = tmp_path / "third.sh"
     script.write_text(f"echo x >> {tmp_path / 'tries'}; test $(wc -l < {tmp_path / 'tries'}) = 3\n")
     with expect_error("hook-failed"):
@@ -511,7 +514,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
         "latency", device={"tester_fps": 40_000}, latency={"rate_fps": 100_000.0}, **QUICK_LATENCY
     )
     execute(bind(run), tmp_path / "out", Listener())
-    (record,) = [r for r in write.load(tmp_path / "out").records if r.benchmark == "latency"]
+    (record,) = [r for r in load_run(tmp_path / "out").records if r.benchmark == "latency"]
     assert (record.measured, record.repetitions, len(record.trials)) == (
         True,
         0,
@@ -537,7 +540,7 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     with (tmp_path / "out" / "frame-loss.csv").open() as file:
         marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
     assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
-    shown = [r for r in write.load(tmp_path / "out").records if r.benchmark != "throughput"]
+    shown = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
     assert footnotes(shown) == [f"* {UNCOVERED}"]
     rates = {
         row[[column.name for column in table.columns].index("fps per\ndirection")]

@@ -13,11 +13,11 @@ from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.presets import caveats
-from v6t.core.reporting.compare import comparison_of
+from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results_file import records_of
+from v6t.core.runs.results_file import read_records
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
 from v6t.tests.core.support import SIM, v6t
@@ -141,7 +141,7 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
     slow = {**STEADY, "capacity_fps": 500_000}
     other = [*GOALS[:1], {**GOALS[1], "exceed_ratio": 0.25}]
     measured(tmp_path / "slow", device=slow, goals=other, repetitions=6)
-    lines = {line.what: line for line in comparison_of([path, tmp_path / "slow"], False).lines}
+    lines = {line.what: line for line in compare_runs([path, tmp_path / "slow"], False).lines}
     ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
     assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
@@ -150,7 +150,7 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
 
 def test_the_records_of_a_run_are_read_again(run):
     path, record = run
-    again = records_of(path, results(path))[0]
+    again = read_records(path, results(path))[0]
     assert isinstance(again, MlrRecord)
     assert again.to_json() == record.to_json()
 
@@ -227,6 +227,6 @@ def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
     assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], found["rates"], strict=True))
     known = presentations()
     said = [
-        str(w) for w in list_warnings(records_of(tmp_path / "o", results(tmp_path / "o")), known)
+        str(w) for w in list_warnings(read_records(tmp_path / "o", results(tmp_path / "o")), known)
     ]
     assert any("exceed ratio 0, width" in s for s in said)

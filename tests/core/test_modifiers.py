@@ -18,18 +18,16 @@ from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.modifiers import management
-from v6t.core.modifiers.management import Management
+from v6t.core.modifiers.base import RepeatedAction
 from v6t.core.modifiers.registry import MODIFIERS
-from v6t.core.modifiers.repeated import Repeated
-from v6t.core.modifiers.routing import Routing
+from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
-from v6t.core.runs.export import run_file
-from v6t.core.runs.results_file import records_of
+from v6t.core.runs.export import make_run_file
+from v6t.core.runs.results_file import read_records
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
@@ -88,20 +86,20 @@ def test_results_say_what_went_on(tmp_path):
     execute(bind(run), tmp_path / "out", Listener())
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert [r["benchmark"] for r in results["results"]] == ["throughput", "frame-loss", "latency"]
-    assert {r["conditions"]["modifier"] for r in results["results"]} == {"broadcast"}
+    assert results["conditions"]["modifier"] == "broadcast"
     assert any("1 frame in 100 is a broadcast" in said for said in results["caveats"])
     write.write(tmp_path / "out", formats=["html", "md"])
     assert "section 11.1" in (tmp_path / "out" / "report.html").read_text()
     assert resume(tmp_path / "out", Listener()).status == "complete"
-    assert run_file(run)["modifier"] == "broadcast"
+    assert make_run_file(run)["modifier"] == "broadcast"
     plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
-    assert "modifier" not in run_file(plain)
+    assert "modifier" not in make_run_file(plain)
     execute(bind(plain), tmp_path / "plain", Listener())
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
     facts = facts_of(run.model_dump(mode="json"), {}, simulated=False)
-    record = records_of(tmp_path / "out", results)[0]
+    record = read_records(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
     (odd,) = [c for c in conditions(entry, record, facts) if c.name == "modifier"]
     assert odd.alike is False
@@ -241,7 +239,7 @@ def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     assert change.add != change.change
     plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
-    text = plan_text(bound.driver, plan)
+    text = format_plan(bound.driver, plan)
     assert change.add in text and change.change in text
 
 
@@ -303,17 +301,21 @@ class Answering:
 
 
 def test_queries_are_counted_and_their_answers_checked(monkeypatch):
-    monkeypatch.setattr(management, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(Management, "interval_s", 0.01)
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     device, result = Answering(), TrialResult({})
-    with Management().during(trial, device) as repeated:
+
+    def measure(trial):
         while device.asked < 4:
             sleep(0.01)
-    done = repeated.added_to(result).modifier
+        return result
+
+    modified = Management().measure(trial, measure, device)
+    done = modified.modifier
     assert done["times"] == device.asked >= 4
     assert done["times"] - done["right"] == device.asked // 3
     assert (done["what"], done["why"]) == ("show", "it: show: not there")
-    assert result_from_json(result_to_json(repeated.added_to(result))).modifier == done
+    assert result_from_json(result_to_json(modified)).modifier == done
     assert "modifier" not in result_to_json(result)
     (said,) = Management().summary([done, done])
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
@@ -326,18 +328,16 @@ def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
     session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
     with expect_error("unsupported-operation"):
-        Management().during(trial, SimpleNamespace(devices=lambda: [("it", session)]))
+        Management().make_action(trial, SimpleNamespace(devices=lambda: [("it", session)]))
 
 
 def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
     changed = []
     session = SimpleNamespace(update_routes=lambda: changed.append(1) or "it")
     ahead = Trial("preflight", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
-    assert Routing().during(ahead, session) is None
-    with Routing().during(replace(ahead, benchmark="throughput"), session) as repeated:
-        while not changed:
-            sleep(0.001)
-    assert repeated.counted["right"] == 1
+    assert Routing().make_action(ahead, session) is None
+    assert Routing().make_action(replace(ahead, benchmark="throughput"), session)() == "it"
+    assert changed == [1]
 
 
 @pytest.mark.parametrize(("plugin", "dut", "into"), [
@@ -384,7 +384,7 @@ def test_trials_without_it_are_counted(times, right, verdict, said):
 
 
 def begun(act, pause_s=0.0, duration_s=60.0):
-    return Repeated(
+    return RepeatedAction(
         Trial("throughput", "t", 84, 64, "forward", 100.0, duration_s, 0.5, pause_s), act, 0.01
     )
 
@@ -401,10 +401,10 @@ def test_what_ends_after_the_trial_is_not_counted():
         assert going.wait(60)
         repeated._over.set()
         go_on.set()
-    assert repeated.added_to(TrialResult({})).modifier["times"] == 0
+    assert repeated.to_json()["times"] == 0
     with begun(slow, pause_s=60.0) as early:
         pass
-    assert early.counted["times"] == 0
+    assert early.to_json()["times"] == 0
 
 
 def test_what_nobody_expected_ends_the_trial():
@@ -459,9 +459,9 @@ def bench_of(monkeypatch, tester, **more):
 
 def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
-    tester, told = Sending(), []
-    found = bench_of(monkeypatch, tester).measure(trial, told.append)
-    assert tester.log[:2] == ["open", "load"] and told == [trial]
+    tester = Sending()
+    found = bench_of(monkeypatch, tester).measure(trial)
+    assert tester.log[:2] == ["open", "load"]
     assert {"measure", "query"} == set(tester.log[2:])
     assert found.modifier["right"] == found.modifier["times"] > 0
     alone = Sending(session=False)

@@ -9,7 +9,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
-from v6t.core.runs.selftest import measure_capacities
+from v6t.core.runs.tester_capacity import measure_capacities
 from v6t.procedures.tester_rate import min_plausible_fps
 
 TESTER_FPS, DEVICE_FPS = 2_000_000.0, 1_000_000.0

@@ -11,7 +11,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.kinds.addresses import spare
@@ -40,7 +40,7 @@ def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
     driver, plan = plan_without_device(bind(asked(plugin, dut, "embedded")))
     assert isinstance(plan.live_change, Change)
     assert plan.steps[-1].undo == plan.live_change.remove
-    text = plan_text(driver, plan)
+    text = format_plan(driver, plan)
     for action in ACTIONS:
         assert plan.live_change.command(action) in text
     bare = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]

@@ -12,12 +12,11 @@ from rich.console import Console
 from v6t.core.cli.progress import LiveProgress
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs import runner
+from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
 from v6t.core.runs.events import Activity, Listener
-from v6t.core.runs.plan import PlannedStage, Stage, plan, stages
-from v6t.core.runs.remaining import RemainingTime
-from v6t.core.runs.wording import describe_activity
+from v6t.core.runs.plan import PlannedStage, Stage, plan
+from v6t.core.runs.progress import RemainingTime, describe_activity
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -129,10 +128,10 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
     chance, clock, seen = random.Random(7), Clock(), []
     measure, load = Bench.measure, Bench.load
 
-    def measure_on_clock(self, trial, *sends):
+    def measure_on_clock(self, trial):
         clock.s += trial.pause_s + trial.total_duration_s + trial.residual_wait_s
         clock.s += machine.get("overhead_s", 0.1) * chance.lognormvariate(0.0, 0.3)
-        return measure(self, trial, *sends)
+        return measure(self, trial)
 
     def load_on_clock(self, streams):
         clock.s += machine.get("setup_s", 3.0) * chance.lognormvariate(0.0, 0.3) / 2
@@ -146,7 +145,7 @@ def test_remaining_time_of_a_simulated_run_after_half_is_within_a_third(
         monkeypatch.setattr(Sim, key, value)
     monkeypatch.setattr(Bench, "measure", measure_on_clock)
     monkeypatch.setattr(Bench, "load", load_on_clock)
-    monkeypatch.setattr(runner, "RemainingTime", partial(RemainingTime, clock=clock))
+    monkeypatch.setattr(trials, "RemainingTime", partial(RemainingTime, clock=clock))
     options = {key: str(value) for key, value in device.items()}
     given = Flags(**flags, plugin="siit", tester="sim", tester_options=options)
     runner.execute(bind(resolve(flags=given)), tmp_path / "run", Watch())
@@ -179,7 +178,7 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     )  # fmt: skip
     bound = bind(resolve(flags=flags))
     outcome = runner.execute(bound, tmp_path / "run", Watch())
-    named = {p.stage for p in stages(bound) if p.stage.mode != "connections"}
+    named = {p.stage for p in plan(bound).stages if p.stage.mode != "connections"}
     assert named <= set(begun)
     assert len(seen) == outcome.measured
     assert {n.trial.benchmark for n in seen} >= {"selftest", "preflight", "throughput"}
@@ -194,8 +193,7 @@ def test_the_plan_counts_what_the_tester_needs_itself():
     sim = plan(bind(resolve(flags=Flags(**flags, tester="sim"))))
     assert lab.trials == sim.trials
     assert lab.duration_s > sim.duration_s + 3.0 + 0.1 * lab.trials
-    total = sum(p.seconds for p in stages(bind(resolve(flags=Flags(**flags, tester="embedded")))))
-    assert lab.duration_s == pytest.approx(total)
+    assert lab.duration_s == pytest.approx(sum(p.seconds for p in lab.stages))
 
 
 def trial_of(key, **changes):

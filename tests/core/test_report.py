@@ -24,6 +24,7 @@ from v6t.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
+from v6t.core.runs.run_data import load_run
 from v6t.tests.expect import expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json
 
@@ -223,7 +224,7 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
         "sending_time_tolerance": 1.00001,
     }
     path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
-    data = write.load(path)
+    data = load_run(path)
     deviating = [c.source for c in clauses(data, presentations()) if c.verdict != "follows"]
     # simulated, not all frame sizes, nothing learned before each trial
     sections = [source.split("section ")[1].split(" (")[0] for source in deviating]
@@ -246,7 +247,7 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
         (found,) = [c for c in clauses(data, presentations()) if source in c.source]
         return found.verdict
 
-    data = write.load(run)
+    data = load_run(run)
     (record,) = [r for r in data.records if r.benchmark == "throughput"][:1]
     sound = replace(data, records=[record])
     assert verdict(sound) == "follows"
@@ -273,7 +274,7 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     ],
 )
 def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on, entries, verdict):
-    data = write.load(run)
+    data = load_run(run)
     tester = {} if answers_on is None else {"answers_on": answers_on}
     setup = {**data.manifest.get("setup", {}), "simulated": False}
     config = {**data.config, "dut": {"driver": "linux-router", "options": {"neighbours": entries}}}
@@ -302,7 +303,7 @@ def test_invalid_trials_are_told(tmp_path):
 
 
 def test_what_the_device_was_seen_to_do_is_told(run):
-    data = write.load(run)
+    data = load_run(run)
     seen = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
 
     def with_behaviour(trial):
@@ -462,10 +463,12 @@ def test_what_limits_the_device_is_told(run, tmp_path):
         "samples": 6,
         "idle_percent": {"0": [0.0]},
         "limit": "cpu",
+        "device": "router",
         "says": "core 3 had no time left",
         "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
     }
-    (path / "bottleneck.json").write_text(json.dumps([entry]))
+    results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
+    (path / "results.json").write_text(json.dumps(results))
     write.write(path, formats=["html", "md"], figures=False)
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"

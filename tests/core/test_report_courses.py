@@ -11,7 +11,7 @@ from v6t.analysis.figures.courses import ACROSS, LEFT, Panel, Row, course_figure
 from v6t.analysis.hiccups import hiccups
 from v6t.analysis.report.courses import over_time
 from v6t.analysis.rundata import RunTrial
-from v6t.core.reporting.write import load
+from v6t.core.runs.run_data import load_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import DeviceLoad, Timeline
 
@@ -91,7 +91,7 @@ def test_the_map_has_a_line_for_each_trial_and_marks_the_invalid():
 @pytest.mark.slow
 def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
-    data = load(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
+    data = load_run(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
     (record,) = data.records
     assert [b for b in over_time(data, [record], Figures(None)) if isinstance(b, Items)] == []
     key = record.decisive_trials[0]
@@ -110,7 +110,7 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
 
 @pytest.mark.slow
 def test_runs_without_readings_say_nothing_of_time(tmp_path):
-    data = load(made(tmp_path / "run", procedure={"repetitions": 1}))
+    data = load_run(made(tmp_path / "run", procedure={"repetitions": 1}))
     bare = [
         RunTrial(
             t.asked,

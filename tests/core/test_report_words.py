@@ -15,6 +15,7 @@ from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import setup
+from v6t.core.runs.run_data import load_run
 
 from .reportruns import made
 
@@ -46,14 +47,14 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name
         page = (path / "report.html").read_text()
         assert "IPv6/IPv4" not in page, name
-        for table in presentations().sheets(write.load(path).records):
+        for table in presentations().sheets(load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 
 def test_sizes_have_one_name_where_there_is_one_size():
-    both = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
+    both = sheet("t", ["IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
     assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
-    one = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
+    one = sheet("t", ["IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
     assert (one.columns[0].name, [r[0] for r in one.rows]) == ("frame\noctets", ["64", "128"])
     syn = sheet("Rates", ["IPv6/IPv4\nSYN's octets"], [["74/74"]])
     assert (syn.columns[0].name, syn.rows) == ("SYN's octets", (("74",),))

@@ -6,8 +6,8 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import is_demonstration
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting import write
 from v6t.core.runs.events import Listener
+from v6t.core.runs.run_data import load_run
 from v6t.core.runs.runner import execute
 
 CHOSEN = "no clause: v6t's own choice"
@@ -168,7 +168,7 @@ def test_trials_are_asked_for_with_these_values(tmp_path):
     )  # fmt: skip
     execute(bind(resolve(testbed_path=testbed, flags=flags)), tmp_path / "run", Listener())
     trials: dict[str, list] = {}
-    for trial in write.load(tmp_path / "run").trials:
+    for trial in load_run(tmp_path / "run").trials:
         trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)
     lengths = {
         **{"throughput": {60.0}, "frame-loss": {60.0}, "latency": {120.0}},

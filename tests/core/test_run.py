@@ -10,7 +10,9 @@ import pytest
 from v6t.base.errors import BeyondTester
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting.write import ALL_FILES, write
 from v6t.core.runs.events import Listener
+from v6t.core.runs.results_file import share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
@@ -65,6 +67,13 @@ def test_records_say_what_they_are(tmp_path):
         assert record["conditions"]["demonstration"] is True
         assert len(record["trials"]) >= 3
     assert (tmp_path / "out").stat().st_mode & 0o077 == 0
+
+
+def test_conditions_that_all_records_share_are_written_once():
+    records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
+    written = share_conditions({"results": records})
+    assert written["conditions"] == {"seed": 1}
+    assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
 
 def test_repetitions_in_siitperfs_column_order(tmp_path):
@@ -188,3 +197,22 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
             resume(tmp_path / "out", Listener())
     finally:
         holder.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"plugin": "siit", "frame_sizes": ("imix",), "benchmarks": ("throughput", "latency")},
+        {"plugin": "siit", "modes": ("forward",), "benchmarks": ("rss-probe",)},
+        {"plugin": "nat64", "modes": ("forward",), "benchmarks": ("capacity", "throughput")},
+    ],
+)
+def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path):
+    bound = bind(resolve(flags=Flags(tester="sim", **flags)))
+    outcome = execute(bound, tmp_path / "run", Listener())
+    pages = []
+    for name, data in (("memory", outcome.data), ("disk", None)):
+        files = write(tmp_path / "run", tmp_path / name, tuple(ALL_FILES), figures=False, data=data)
+        pages.append([file.read_text() for file in files])
+    assert pages[0] == pages[1]

@@ -14,9 +14,9 @@ from v6t.core.cli.summary import print_results
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting.write import load
 from v6t.core.runs.events import Listener
-from v6t.core.runs.plan import plan, stages
+from v6t.core.runs.plan import plan
+from v6t.core.runs.run_data import load_run
 from v6t.core.runs.runner import execute, resume
 from v6t.tests.expect import expect_error
 
@@ -271,7 +271,7 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"]
-    print_results(Console(width=200), load(tmp_path / "run"), tmp_path, warnings=True)
+    print_results(Console(width=200), load_run(tmp_path / "run"), tmp_path, warnings=True)
     assert capsys.readouterr().out.count("not measured") == 3
 
 
@@ -344,7 +344,9 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
     cost = {p.benchmark: p for p in planned.points}
     # 5 steps of 2 searches: 100,000 connections and their validation
     assert cost["connection-rate"].trials == 10
-    made = {p.stage.name: p.seconds for p in stages(bind(run)) if p.stage.mode == "connections"}
+    made = {
+        p.stage.name: p.seconds for p in plan(bind(run)).stages if p.stage.mode == "connections"
+    }
     steps = sum(2 * 100_000 / rate + 2 * 0.15 + 0.05 for rate in (2e5, 1e5, 1.5e5, 1.25e5, 1.125e5))
     assert made["connection-rate"] == pytest.approx(2 * steps)
     # the tester's own capacity goes before
@@ -362,7 +364,9 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
 def test_the_plan_holds_what_tester_and_device_need_for_connections():
     """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
     flags = Flags(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
-    (real,) = [p for p in stages(bind(resolve(flags=flags))) if p.stage.name == "connection-rate"]
+    (real,) = [
+        p for p in plan(bind(resolve(flags=flags))).stages if p.stage.name == "connection-rate"
+    ]
     # 100,000 connections at half of what the embedded tester makes, or more, and tried at the same rate
     fixed_s = 2 * 0.15 + 0.05 + 0.1 + 1.2
     assert 1.3 * real.trials * fixed_s < real.seconds < 1.3 * real.trials * (fixed_s + 0.5 + 0.5)
@@ -374,7 +378,7 @@ def test_kept_connections_are_made_once():
     for keep in (True, False):
         procedure = {"connections": {"keep": keep}}
         bound = bind(resolve(flags=replace(flags, procedure=procedure)))
-        (seconds[keep],) = [p.seconds for p in stages(bound) if p.stage.name == "throughput"]
+        (seconds[keep],) = [p.seconds for p in plan(bound).stages if p.stage.name == "throughput"]
     assert seconds[False] > seconds[True] + 5
 
 
@@ -385,6 +389,6 @@ def test_trials_are_planned_to_be_made_again_where_a_limit_is_looked_for():
     for retries in (0.0, 1.0):
         bound = bind(resolve(flags=flags))
         bound.tester.usual_retries = retries
-        seconds.append({p.stage.name: p.seconds for p in stages(bound) if p.trials})
+        seconds.append({p.stage.name: p.seconds for p in plan(bound).stages if p.trials})
     again = [name for name in names if seconds[1][name] > seconds[0][name]]
     assert again == ["connection-rate", "throughput", "capacity"]

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from v6t.base.files import locate_cache
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import tester_capacity
@@ -174,7 +175,7 @@ def test_another_machine_is_a_new_self_test(directory, monkeypatch):
 def test_a_resumed_run_keeps_the_capacity_it_had(directory):
     first, _, _ = look(a_run(), directory)
     look(a_run(), directory)
-    cache = tester_capacity._path()
+    cache = locate_cache() / tester_capacity.FILE
     known = json.loads(cache.read_text())
     cache.write_text(json.dumps({k: {**v, "fps": 7.0} for k, v in known.items()}))
     rate, source, trials = look(a_run(), directory)
@@ -187,7 +188,7 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
     assert look(run, directory)[1] == THIS_RUN
     assert look(run, directory)[1] == THIS_RUN
     assert look(a_run(), directory, limit_fps=0.0)[0] == 0.0
-    assert not tester_capacity._path().exists()
+    assert not (locate_cache() / tester_capacity.FILE).exists()
 
 
 def test_phase_one_has_a_capacity_of_its_own(directory):

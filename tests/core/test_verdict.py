@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.analysis.blocks import Text
 from v6t.analysis.report.verdict import title_of, verdict
-from v6t.core.reporting.write import load
+from v6t.core.runs.run_data import load_run
 
 from .reportruns import made
 
@@ -13,7 +13,7 @@ RATE = 500_000
 
 
 def told(tmp_path, **rest):
-    data = load(
+    data = load_run(
         made(tmp_path / "run", procedure={"repetitions": 2, "resolution_fps": 100.0}, **rest)
     )
     blocks = list(verdict(data))
@@ -56,7 +56,7 @@ def test_smallest_and_largest_frames_are_told(tmp_path):
 
 
 def test_nothing_is_said_without_a_throughput(tmp_path):
-    data = load(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
+    data = load_run(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
     assert list(verdict(data)) == []
 
 

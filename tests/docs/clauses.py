@@ -13,7 +13,6 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-REQUIREMENTS = DOCS / "requirements.md"
 CLAUSES = DOCS / "clauses"
 RFCS = ("8219", "2544", "9004", "5180", "4814", "6985", "6201", "3511")
 """In the order of the page."""
@@ -39,6 +38,7 @@ class Row:
         where: files, with a colon and the object where one file holds several.
         tests: functions under ``tests/``; ``name_*`` for all that begin so.
         how: how it deviates, why it is not done, or what to know of it.
+        after: the document that decides in case of doubt.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Row:
     where: list[str] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)
     how: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,18 +91,12 @@ def rfc(number: str) -> Part:
     return Part(f"RFC {number}: {held['title']}", held["scope"], held["words"], rows)
 
 
-def demanded() -> dict[str, str]:
-    """Identifiers of requirements, and the sentence of each."""
-    lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
-    cells = [[c.strip() for c in line.split("|")] for line in lines if line.startswith("| ")]
-    return {c[1]: c[2] for c in cells if c[1] != "Identifier"}
-
-
 def requirements() -> Part:
-    """v6t's own requirements; their sentences are those of the page that defines them."""
-    asks = demanded()
-    rows = [Row(name, asks.get(name, ""), **held) for name, held in read("requirements").items()]
-    return Part("Requirements", "all of [Requirements](requirements.md)", {}, rows)
+    """v6t's own requirements, each with the document that decides in case of doubt."""
+    rows = [Row(name, **held) for name, held in read("requirements").items()]
+    return Part(
+        "Requirements", "v6t's own; in parentheses: what decides in case of doubt", {}, rows
+    )
 
 
 def acceptance() -> Part:
@@ -166,9 +161,10 @@ def _table(part: Part) -> Iterator[str]:
     yield "|---|---|---|---|---|---|" if of_rfc else "|---|---|---|---|---|"
     for row in part.rows:
         words = ", ".join(w + f" ({n})" * (n > 1) for w, n in row.words.items())
+        asks = f"{row.asks} ({row.after})" if row.after else row.asks
         proof = "; ".join(t for t in (_code(row.where), _code(row.tests)) if t)
         yield _line(
-            [row.name, *([words or "-"] if of_rfc else []), row.asks, row.verdict, proof, row.how]
+            [row.name, *([words or "-"] if of_rfc else []), asks, row.verdict, proof, row.how]
         )
     yield ""
 

@@ -1,9 +1,9 @@
-"""The devices that run here, audited: which clauses each follows. Written into ``docs/audit-results.md``.
+"""The devices that run here, audited: which clauses each follows. Shown in ``docs/audit-results.md``.
 
 ``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab what this machine has and notes the
 verdicts in ``recorded/audits.json`` (machines only where they are named), ``ask WORDS [NAMES]`` only those of
 clauses whose names hold one of the words, for example new ones; ``note NAME DIRECTORY`` does so with an audit that
-was made; ``python -m v6t.tests.drivers.audits`` writes the page's tables from that.
+was made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from v6t.tests.drivers.matrix import NAMED, Row, lacking, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit-results.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
-BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
 NOT_YET = "it was not recorded yet: record the whole row first"
 SOFTWIRES = {"initiator_count": 16}
 
@@ -176,9 +175,9 @@ def _audit(row: Audited, words: str) -> dict[str, Any]:
         return made
 
 
-def generated() -> str:
+def tables() -> str:
     """Return the verdict counts of each device, and the clauses it deviates from."""
-    return "\n".join([BEGIN, "", *_lines(), "", END])
+    return "\n".join(_lines())
 
 
 def _sittings(kept: Mapping[str, Any]) -> str:
@@ -226,13 +225,6 @@ def list_deviations(audit: Mapping[str, Any]) -> Iterator[str]:
         yield f"* {rfc}: {'; '.join(lists)}"
 
 
-def write() -> None:
-    """Put the tables into the page."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(before + generated() + rest.partition(END)[2])
-
-
 if __name__ == "__main__":
     if sys.argv[1:2] == ["record"]:
         record(sys.argv[2:])
@@ -241,4 +233,3 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["note"]:
         wanted = {row.name: row for row in ROWS}[sys.argv[2]]
         note(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))
-    write()

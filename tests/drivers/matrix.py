@@ -1,6 +1,6 @@
 """The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
 
-``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells and,
+``docs/matrix.md`` shows it; ``test_matrix.py`` runs the cells and,
 where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when. What runs in virtual
 machines only is in :mod:`.machines`.
 """
@@ -22,9 +22,7 @@ from v6t.tests.drivers import machines
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tests.needs import NO_TREX
 
-PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"
-BEGIN, END = "<!-- begin: written from the code -->", "<!-- end -->"
 TESTERS = ("embedded", "trex")
 BENCHMARKS = ("throughput", "latency", "pdv")
 MODES = ("bidirectional", "forward", "reverse")
@@ -231,15 +229,14 @@ def testbed_file(row: Row, tester: str) -> str:
     return json.dumps(made, indent=1)
 
 
-def generated() -> str:
-    """The tables."""
+def tables() -> str:
+    """Return the tables of the page."""
     stateful = (
         f"Each date stands for {', '.join(BENCHMARKS)} in both directions at once, except where the cell names "
         f"others.\nStateful technologies are measured with {CONNECTIONS:,} connections, each of which is validated. "
         "CE and PE are two devices in a row."
     )
-    parts = [BEGIN, *_table(), "", stateful, "", *_in_machines(), "", *_drivers(), "", END]
-    return "\n".join([parts[0], "", *parts[1:]])
+    return "\n".join([*_table(), "", stateful, "", *_in_machines(), "", *_drivers()])
 
 
 def _table() -> Iterator[str]:
@@ -306,14 +303,3 @@ def note(tester: str, row: Row) -> None:
             "modes": ", ".join(row.modes),
             "date": date.today().isoformat(),
         }
-
-
-def main() -> None:
-    """Write the page's generated part anew."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(before + generated() + rest.partition(END)[2], encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 siitperf and Maptperf are built outside of the tree (SIITPERF_DIR holds ``siitperf-tp``, MAPTPERF_DIR
 ``maptperf-tp``) and run in the tester's namespace of the same lab, before the same device, which the same
 driver has configured: v6t's parameters are read from the very file of theirs. A round is one search by each tester; with V6T_RECORD what
-was found is added to ``recorded/peers.json``, from which ``accuracy_page.py`` writes the table.
+was found is added to ``recorded/peers.json``, from which ``accuracy_page.py`` makes the table.
 """
 
 from __future__ import annotations

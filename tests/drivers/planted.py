@@ -1,7 +1,7 @@
 """Planted faults: devices, and a tester, that are wrong in a way that is known, and who finds them.
 
 ``test_planted.py`` puts each before each real tester; where V6T_RECORD is set, so often, and adds to
-``recorded/planted.json`` how often it was found. ``accuracy_page.py`` writes the table.
+``recorded/planted.json`` how often it was found. ``accuracy_page.py`` makes the table.
 """
 
 from __future__ import annotations

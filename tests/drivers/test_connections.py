@@ -608,10 +608,10 @@ def filled(count, rate=1000.0, **options):
 
 
 def test_a_simulated_table_refuses_or_replaces():
-    _, full = filled(100, table_entries=60)
-    assert (full.forwarded, full.first, full.stored) == (60, 0, 60)
-    _, full = filled(100, table_entries=60, table_replaces=True)
-    assert (full.forwarded, full.first, full.stored) == (100, 40, 60)
+    full, forwarded = filled(100, table_entries=60)
+    assert (forwarded, full._first, full._stored) == (60, 0, 60)
+    full, forwarded = filled(100, table_entries=60, table_replaces=True)
+    assert (forwarded, full._first, full._stored) == (100, 40, 60)
 
 
 def test_simulated_connections_expire_oldest_first():

@@ -9,9 +9,9 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.watching import Watching, load_of
+from v6t.core.runs.telemetry import add_device_load, compute_load
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.embedded.timing import Arrivals, Wanted
+from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.sending import make_timeline
@@ -70,18 +70,19 @@ def test_a_hiccup_loses_frames_one_after_the_other():
 
 def test_arrivals_are_counted_where_they_fall():
     asked = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, 0.4, 0.1)
-    arrivals = Arrivals(Wanted(asked, (1,)))
+    timed = TimedTrial(asked, (1,))
+    arrivals = Arrivals(timed)
     began = 10**18
     arrivals.add(began + np.array([5, 1_000_000]), 0, 40, began + 40_000_000)  # before its time
     arrivals.add(began + np.arange(15, 26) * 1_000_000, 0, 15, began)  # across a border
     arrivals.add(np.array([began + 10**12]), 0, 9, began)  # a clock that was set
-    told = arrivals.course({0: np.array([0, 19, 20, 300, 999])})
+    told = arrivals.make_timeline(timed.list_due_s({0: np.array([0, 19, 20, 300, 999])}))
     assert told.slot_s == 0.02
     assert told.received[:2] == (7, 6) and sum(told.received) == 14
     assert told.received[-1] == 1 and len(told.received) == 71
     assert {n: lost for n, lost in enumerate(told.lost) if lost} == {0: 2, 1: 1, 15: 1, 49: 1}
     starting = replace(asked, flow_starts=FlowStarts(2, 0.1))
-    assert Arrivals(Wanted(starting, (1,))).course({0: np.array([1])}) is None
+    assert Arrivals(TimedTrial(starting, (1,))).make_timeline(np.array([0.001])) is None
 
 
 def reading(at, out, back):
@@ -131,14 +132,14 @@ def test_load_of_the_device_counts_from_the_first_frame():
         sample(101.0, 220, 300),
         sample(102.0, 220, 400),
     ]
-    told = load_of(samples, 100.5)
+    told = compute_load(samples, 100.5)
     assert (told.end_times_s, told.max_percent, told.mean_percent) == (
         (0.5, 1.5),
         (80, 100),
         (40, 50),
     )
-    assert load_of(samples[:2], 100.5) is None
-    assert load_of([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
+    assert compute_load(samples[:2], 100.5) is None
+    assert compute_load([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
 
 
 class Session:
@@ -161,13 +162,11 @@ class Session:
 def test_only_long_trials_are_watched_and_by_one_reading():
     session = Session()
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
-    with Watching(trial(duration=1.0), session) as watching:
-        pass
-    assert watching.added_to(result) is result and session.asked == []
-    with Watching(trial(duration=3.0), session) as watching:
-        pass
+    measure = add_device_load(lambda _: result, lambda: session)
+    assert measure(trial(duration=1.0)) is result and session.asked == []
+    loaded = measure(trial(duration=3.0))
     assert session.asked == [("cpu",)]
-    assert watching.added_to(result).device_loads["router"].max_percent == (50,)
+    assert loaded.device_loads["router"].max_percent == (50,)
 
 
 @pytest.mark.lab

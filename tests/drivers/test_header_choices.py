@@ -73,8 +73,8 @@ class Connected:
         self._initial = Expander(first.streams[0]).frames(0, 1)
         self._learned = np.zeros((1, 12 if plugin.responder_version == 4 else 36), np.uint8)
         params = plugin.params
-        public = getattr(params, "pool_first", None) or params.public.first
-        ports = getattr(params, "pool_ports", None) or params.public.ports
+        public = getattr(params, "pool_first", None) or params.public_pool.first
+        ports = getattr(params, "pool_ports", None) or params.public_pool.ports
         octets = public.packed
         self._learned[0, : len(octets)] = list(octets)
         self._learned[0, -4:-2] = list(ports.min.to_bytes(2, "big"))

@@ -68,11 +68,10 @@ def test_a_cell(tester, row, tmp_path, one_tester):
     matrix.note(tester, row)
 
 
-def test_the_page_has_every_cell():
+def test_every_cell_was_recorded():
     ran = {k: (c["benchmarks"], c["modes"]) for k, c in matrix.recorded().items()}
     cells = [(t, row) for t in matrix.TESTERS for row in matrix.ROWS]
     assert ran == {
         matrix.key(t, row): (", ".join(matrix.benchmarks(t, row)), ", ".join(row.modes))
         for t, row in cells
     }, "V6T_RECORD=1 pytest tests/drivers/test_matrix.py"
-    assert matrix.generated() in matrix.PAGE.read_text(), "python -m v6t.tests.drivers.matrix"

@@ -14,13 +14,13 @@ MILLION, BATCH = 1_000_000, 5000
 def test_one_of_a_million_that_is_gone_is_told_by_its_number():
     tool = bind(resolve(flags=Flags("ipv6-router"))).technology
     (stream,) = compile_point(tool, tool.frame_pair(84), 1)["forward"].streams
-    tally = receiver.Tally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
+    tally = receiver.StreamTally(stream, MILLION, 1000, np.zeros(MILLION, dtype=bool))
     came = np.delete(np.arange(MILLION, dtype=np.uint32), 987_654)
     came = np.append(came, came[-1])  # and one comes twice
     for first in range(0, len(came), BATCH):
         numbers = came[first : first + BATCH]
         mine, frames = np.ones(len(numbers), dtype=bool), np.zeros((len(numbers), 66), np.uint8)
-        receiver._tally(tally, frames, numbers, mine, np.zeros(len(numbers), np.int64), None)
-    assert tally.gone().tolist() == [987_654]
+        tally.add(frames, numbers, mine, np.zeros(len(numbers), np.int64), None)
+    assert tally.list_lost().tolist() == [987_654]
     received = int(np.count_nonzero(tally.seen))
     assert (received, tally.total - received) == (MILLION - 1, 1)

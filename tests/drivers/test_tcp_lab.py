@@ -11,7 +11,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.drivers.embedded.played import Asking
+from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.embedded.tcp_end import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
@@ -120,7 +120,7 @@ def test_waits_double():
     assert replace(Tcp(), timeout_s=1.0, retransmissions=2).max_wait_s == 1 + 2 + 4
 
 
-class _Slow(Asking):
+class _Slow(ClientPort):
     """Takes its time over what came in."""
 
     def __init__(self):
@@ -133,6 +133,9 @@ class _Slow(Asking):
     def _drain(self):
         self.drained = time.monotonic()
         return 0
+
+    def _is_ours(self, frames):
+        raise AssertionError
 
     def _handle_frames(self, frames, times):
         raise AssertionError
@@ -148,7 +151,7 @@ class _Client(TcpClient):
     """Without a port; its connections are 0 to 4."""
 
     def __init__(self, nonce: int) -> None:
-        self.memory = Account.file(5)
+        self.memory = Account.make_file(5)
         layout = type("Layout", (), {"width": 12})()
         self._layout = layout
         self._begin_trial(self.memory.path, 5, nonce, Tcp())
@@ -158,6 +161,8 @@ class _Client(TcpClient):
 
     def _begin(self):
         pass
+
+    _drain_all = _begin
 
 
 @pytest.fixture
@@ -211,7 +216,7 @@ def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_tr
 def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials):
     client = two_trials[0]
     client._account.client[1] |= OPEN
-    client._mark_unreachable(np.array([1, 3, 3]))
+    client._handle_resets(np.array([1, 3, 3]), UNREACHABLE)
     assert client._account.client.tolist() == [
         SENT,
         SENT | OPEN | RESET,
@@ -220,7 +225,7 @@ def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials
         SENT,
     ]
     client._step = "ask"
-    client._mark_unreachable(np.array([4]))
+    client._handle_resets(np.array([4]), UNREACHABLE)
     assert client._account.client[4] == SENT
 
 
@@ -247,17 +252,17 @@ def test_a_syn_is_sent_again_when_its_time_has_come_and_waits_twice_as_long_then
     client, sent, now = two_trials[0], [], [100.0]
     monkeypatch.setattr(client, "_emit", lambda which, *_: sent.append((now[0], which.tolist())))
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    client._tcp, client._again, client._waiting = Tcp(retransmissions=2), 0, []
+    client._tcp, client._retransmitted, client._unanswered = Tcp(retransmissions=2), 0, []
     client._order = itertools.count()
-    client._send_again_later(np.array([0, 1]), 0)
+    client._schedule(np.array([0, 1]), 0)
     now[0] = 100.5
-    client._send_again_later(np.array([2, 3]), 0)
+    client._schedule(np.array([2, 3]), 0)
     client._account.client[1] |= OPEN
     for now[0] in (100.9, 101.0, 101.5, 102.9, 103.0, 103.5, 110.0):
-        client._send_again()
+        client._retransmit()
     assert sent == [(101.0, [0]), (101.5, [2, 3]), (103.0, [0]), (103.5, [2, 3])]
-    assert client._again == 6
-    assert not client._waiting
+    assert client._retransmitted == 6
+    assert not client._unanswered
 
 
 def test_what_opens_after_the_waiting_is_not_established(two_trials):
@@ -266,10 +271,10 @@ def test_what_opens_after_the_waiting_is_not_established(two_trials):
     account.server[:3] |= OPEN
     account.opened[0] = 2 * 10**9
     account.close_opening(1.0)
-    before = account.counted(retransmitted=0, wrong=0)
+    before = account.count(retransmitted=0, wrong=0)
     assert (before.established, before.half_open) == (2, 3)
     account.server[:] |= OPEN
-    assert account.counted(retransmitted=0, wrong=0) == before
+    assert account.count(retransmitted=0, wrong=0) == before
 
 
 def test_the_last_look_takes_all_that_is_there():

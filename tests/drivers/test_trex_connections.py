@@ -10,7 +10,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.device import state_of
+from v6t.core.runs.device import find_state
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import connections
 from v6t.tests.needs import needs_lab, needs_trex
@@ -48,7 +48,7 @@ def bench(size=84, options=None, **params):
     plugin = bind(run).technology
     sizes = plugin.frame_pair(size)
     tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
-    return tester, TwoPhaseTester(tester, state_of(bind(run), tester, None)), sizes
+    return tester, TwoPhaseTester(tester, find_state(bind(run), tester, None)), sizes
 
 
 def trial(sizes, connections, rate=2000.0, duration=1.0, mode="bidirectional", **changes):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.duts.kinds.jool_instance import PROGRAMS, version_key
+from v6t.drivers.duts.kinds.jool import PROGRAMS, version_key
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 

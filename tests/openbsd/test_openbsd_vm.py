@@ -16,9 +16,9 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.lock import DeviceBusy, Lock
+from v6t.drivers.duts.session.connection import DeviceBusy, Lock
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.undo_record import tracked_command
+from v6t.drivers.duts.session.shell import tracked_command
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines

@@ -8,7 +8,7 @@ from v6t.drivers.duts.plan import Step, has_words
 from v6t.drivers.duts.steps import config_file
 from v6t.plugins import four_tuples
 from v6t.plugins.nat44 import Nat44, Nat44Params
-from v6t.plugins.stateful import Ports
+from v6t.plugins.ports import Ports
 from v6t.profiles.model import Layer
 
 
@@ -63,7 +63,7 @@ class QueryNat(Nat44):
         return Layer("ICMP", {"type": 8, "id": self.params.initiator_ports.min, "seq": 1})
 
     def server_transport(self):
-        return Layer("ICMP", {"type": 0, "id": self.params.public.ports.min, "seq": 1})
+        return Layer("ICMP", {"type": 0, "id": self.params.public_pool.ports.min, "seq": 1})
 
 
 class QueryNftables(Nftables):

@@ -20,7 +20,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.technology import make_technology, params_of
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
-from v6t.plugins.addresses import refuse_unforwarded
+from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error, expect_refusal
 

@@ -93,7 +93,7 @@ def test_parts_in_a_row_equal_the_two_devices(variant):
     plugin, _ = make_dual(variant)
     p = plugin.params
     (nat,) = [part for part in plugin.parts if part.stateful]
-    device = nat_part(nat, p.public.first, p.public.count, p.public.ports)
+    device = nat_part(nat, p.public_pool.first, p.public_pool.count, p.public_pool.ports)
 
     def through(direction, frames):
         for part in plugin.parts if direction == "forward" else plugin.parts[::-1]:
@@ -265,7 +265,7 @@ def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
 
     plugin, _ = make_aftr(**TWO_SOFTWIRES)
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(plugin.dut_intent(), view, view.aftr)
+    device = BlindAftr(plugin.dut_intent(), view)
     _, _, learned = establish(plugin, device)
     memory = MemoryFile(learned.size)
     try:
@@ -362,7 +362,7 @@ def test_dslite_hands_its_limits_to_the_nat():
 
 def test_port_set_that_begins_at_port_0_is_used_from_port_1():
     params = Ipv4aasParams(variant="map-e", psid_offset=0, psid=0, low_ports=True)
-    assert (params.public.ports.min, params.public.ports.max) == (1, 8191)
+    assert (params.public_pool.ports.min, params.public_pool.ports.max) == (1, 8191)
 
 
 COMPOSED = {"dslite-aftr": ("dslite-aftr", {}), "nat46": ("nat46", {})} | {

@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
-from v6t.audit.packet_device.maps import PrefixMap, TableMap
+from v6t.audit.packet_device.maps import TableMap
 from v6t.core.cli.map_calculator import calc_eam
 from v6t.plugins import address_mappings
 from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052, read_pairs
 from v6t.plugins.audit_views import AddressTable
-from v6t.plugins.prefixes import LongestMatch
 from v6t.plugins.siit import SiitParams
 from v6t.plugins.translation import (
+    LongestMatch,
     MappingsArray,
     Rfc6052Array,
     four_to_six,
-    is_plain_ipv4,
-    is_plain_ipv6,
+    is_plain,
     six_to_four,
 )
 from v6t.tests.expect import expect_error
@@ -65,7 +64,10 @@ def test_rfc6052_address_translated_back_is_the_same(prefix, addresses):
     ipv6, ok = array.to_ipv6(octets(addresses))
     assert ok.all()
     assert ipv6.tobytes() == b"".join(address_mappings.embed(prefix, a).packed for a in addresses)
-    assert ipv6.tobytes() == octets([PrefixMap(prefix).to_ipv6(a) for a in addresses]).tobytes()
+    assert (
+        ipv6.tobytes()
+        == octets([TableMap(AddressTable(prefix=prefix)).to_ipv6(a) for a in addresses]).tobytes()
+    )
     back, ok = array.to_ipv4(ipv6)
     assert ok.all()
     assert back.tobytes() == octets(addresses).tobytes()
@@ -162,9 +164,9 @@ def packets(draw):
 @given(packets(), prefixes6052())
 def test_packet_translated_back_is_the_same(ipv4, prefix):
     array = Rfc6052Array(prefix)
-    assert is_plain_ipv4(ipv4).all()
+    assert is_plain(ipv4, 4).all()
     out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
-    assert is_plain_ipv6(out).all()
+    assert is_plain(out, 6).all()
     for row in range(len(ipv4)):
         again = IPv6(out[row].tobytes())
         del again[UDP].chksum
@@ -190,7 +192,7 @@ def test_wrong_checksum_stays_wrong(ipv4, error):
     array = Rfc6052Array(IPv6Network("2001:db8::/96"))
     wrong = (ipv4[:, 26].astype(int) << 8 | ipv4[:, 27]) ^ error
     ipv4[:, 26], ipv4[:, 27] = wrong >> 8, wrong & 255
-    bad = is_plain_ipv4(ipv4)
+    bad = is_plain(ipv4, 4)
     out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
     for row in np.flatnonzero(bad & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
         again = IPv6(out[row].tobytes())
@@ -257,7 +259,7 @@ def test_every_host_behind_a_prefix_is_met(length):
         ipv6_hosts={"first": "10.0.255.200", "last": "10.1.0.43"},
     )  # fmt: skip
     first = IPv4Address("10.0.255.200")
-    wanted = {str(PrefixMap(prefix).to_ipv6(first + n)) for n in range(100)}
+    wanted = {str(TableMap(AddressTable(prefix=prefix)).to_ipv6(first + n)) for n in range(100)}
     assert hosts(plugin, "forward", 22, 16) == wanted
 
 

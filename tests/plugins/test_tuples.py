@@ -132,7 +132,7 @@ def enumerated(fields, tuples):
         Layer("IP", {"src": f"10.0.0.{first}", "dst": f"10.1.0.{first}"}),
         Layer("UDP", {"sport": first, "dport": first}),
     )
-    layers = tuples.vary(layers)
+    layers = tuples.vary_layers(layers)
     made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, draw_order=tuples.draw_order)
     (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
     count = count_combinations(fields)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from v6t.plugins import address_mappings
 from v6t.plugins.dns64 import Dns64, Dns64Params
-from v6t.profiles.dns import verdicts
+from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DnsLayout
 from v6t.profiles.dns.messages import Authority, build_question, write_questions
 from v6t.profiles.dns.zone import SUFFIX, decode_labels, encode_labels
@@ -131,10 +131,10 @@ def test_expected_records_are_those_of_rfc6052(length):
 def judge(message, share=0.0):
     octets = message if isinstance(message, bytes) else message.to_wire()
     rows = np.frombuffer(octets, np.uint8)[None, :]
-    found = verdicts.judge_answers(
+    found = messages.judge_answers(
         rows, ADDRESSES[:1], ZONE.list_expected_records(ADDRESSES[:1], share)
     )
-    return found.reasons.get(0, verdicts.VALID)
+    return found.reasons.get(0, messages.VALID)
 
 
 def response(*records, code=0, kind="AAAA", name=""):
@@ -150,21 +150,21 @@ OWN = name_of(ADDRESSES[0])
 
 
 ANSWERS = [
-    (response(f"{OWN} 60 IN AAAA {RIGHT}"), verdicts.VALID),
-    (response(f"{OWN} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {RIGHT}"), verdicts.VALID),
-    (response(f"{OWN.upper()} 60 IN AAAA {RIGHT}"), verdicts.VALID),
-    (response(f"x.test. 60 IN AAAA {RIGHT}"), verdicts.EMPTY),
-    (response(f"{OWN} 60 IN AAAA 2001:db8:64::1"), verdicts.WRONG),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}", f"{OWN} 60 IN AAAA 2001:db8::1"), verdicts.WRONG),
-    (response(), verdicts.EMPTY),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}"), messages.VALID),
+    (response(f"{OWN} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {RIGHT}"), messages.VALID),
+    (response(f"{OWN.upper()} 60 IN AAAA {RIGHT}"), messages.VALID),
+    (response(f"x.test. 60 IN AAAA {RIGHT}"), messages.EMPTY),
+    (response(f"{OWN} 60 IN AAAA 2001:db8:64::1"), messages.WRONG),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}", f"{OWN} 60 IN AAAA 2001:db8::1"), messages.WRONG),
+    (response(), messages.EMPTY),
     (response(code=2), "SERVFAIL"),
     (response(code=3), "NXDOMAIN"),
     (response(code=9), "RCODE 9"),
-    (response(f"{OWN} 60 IN A 1.2.3.4", kind="A"), verdicts.OTHER_QUESTION),
-    (response(name=name_of(ADDRESSES[1])), verdicts.OTHER_QUESTION),
-    (dns.message.make_query(OWN, "AAAA"), verdicts.MALFORMED),
-    (b"\0\0\x80\0" + bytes(8), verdicts.MALFORMED),
-    (response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire()[:-9], verdicts.MALFORMED),
+    (response(f"{OWN} 60 IN A 1.2.3.4", kind="A"), messages.OTHER_QUESTION),
+    (response(name=name_of(ADDRESSES[1])), messages.OTHER_QUESTION),
+    (dns.message.make_query(OWN, "AAAA"), messages.MALFORMED),
+    (b"\0\0\x80\0" + bytes(8), messages.MALFORMED),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire()[:-9], messages.MALFORMED),
 ]
 
 
@@ -176,13 +176,13 @@ def test_answer_has_its_verdict(message, reason):
 def test_truncated_answer_is_invalid():
     made = response(f"{OWN} 60 IN AAAA {RIGHT}")
     made.flags |= dns.flags.TC
-    assert judge(made) == verdicts.TRUNCATED
+    assert judge(made) == messages.TRUNCATED
 
 
 def test_name_with_a_native_record_must_be_answered_with_it():
     own = IPv6Address(ZONE.list_native_records(ADDRESSES[:1]).tobytes())
-    assert judge(response(f"{OWN} 60 IN AAAA {own}"), share=1.0) == verdicts.VALID
-    assert judge(response(f"{OWN} 60 IN AAAA {RIGHT}"), share=1.0) == verdicts.WRONG
+    assert judge(response(f"{OWN} 60 IN AAAA {own}"), share=1.0) == messages.VALID
+    assert judge(response(f"{OWN} 60 IN AAAA {RIGHT}"), share=1.0) == messages.WRONG
 
 
 def test_random_change_of_an_answer_is_never_valid():
@@ -196,7 +196,7 @@ def test_random_change_of_an_answer_is_never_valid():
         spoiled[place] ^= chance.integers(1, 256)
         said = judge(spoiled.tobytes())
         # what an answer is judged by, and not what may stand there
-        if said == verdicts.VALID:
+        if said == messages.VALID:
             read = dns.message.from_wire(spoiled.tobytes(), ignore_trailing=True)
             assert [str(r) for rrset in read.answer for r in rrset] == [RIGHT]
             assert read.rcode() == 0
@@ -207,7 +207,7 @@ def test_random_change_of_an_answer_is_never_valid():
 def test_frames_and_replies_are_valid(version, vlan):
     zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
     layout = DnsLayout(version, vlan)
-    head = layout.header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
+    head = layout.build_header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
     frames = np.tile(np.frombuffer(head + build_question(), np.uint8), (COUNT, 1))
     write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)
     frames[:, layout.udp + 1], frames[:, layout.udp + 3] = 9, 53

@@ -59,7 +59,7 @@ def test_variable_at_bit_varies_part_of_a_field():
 
 def test_plus_adds_only_where_bits_begin_in_range():
     both = Expression("192.0.2.5", (VariableBits(EA, 0, 8), VariableBits(EA, 8, 8)))
-    made = traffic_class(both.plus(1, "ea", range(8, 32)))
+    made = traffic_class(both.add_constant(1, "ea", range(8, 32)))
     assert frames(made)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
 
 

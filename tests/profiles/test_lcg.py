@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.profiles import lcg
+from v6t.profiles import expand
 
 # (random_seed, core): (2-octet draw, 4-octet draw) per frame, recorded from TRex v3.08's simulator
 RECORDED = {
@@ -31,8 +31,8 @@ def sequence(state: int):
 @pytest.mark.parametrize(("seed", "core"), RECORDED)
 def test_draws_are_trexs(seed, core):
     recorded = RECORDED[seed, core]
-    multipliers, increments = lcg.make_tables(3, len(recorded))
-    states = multipliers * np.uint32(lcg.core_seed(seed, core)) + increments
+    multipliers, increments = expand.make_draw_tables(3, len(recorded))
+    states = multipliers * np.uint32(expand.seed_core(seed, core)) + increments
     short, high, low = (states >> 16 & 0x7FFF).astype(int)
     assert list(zip(short.tolist(), ((high << 16) + low).tolist(), strict=True)) == recorded
 
@@ -40,27 +40,27 @@ def test_draws_are_trexs(seed, core):
 def test_generator_is_that_of_microsofts_c_library():  # rand() after srand(1)
     draws = [s >> 16 & 0x7FFF for s in islice(sequence(1), 6)]
     assert draws == [41, 18467, 6334, 26500, 19169, 15724]
-    assert [lcg.advance(1, k) >> 16 & 0x7FFF for k in range(1, 7)] == draws
+    assert [expand.advance_state(1, k) >> 16 & 0x7FFF for k in range(1, 7)] == draws
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.integers(0, (1 << 32) - 1), st.integers(0, 300), st.integers(0, 1 << 70))
 def test_advancing_is_drawing_and_adds_up(state, steps, more):
     last = [state, *islice(sequence(state), steps)][-1]
-    assert lcg.advance(state, steps) == last
-    assert lcg.advance(last, more) == lcg.advance(state, steps + more)
+    assert expand.advance_state(state, steps) == last
+    assert expand.advance_state(last, more) == expand.advance_state(state, steps + more)
 
 
 @pytest.mark.parametrize("state", [0, 1, 0x12345678])
 def test_period_is_two_to_the_32(state):
-    assert lcg.advance(state, 1 << 32) == state
-    assert lcg.advance(state, 1 << 31) != state
+    assert expand.advance_state(state, 1 << 32) == state
+    assert expand.advance_state(state, 1 << 31) != state
 
 
 @pytest.mark.parametrize("draws", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize("block", [1, 2, 5, 64, 100])
 def test_tables_lead_from_one_state_to_a_block(draws, block):
-    multipliers, increments = lcg.make_tables(draws, block)
+    multipliers, increments = expand.make_draw_tables(draws, block)
     assert multipliers.shape == increments.shape == (draws, block)
     for state in (0, 1, 0xFFFFFFFF):
         wanted = np.array(list(islice(sequence(state), draws * block)), dtype=np.uint32)

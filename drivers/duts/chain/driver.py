@@ -52,7 +52,6 @@ class Part:
 
     @property
     def profile(self) -> ExpectProfile:
-        """How its frames differ from the reference translation."""
         return self.driver.profile(self.intent)
 
 
@@ -91,11 +90,8 @@ class Chain(WithoutCommands):
                 for part in intent.alternatives
                 if part.name not in names
             )
-            raise UsageError(
-                f"unknown part '{unknown}' of the chain",
-                f"parts: {', '.join(names)}{instead}",
-                code="unknown-name",
-            )
+            problem = f"unknown part '{unknown}' of the chain"
+            raise UsageError(problem, f"parts: {', '.join(names)}{instead}", code="unknown-name")
         parts: list[Part] = []
         for part in chosen:
             driver = self._driver(part, parts, swapped=intent.links.swapped)
@@ -104,11 +100,9 @@ class Chain(WithoutCommands):
             except UsageError as exc:  # another driver is the part's remedy, not the whole device's
                 raise UsageError(exc.message, exc.hint, code=exc.code) from exc
             sessions = intent.requirements.sessions if part.stateful else 0
-            own = replace(
-                part.intent,
-                links=replace(part.intent.links, swapped=intent.links.swapped),
-                requirements=DeviceRequirements(sessions=sessions),
-            )
+            links = replace(part.intent.links, swapped=intent.links.swapped)
+            requirements = DeviceRequirements(sessions=sessions)
+            own = replace(part.intent, links=links, requirements=requirements)
             parts.append(Part(part.name, part.device, part.stateful, own, driver, part.to_ipv4))
         return tuple(parts)
 
@@ -118,7 +112,6 @@ class Chain(WithoutCommands):
             raise cls.make_refusal(intent, "name the driver of one device")
 
     def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
-        """Return the parts, with the alternatives that the options name in place of others."""
         parts = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:
@@ -130,21 +123,15 @@ class Chain(WithoutCommands):
         chosen = self.options.parts.get(part.name, PartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
-            raise UsageError(
-                "a chain cannot be part of a chain",
-                "name the driver of one device",
-                code="chain-conflict",
-            )
+            problem = "a chain cannot be part of a chain"
+            raise UsageError(problem, "name the driver of one device", code="chain-conflict")
         if not driver_type(name).configures and not part.has_reference:
-            raise UsageError(
-                f"no reference translation exists for the part '{part.name}'",
-                "it keeps connections: leave out its driver, or name another",
-                code="missing-reference",
-            )
+            problem = f"no reference translation exists for the part '{part.name}'"
+            hint = "it keeps connections: leave out its driver, or name another"
+            raise UsageError(problem, hint, code="missing-reference")
         if not driver_type(name).configures and chosen.options:
-            raise UsageError(
-                f"the reference translation of '{part.name}' has no options", code="invalid-intent"
-            )
+            problem = f"the reference translation of '{part.name}' has no options"
+            raise UsageError(problem, code="invalid-intent")
         own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}
         driver = make_driver(name, options, swapped=swapped)
@@ -201,19 +188,17 @@ class Chain(WithoutCommands):
 
 def further_hops(parts: tuple[Part, ...]) -> int:
     """Return the hops inside the chain beyond one for each device."""
-    devices = len({part.device for part in parts})
     taken = sum(1 + part.profile.further_hops for part in parts)
-    return taken - devices
+    return taken - len({part.device for part in parts})
 
 
 def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
     """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
     hops = further_hops(parts)
     for part in parts:
-        profile = part.profile
         side = getattr(part.intent.configuration, "ipv6_side", "left")
-        leaves = "reverse" if side == "right" else "forward"
-        hops -= profile.exit_keeps_ttl if leaves == direction else profile.tunnel_keeps_ttl
+        leaves = direction == ("reverse" if side == "right" else "forward")
+        hops -= part.profile.exit_keeps_ttl if leaves else part.profile.tunnel_keeps_ttl
     return hops
 
 
@@ -232,8 +217,7 @@ def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) 
 def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
     """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
-    translators = (p for p in from_its_end if p.to_ipv4 == direction)
-    return next((p.profile for p in translators), ExpectProfile())
+    return next((p.profile for p in from_its_end if p.to_ipv4 == direction), ExpectProfile())
 
 
 def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
@@ -248,7 +232,8 @@ def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
     beside = [p for p in _find_remote_parts(before) if p.driver.options.ssh.machine == ssh.machine]
     for part in beside:
         same = part.driver.options.ssh.netns == ssh.netns
-        if same and all(_is_kernel(d) for d in (part.driver, driver)):
+        # whether the user's own lines are the kernel's is unknown
+        if same and all(d.kernel and DeviceConfig not in d.accepts for d in (part.driver, driver)):
             raise UsageError(
                 f"the parts {part.name} and {name} would both be the kernel of one machine, "
                 f"{ssh.text}: what leaves the one never enters the other",
@@ -267,17 +252,12 @@ def check_places(parts: Sequence[Part]) -> None:
         ssh = part.driver.options.ssh
         other = known.setdefault((ssh.lab, ssh.netns), part.name)
         if other != part.name:
-            raise UsageError(
-                f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}",
-                f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab",
-                code="chain-conflict",
+            problem = (
+                f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}"
             )
+            hint = f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab"
+            raise UsageError(problem, hint, code="chain-conflict")
 
 
 def _find_remote_parts(parts: Iterable[Part]) -> list[Part]:
     return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
-
-
-def _is_kernel(driver: Driver) -> bool:
-    """Whether the part is the machine's own network stack; of the user's shell lines that is unknown."""
-    return driver.kernel and DeviceConfig not in driver.accepts

@@ -1,10 +1,8 @@
-"""Sessions with all parts of a chain, and the parts in the lab.
-
-They are committed from left to right, and rolled back from right to left.
-"""
+"""Sessions with the parts of a chain, from left to right (a rollback from right to left), and its lab."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -104,7 +102,6 @@ class ChainSession(DeviceSession):
             session.flush()
 
     def status(self) -> dict[str, Any]:
-        """Return the status of the leftmost part, and of each under ``parts``."""
         statuses = {p.part.name: p.session.status() for p in self.parts}
         return {**next(iter(statuses.values()), {}), "device": self.name, "parts": statuses}
 
@@ -129,10 +126,7 @@ class ChainSession(DeviceSession):
 
 
 class ChainState:
-    """The connection tables of a chain; see :class:`v6t.drivers.device.StateDevice`.
-
-    Every part is emptied; the stateful ones are counted.
-    """
+    """The connection tables of a chain: every part is emptied, and the stateful ones are counted."""
 
     def __init__(self, session: ChainSession) -> None:
         self._session = session
@@ -198,33 +192,20 @@ class LabChain(LabDevice):
         return {each.part.name: each.device.report() for each in self._parts}
 
     def describe(self) -> dict[str, Any]:
-        parts = {
-            each.part.name: {
-                "belongs_to": each.part.device,
-                "stateful": each.part.stateful,
-                **each.device.describe(),
-                "counters": _counters(each.device),
-            }
-            for each in self._parts
-        }
+        parts: dict[str, Any] = {}
+        for part, device in self._parts:
+            about = {"belongs_to": part.device, "stateful": part.stateful, **device.describe()}
+            parts[part.name] = {**about, "counters": {}}
+            with contextlib.suppress(V6tError):
+                parts[part.name]["counters"] = device.report()
         return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
         run_all([each.device.close for each in reversed(self._parts)])
 
 
-def _counters(device: LabDevice) -> dict[str, Any]:
-    try:
-        return device.report()
-    except V6tError:
-        return {}
-
-
 def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions, then raise the first error; it contains the messages of the others.
-
-    Ctrl-C during one action does not prevent the others.
-    """
+    """Run all actions, also after Ctrl-C, then raise the first error with the messages of the others."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import map_address
@@ -27,10 +28,7 @@ def prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def table_of(intent: Intent) -> SiitConfig:
-    """Return what a stateless translator translates; also a CE of MAP-T behind its NAPT.
-
-    Such a CE has one address, its MAP IPv6 address (RFC 7599 section 6), and the DMR for all others.
-    """
+    """Return what a stateless translator, or a CE of MAP-T (RFC 7599, section 6), translates."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -54,12 +52,8 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
     """Return the IPv4 and the IPv6 address of the only host of an address table."""
     table = eams(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
-        raise UsageError(
-            f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}",
-            "map a single host",
-            params=dict(instead),
-            code="unsupported-by-device",
-        )
+        problem = f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}"
+        raise unsupported(problem, "map a single host", params=dict(instead))
     four, six = table[0]
     return four[0], six[0]
 
@@ -67,7 +61,7 @@ def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any,
 def with_equal_suffixes(intent: Intent) -> dict[str, str]:
     """Return parameters whose mappings start at the same addresses and have equally many host bits."""
     table = [
-        (four, IPv6Network((int(six.network_address), 96 + four.prefixlen), strict=False))
+        (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
         for four, six in eams(intent)
     ]
     if isinstance(intent.configuration, ClatConfig):
@@ -94,12 +88,8 @@ def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]
     """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
     prefix = prefix_of(intent)
     if prefix is None or prefix.prefixlen != 96:
-        raise UsageError(
-            f"{does} a prefix of /96, not {prefix or 'mappings alone'}",
-            hint,
-            params=dict(params),
-            code="unsupported-by-device",
-        )
+        problem = f"{does} a prefix of /96, not {prefix or 'mappings alone'}"
+        raise unsupported(problem, hint, params=dict(params))
     return prefix
 
 
@@ -133,7 +123,9 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     side = ipv6_side(intent)
     near, far = hosts_behind(intent, side, 6), hosts_behind(intent, other_side(side), 4)
     table = eams(intent)
-    owners = [_find_owner(table, net) for net in near]
+    # of each network, the IPv6 prefix of the mapping that holds it
+    longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
+    owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
     four: list[IPv4Network] = []
     six: list[IPv6Network] = []
     for ipv4, ipv6 in table:
@@ -155,14 +147,6 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-def _find_owner(
-    table: Sequence[tuple[IPv4Network, IPv6Network]], net: IPv6Network
-) -> IPv6Network | None:
-    """Return the IPv6 prefix of the mapping that holds a network; None: no mapping does."""
-    around = [ipv6 for _, ipv6 in table if net.subnet_of(ipv6)]
-    return max(around, key=lambda ipv6: ipv6.prefixlen, default=None)
-
-
 OWN4 = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 OWN6 = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
 """Addresses that a translator may get for its ICMP errors."""
@@ -180,36 +164,20 @@ def in_use(intent: Intent) -> list[Any]:
 
 
 def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]) -> str:
-    """Return an address or network of a driver's own that the test does not use.
-
-    Args:
-        option: of the driver that gives it.
-        given: value of the option; empty: choose one.
-        candidates: to choose from.
-        taken: networks of the test.
-
-    Raises:
-        UsageError: the given one is in use, or all candidates are.
-    """
+    """Return ``given`` or a candidate for an option, as it overlaps none of the networks taken."""
     unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
-        raise UsageError(
-            f"dut.options.{option}: the test uses all of {', '.join(candidates)}",
-            "give another one",
-            code="not-enough-addresses",
-        )
+        problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
+        raise UsageError(problem, "give another one", code="not-enough-addresses")
     if given and (met := _find_overlap(given, taken)):
-        raise UsageError(
-            f"dut.options.{option}: {given} overlaps {met}, which the test uses",
-            "choose one that is not used",
-            dut_params={option: unused} if unused else {},
-            code="address-conflict",
-        )
+        problem = f"dut.options.{option}: {given} overlaps {met}, which the test uses"
+        hint = "choose one that is not used"
+        instead = {option: unused} if unused else {}
+        raise UsageError(problem, hint, dut_params=instead, code="address-conflict")
     return given or unused
 
 
 def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
-    """Return the first of the networks that overlaps an address or a network, or None."""
     net = ip_network(text)
     return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)
 
@@ -225,11 +193,11 @@ def spare(intent: Intent, version: int, skip: int = 0) -> Network:
     ]
     if len(free) > skip:
         return free[skip]
-    raise UsageError(
-        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
-        "leave one of them out of the technology's parameters",
-        code="address-conflict",
+    problem = (
+        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic"
     )
+    hint = "leave one of them out of the technology's parameters"
+    raise UsageError(problem, hint, code="address-conflict")
 
 
 def two_ways(

@@ -11,23 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import DutError, InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import (
-    Check,
-    Existing,
-    Intent,
-    Plan,
-    Step,
-    Want,
-    equals,
-    has_words,
-    passes,
-)
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
+from v6t.drivers.duts.readings import Lost, Reading
 from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
 
@@ -61,14 +50,12 @@ class CheckText(StrictModel):
     @model_validator(mode="after")
     def _check_criteria(self) -> CheckText:
         if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
-            raise InvalidValue(
-                "give one of contains, equals, matches and absent", code="missing-setting"
-            )
+            problem = "give one of contains, equals, matches and absent"
+            raise InvalidValue(problem, code="missing-setting")
         for name in ("contains", "matches", "absent"):
             if getattr(self, name) is not None and not getattr(self, name).strip():
-                raise InvalidValue(
-                    f"{name} must not be empty: every output has that", code="wrong-length"
-                )
+                problem = f"{name} must not be empty: every output has that"
+                raise InvalidValue(problem, code="wrong-length")
         if self.matches is not None:
             check_pattern(self.matches)
         return self
@@ -78,20 +65,16 @@ class CheckText(StrictModel):
             return Check(line, has_words(self.contains))
         if self.equals is not None:
             return Check(line, equals(self.equals))
-        if self.absent is not None:
-            return Check(line, _lacks(self.absent))
-        pattern = re.compile(str(self.matches), re.MULTILINE)
-        return Check(line, passes(pattern.search, f"a match of {self.matches}"))
+        if self.matches is not None:
+            pattern = re.compile(self.matches, re.MULTILINE)
+            return Check(line, passes(pattern.search, f"a match of {self.matches}"))
+        unwanted = " ".join(str(self.absent).split())
 
+        def lacks(output: str) -> bool:  # silence proves nothing
+            text = " ".join(output.split())
+            return bool(text) and unwanted not in text
 
-def _lacks(part: str) -> Want:
-    unwanted = " ".join(part.split())
-
-    def lacks(output: str) -> bool:  # silence proves nothing
-        text = " ".join(output.split())
-        return bool(text) and unwanted not in text
-
-    return passes(lacks, f"no '{part}'")
+        return Check(line, passes(lacks, f"no '{self.absent}'"))
 
 
 class StepText(StrictModel):
@@ -167,7 +150,6 @@ class ProfileText(StrictModel):
     """Frames are padded to so many octets, FCS off."""
 
     def declare(self) -> ExpectProfile:
-        """Return the profile as declared."""
         return ExpectProfile(**self.model_dump(), why="declared in the testbed file")
 
 
@@ -210,10 +192,8 @@ class Command(LinuxDriver):
         if self.options.base:
             return super().facts(sections)
         if not sections.get("version"):
-            raise DutError(
-                f"the device does not answer '{self.options.version_command}'",
-                code="unexpected-answer",
-            )
+            problem = f"the device does not answer '{self.options.version_command}'"
+            raise DutError(problem, code="unexpected-answer")
         return Facts(
             system=sections["version"],
             version=sections["version"],
@@ -243,8 +223,7 @@ class Command(LinuxDriver):
         return self.finish(facts, [*base, *own], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        profile: ProfileText = self.options.profile
-        return profile.declare()
+        return self.options.profile.declare()  # type: ignore[no-any-return]
 
     def sessions(self, intent: Intent) -> Reading | None:
         text = self.options.sessions_command

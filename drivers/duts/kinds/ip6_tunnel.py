@@ -11,8 +11,7 @@ from ipaddress import IPv6Interface
 from typing import Literal
 
 from pydantic import Field
-from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Reading
+from v6t.base.errors import DutError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters, telemetry
@@ -22,7 +21,8 @@ from v6t.drivers.duts.kinds.softwires import Customer, customer_of
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, has_words, line_with, passes
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import lacking, unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
@@ -77,19 +77,14 @@ class Ip6Tunnel(LinuxDriver):
         super().refuse(intent, facts)
         customer = customer_of(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
-            raise DutError(
-                f"the device's kernel {facts.version} has no {MODULE}",
-                "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's",
-                code="missing-kernel-module",
-            )
+            problem = f"the device's kernel {facts.version} has no {MODULE}"
+            hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
+            raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks and filters.PROGRAM not in facts.programs:
             raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
         if self.options.checks and customer.edge is None:
-            raise UsageError(
-                "a B4 of DS-Lite has no address and no port set to check",
-                "leave dut.options.checks out",
-                code="unsupported-by-device",
-            )
+            problem = "a B4 of DS-Lite has no address and no port set to check"
+            raise unsupported(problem, "leave dut.options.checks out")
 
     def profile(self, intent: Intent) -> ExpectProfile:
         uniform = self.options.dscp == "uniform"
@@ -123,8 +118,11 @@ class Ip6Tunnel(LinuxDriver):
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER
+        # it stays if somebody else has a tunnel by the rollback
+        others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
+        unload = f"{others} >/dev/null || modprobe -r {MODULE}"
         return [
-            _load_module(in_lab=self.options.in_lab),
+            load_module(MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
             self._create_tunnel(customer),
@@ -145,13 +143,11 @@ class Ip6Tunnel(LinuxDriver):
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
         dscp = ("tclass inherit", "dscp inherit") if uniform else ("tclass 0x00",)
-        return owned(
-            f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}",
-            f"ip -6 tunnel del {TUNNEL}",
-            "the tunnel to the relay",
-            read=f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true",
-            want=_is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform),
-        )
+        create = f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}"
+        delete = f"ip -6 tunnel del {TUNNEL}"
+        read = f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true"
+        want = _is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
+        return owned(create, delete, "the tunnel to the relay", read=read, want=want)
 
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:
@@ -168,7 +164,6 @@ class Ip6Tunnel(LinuxDriver):
 
 
 def _is_tunnel(*phrases: str, dscp: bool) -> Want:
-    """Require these words of the tunnel, and that it carries DSCP inwards or does not."""
 
     def is_tunnel(output: str) -> bool:
         line = line_with(output, *phrases)
@@ -192,13 +187,6 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
         if edge.psid_offset:
             rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
     return rules
-
-
-def _load_module(*, in_lab: bool) -> Step:
-    """Load the module; it stays if somebody else has a tunnel by the rollback."""
-    others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
-    unload = f"{others} >/dev/null || modprobe -r {MODULE}"
-    return load_module(MODULE, "the kernel's module", unload, in_lab=in_lab)
 
 
 def _route_into_tunnel(inside: str) -> Sequence[Step]:

@@ -1,10 +1,8 @@
 """Jool's own counters (``stats display``): its names, and what became of the packets they count.
 
-Read in its sources (``jool_stat_id`` of 4.0.9 to 4.2.0-rc3 and where each is counted): some are totals, some
-count packets that it drops, and some packets that it hands back to the kernel, most for want of a rule.
-Among these are all that are none of its business, neighbour discovery and the SSH that reads them: no loss.
-Others were meant for it and lack a connection, a route or a port of their own: they count as dropped.
-(NAT64 drops an unknown protocol, too, in its second step, which none reaches: the first hands it back.)
+Read in the sources of 4.0.9 to 4.2.0-rc3: some are totals, some count packets that it drops, and some packets
+that it hands back to the kernel for want of a rule: no loss. Others were meant for it and lack a connection,
+a route or a port of their own: they count as dropped, as does what only a later Jool has.
 """
 
 from __future__ import annotations
@@ -12,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, add_matches
 
-SESSIONS = "JSTAT_SESSIONS"
 _TOTALS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
@@ -64,38 +61,17 @@ _REASONS = {
 }
 
 
-def statistics(text: str) -> Mapping[str, float]:
-    """Parse ``stats display --csv --no-headers``: value by name."""
-    counters: dict[str, float] = {}
-    for line in text.splitlines():
-        name, comma, value = line.strip().partition(",")
-        if comma and name.startswith("JSTAT") and value.strip().isdigit():
-            counters[name] = float(value)
-    return counters
+statistics = add_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+"""Parses ``stats display --csv --no-headers``: value by name."""
+sessions = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+table = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
+"""Parse the number of a NAT64's connections, which only memory limits; nothing if it is not printed."""
 
 
 def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals.
-
-    A counter that only a later Jool has is taken for one of drops, which most are.
-    """
-    return {
-        _outcome(name, nat64=nat64): value
-        for name, value in statistics(text).items()
-        if not _NO_PACKETS.match(name)
-    }
-
-
-def table(text: str) -> Mapping[str, float]:
-    """Parse the number of a NAT64's connections as ``used``; only memory limits it."""
-    told = sessions(text)
-    return {"used": told["sessions"]} if told else {}
-
-
-def sessions(text: str) -> Mapping[str, float]:
-    """Parse the number of a NAT64's sessions; empty if it is not printed."""
-    counters = statistics(text)
-    return {"sessions": counters[SESSIONS]} if SESSIONS in counters else {}
+    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals."""
+    counters = statistics(text).items()
+    return {_outcome(n, nat64=nat64): value for n, value in counters if not _NO_PACKETS.match(n)}
 
 
 def _outcome(name: str, *, nat64: bool) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step
+from v6t.drivers.duts.plan import Change, Intent, Plan
 from v6t.intent.families import RouterConfig
 
 
@@ -17,7 +14,7 @@ class LinuxRouter(LinuxDriver):
     name = "linux-router"
     title = "Linux kernel forwarding, IPv4 and IPv6"
     accepts = (RouterConfig,)
-    helpers = (filters.PROGRAM,)
+    has_filters = True
     executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -26,6 +23,3 @@ class LinuxRouter(LinuxDriver):
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.moved_route(intent)
-
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        return filters.steps(intent, facts, self.all_ports(intent), count)

@@ -8,8 +8,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from pydantic import Field
-from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Reading
+from v6t.base.errors import DutError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, softwires
@@ -18,7 +17,8 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
@@ -29,6 +29,7 @@ MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
 _READ_BACK = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
+_RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
 """All of IPv4, beside a default route that is there already."""
 
@@ -60,21 +61,14 @@ class Mapped:
         """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
-            raise UsageError(
-                f"nat46 maps prefixes with equally many host bits only, not {four} to {six}",
-                f"use an IPv6 prefix of /{128 - suffix} for {four}",
-                params=instead,
-                code="unsupported-by-device",
-            )
+            problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
+            hint = f"use an IPv6 prefix of /{128 - suffix} for {four}"
+            raise unsupported(problem, hint, params=instead)
         return cls(four, six, ea_len=suffix)
 
     def words(self, side: str) -> str:
-        """Return one side of a rule as nat46 reads and writes it."""
-        values = {
-            "v4": self.four, "v6": self.six, "style": self.style, "ea-len": self.ea_len,
-            "psid-offset": self.psid_offset,
-        }  # fmt: skip
-        return " ".join(f"{side}.{name} {value}" for name, value in values.items())
+        values = (self.four, self.six, self.style, self.ea_len, self.psid_offset)
+        return " ".join(map(f"{side}.{{}} {{}}".format, _RULE_WORDS, values))
 
 
 class Nat46(LinuxDriver):
@@ -119,13 +113,11 @@ class Nat46(LinuxDriver):
             )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            further_hops=1,
-            df="set",
-            zero_checksum="always",
-            why="kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
-            "a fragment header; a UDP checksum may come out as 0",
+        why = (
+            "kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
+            "a fragment header; a UDP checksum may come out as 0"
         )
+        return ExpectProfile(further_hops=1, df="set", zero_checksum="always", why=why)
 
     def read_version(self, text: str) -> str:
         """Identify the module by the checksum of its file: it has no version."""
@@ -148,19 +140,27 @@ class Nat46(LinuxDriver):
         )
         local, remote = _find_mappings(intent)
         if not local or not remote:
-            raise UsageError(
-                "nat46 needs mappings of hosts on both sides",
-                "give eam or prefix",
-                params={addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"},
-                code="unsupported-by-device",
-            )
+            problem = "nat46 needs mappings of hosts on both sides"
+            instead = {addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"}
+            raise unsupported(problem, "give eam or prefix", params=instead)
+        named, why = self.options.module, "nat46's kernel module"
+        # unlike modprobe insmod fails where the module is loaded
+        load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
+        if "/" not in named:
+            load, unload = f"modprobe {named}", f"modprobe -r {named}"
+        unless_used = f"grep -q ^add {CONTROL} || {unload}"
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-        ways = {str(net): f"dev {DEVICE}" for net in _find_routes(intent)}
-        values = {
-            f"net.ipv6.conf.{DEVICE}.disable_ipv6": 0, f"net.ipv4.conf.{DEVICE}.rp_filter": 0,
-        }  # fmt: skip
-        own = [
-            self._module(),
+        edge = intent.configuration
+        four, six = (
+            (_HALVES, [edge.end_user_prefix])
+            if isinstance(edge, MapTCeConfig)
+            else addresses.through_translator(intent)
+        )
+        ways = {str(net): f"dev {DEVICE}" for net in (*four, *six)}
+        own = (f"net.ipv6.conf.{DEVICE}.disable_ipv6", f"net.ipv4.conf.{DEVICE}.rp_filter")
+        settings = dict.fromkeys(own, 0)
+        steps = [
+            load_module("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
             owned(
                 f"echo add {DEVICE} >{CONTROL}",
                 f"echo del {DEVICE} >{CONTROL}",
@@ -176,36 +176,18 @@ class Nat46(LinuxDriver):
                 read=read_link(DEVICE),
                 want=is_link(DEVICE, "UP", mtu=mtu),
             ),
-            sysctl(values, "both versions through the device, whatever the source"),
+            sysctl(settings, "both versions through the device, whatever the source"),
             add_routes(ways, "into the translator"),
         ]
-        return self.finish(
-            facts,
-            [*self.base(intent, facts), *own],
-            notes=(
-                "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
-                "what it cannot translate it drops without an ICMP error",
-            ),
+        notes = (
+            "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
+            "what it cannot translate it drops without an ICMP error",
         )
-
-    def _module(self) -> Step:
-        named = self.options.module
-        load, unload = (
-            # unlike modprobe it fails where the module is loaded
-            (f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46") if "/" in named
-            else (f"modprobe {named}", f"modprobe -r {named}")
-        )  # fmt: skip
-        unless_used = f"grep -q ^add {CONTROL} || {unload}"
-        why, lab = "nat46's kernel module", self.options.in_lab
-        return load_module("nat46", why, unless_used, in_lab=lab, load=load)
+        return self.finish(facts, [*self.base(intent, facts), *steps], notes=notes)
 
 
 def count_unsent(text: str) -> Mapping[str, float]:
-    """Parse the counters of its device, and subtract packets out of it from those into it (nat46-netdev.c).
-
-    What goes into it counts as received, what it has made of that as sent; of a packet that comes out as two
-    fragments one hides a loss. A packet may be in it just then.
-    """
+    """Parse the counters of its device, and what came in and did not go out (nat46-netdev.c)."""
     found = dict(telemetry.link(text))
     if {"rx.packets", "tx.packets"} <= found.keys():
         found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])
@@ -249,12 +231,9 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         if rule.psid is not None:
             return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
         if edge.ipv4.num_addresses > 1:
-            raise UsageError(
-                f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}",
-                "let the EA bits hold a whole address",
-                params={"ea_len": 32 - rule.ipv4_prefix.prefixlen},
-                code="unsupported-by-device",
-            )
+            problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
+            instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
+            raise unsupported(problem, "let the EA bits hold a whole address", params=instead)
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
         return [own], [Mapped.embedded(dmr)]
@@ -270,11 +249,3 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         if not isinstance(edge, ClatConfig):
             local.append(Mapped.embedded(prefix))
     return local, remote
-
-
-def _find_routes(intent: Intent) -> list[Any]:
-    edge = intent.configuration
-    if isinstance(edge, MapTCeConfig):
-        return [*_HALVES, edge.end_user_prefix]
-    four, six = addresses.through_translator(intent)
-    return [*four, *six]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Reading, check_interfaces
+from v6t.drivers.duts.driver import check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -16,16 +15,14 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
-from v6t.drivers.duts.programs import version_in
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
-
-
 COMM = "snabb"
 """What the kernel calls its process."""
 SHARED = "/var/run/snabb"
@@ -45,6 +42,14 @@ LOSSES = {
     "ingress-packet-drops": Lost.INGRESS, "drop-all-.*": Lost.ALL, "drop-.*": Lost.RULE,
 }  # fmt: skip
 """Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
+
+
+state = add_matches(
+    r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
+)
+"""Parses the counters of packets in ``/softwire-state``."""
+sockets = add_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
+"""Parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
 
 
 class SnabbOptions(LinuxOptions):
@@ -69,15 +74,14 @@ class SnabbLwAftr(LinuxDriver):
     versions = ("2024.08",)
     options_model = SnabbOptions
     kernel = False
-
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
-        self.programs = {self.options.program: "https://github.com/snabbco/snabb"}
-        # whatever it is asked, it makes its directory
-        self.version_command = (
-            f"[ -e {SHARED} ] || new=1; {self.options.program} --version | head -1; "
-            f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
-        )
+    program_source = "https://github.com/snabbco/snabb"
+    # whatever it is asked, it makes its directory
+    version_command = (
+        f"[ -e {SHARED} ] || new=1; {{program}} --version | head -1; "
+        f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+    )
+    # ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag
+    version_pattern = r"(?s)(\d{4}\.\d{2}[.\w]*)(?:.*?\((\d+-g[0-9a-f]+[-\w]*)\))?"
 
     @property
     def _state(self) -> str:
@@ -93,26 +97,15 @@ class SnabbLwAftr(LinuxDriver):
         )
         return commands
 
-    def read_version(self, text: str) -> str:
-        """Parse ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag."""
-        asked = f"{self.options.program} --version"
-        tag = version_in(text, r"(\d{4}\.\d{2}[.\w]*)", "Snabb", asked)
-        built = re.search(r"\((\d+-g[0-9a-f]+[-\w]*)\)", text)
-        return f"{tag}-{built[1]}" if built else tag
-
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        if not facts.root:
-            raise DutError("Snabb needs root", "log in as root, or set ssh.become", code="not-root")
+        require_root(facts)
         if _by_pci(self.options):
             _check_pci(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
-            raise UsageError(
-                "this driver does not configure VLANs for Snabb",
-                "use untagged links",
-                code="unsupported-by-device",
-            )
+            problem = "this driver does not configure VLANs for Snabb"
+            raise unsupported(problem, "use untagged links")
 
     def profile(self, intent: Intent) -> ExpectProfile:
         return ExpectProfile(
@@ -191,7 +184,6 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 
 def _return_devices(options: SnabbOptions) -> Step:
-    """Return the devices to the kernel's drivers, which Snabb does not."""
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     listed = " ".join(names)
     show = (
@@ -208,31 +200,23 @@ def _return_devices(options: SnabbOptions) -> Step:
 
 
 def _keep_huge_pages() -> Step:
-    """Restore the number of huge pages: Snabb adds one whenever it finds none free.
-
-    A lab's are those of the whole machine: others may be at work with them, and they stay.
-    """
-    return Step(
-        "true",
-        "huge pages, of which Snabb makes more by itself",
-        read="sysctl -e vm.nr_hugepages kernel.shmmax",
-        undo="sysctl -q -e -p -",
-        undo_text="{old}",
-    )
+    """Restore the number of huge pages: Snabb adds one whenever it finds none free."""
+    why = "huge pages, of which Snabb makes more by itself"
+    read = "sysctl -e vm.nr_hugepages kernel.shmmax"
+    return Step("true", why, read=read, undo="sysctl -q -e -p -", undo_text="{old}")
 
 
 def _remove_directory() -> Step:
     """Remove it once no process with a directory in it is left: Snabb's own watcher tidies up, too."""
     used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
-    return Step(
-        "true",
-        "Snabb's directory of shared memory, which it leaves behind",
-        undo=f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
-        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]',
-        read=f"ls -d {SHARED} 2>/dev/null || true",
-        existing=Existing.KEEP,
+    why = "Snabb's directory of shared memory, which it leaves behind"
+    undo = (
+        f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
+        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]'
     )
+    read = f"ls -d {SHARED} 2>/dev/null || true"
+    return Step("true", why, undo=undo, read=read, existing=Existing.KEEP)
 
 
 def configuration(intent: Intent, options: SnabbOptions) -> str:
@@ -261,19 +245,6 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
             f"br-address {wire.br}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
         )
     return "\n".join([*lines, "  }", "}"]) + "\n"
-
-
-def state(text: str) -> Mapping[str, float]:
-    """Parse the counters of packets in ``/softwire-state``."""
-    names = r"drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops"
-    counters = re.findall(rf"\b({names})\s+(\d+);", text)
-    return {name: float(value) for name, value in counters}
-
-
-def sockets(text: str) -> Mapping[str, float]:
-    """Parse the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
-    drops = re.findall(r"skmem:\([^)]*\bd(\d+)\)", text)
-    return {"dropped": float(sum(map(int, drops)))} if drops else {}
 
 
 def _address(side: LinkIntent, version: int) -> Address:

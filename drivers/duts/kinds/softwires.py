@@ -9,6 +9,7 @@ from pathlib import Path
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.binding_table import read_softwires
 from v6t.intent.families import (
     AftrTunnelConfig,
@@ -40,7 +41,8 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
-        yield from _read_softwires(Path(table.file), br)
+        for _, wire in read_softwires(Path(table.file)):
+            yield Softwire(*wire[:5], br if wire.br is None else wire.br)
         return
     generated = GeneratedSoftwires(
         table.ipv4_pool, table.b4_prefix, table.psid_len, (table.softwires - 1).bit_length()
@@ -57,20 +59,9 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
         )
 
 
-def _read_softwires(path: Path, br: IPv6Address) -> Iterator[Softwire]:
-    for _, row in read_softwires(path):
-        yield Softwire(*row[:5], br if row.br is None else row.br)
-
-
 @dataclass(frozen=True)
 class Customer:
-    """A customer's tunnel, address and ports.
-
-    Attributes:
-        local, remote: ends of the tunnel.
-        side: where it is IPv6.
-        edge: address and ports; None: any (B4).
-    """
+    """A customer's tunnel between two ends, IPv6 on a side; ``edge``: address and ports, None: any (B4)."""
 
     local: IPv6Address
     remote: IPv6Address
@@ -79,7 +70,6 @@ class Customer:
 
     @property
     def inside(self) -> str:
-        """The customer's side."""
         return "left" if self.side == "right" else "right"
 
 
@@ -91,11 +81,10 @@ def customer_of(intent: Intent) -> Customer:
         return Customer(*ends, configuration.ipv6_side, None)
     if isinstance(configuration, AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
-            raise UsageError(
+            raise unsupported(
                 f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
                 "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
                 "end",
-                code="unsupported-by-device",
             )
         return Customer(configuration.aftr, configuration.first_b4, "left", None)
     edge = intent.configuration_as(LwB4Config)
@@ -106,12 +95,11 @@ def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse interface identifiers of the drafts before RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
-            raise UsageError(
+            raise unsupported(
                 f"{name} supports only the interface identifier of RFC 7597, but the rule {rule.ipv6_prefix} "
                 f"has iid_format {rule.iid_format}",
                 "set iid_format to rfc7597, or take another driver",
                 params={"iid_format": "rfc7597"},
-                code="unsupported-by-device",
             )
 
 
@@ -119,23 +107,16 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
-            raise UsageError(
+            raise unsupported(
                 f"{name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without EA bits has "
                 f"psid {rule.psid}",
                 "use a rule with EA bits, or take another driver",
-                code="unsupported-by-device",
             )
 
 
 def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
-    """Refuse a ``lowest_ipv6_mtu`` that an implementation cannot be told.
-
-    The default is let through: a test then sends no IPv4 packet without DF that would be longer.
-    """
+    """Refuse a ``lowest_ipv6_mtu`` other than an implementation's own and the default."""
     if value not in (own, DEFAULT_LOWEST_MTU):
-        raise UsageError(
-            f"lowest_ipv6_mtu {value} cannot be configured: {why}",
-            f"set lowest_ipv6_mtu to {own}, or take another driver",
-            params={"lowest_ipv6_mtu": own},
-            code="setting-untellable",
-        )
+        problem = f"lowest_ipv6_mtu {value} cannot be configured: {why}"
+        hint = f"set lowest_ipv6_mtu to {own}, or take another driver"
+        raise UsageError(problem, hint, params={"lowest_ipv6_mtu": own}, code="setting-untellable")

@@ -15,6 +15,7 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Step
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
@@ -24,8 +25,6 @@ OFFLINK_MTU = (0, 9, 6)
 """The first version with ``offlink-mtu``, which changes :data:`OWN_LOWEST_MTU`."""
 OWN_LOWEST_MTU = 1280
 """Longest IPv6 packet that TAYGA makes of an IPv4 packet without DF."""
-
-Version = tuple[int, ...]
 LOCAL_USE = (0, 9, 2, 10)
 """The first version with prefixes of RFC 8215, such as 64:ff9b:1::/48."""
 CLASS_E = (0, 9, 4)
@@ -79,10 +78,11 @@ class Tayga(TunTranslator):
     remove_tun = "{program} -c {config} --rmtun"
     start = "{program} -c {config} -p {pid}"
 
+    program_source = "tayga"
+
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         super().__init__(given)
         program = self.options.program
-        self.programs = {program: "tayga", **self.programs}
         if self.options.mend_checksums:
             self.programs = {**self.programs, "nft": "nftables"}
         # versions before 0.9.4 do not print theirs: what is left is the version of Debian's package
@@ -131,11 +131,11 @@ class Tayga(TunTranslator):
         )
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
-        prefix, lowest = addresses.prefix_of(intent), addresses.table_of(intent).lowest_ipv6_mtu
+        table = addresses.table_of(intent)
+        prefix, lowest = table.prefix, table.lowest_ipv6_mtu
         if version_numbers(facts.version) < OFFLINK_MTU:
-            softwires.refuse_lowest_mtu(
-                lowest, f"TAYGA {facts.version} has no offlink-mtu", OWN_LOWEST_MTU
-            )
+            why = f"TAYGA {facts.version} has no offlink-mtu"
+            softwires.refuse_lowest_mtu(lowest, why, OWN_LOWEST_MTU)
         return self.config_text(
             intent,
             *([f"prefix {prefix}"] if prefix else []),
@@ -176,25 +176,21 @@ class Tayga(TunTranslator):
 
 
 def has_workers(version: str) -> bool:
-    """Return whether a version translates in several threads: ``0.9.6-16-g8a028c7``, ``0.9.2-8``."""
+    """Return whether a version translates in several threads."""
     return version_numbers(version) >= WORKERS
 
 
-def _mappings(intent: Intent) -> Iterator[tuple[str, str]]:
-    """Yield mappings; a single host without prefix length, as in TAYGA's manual."""
+def _mappings(intent: Intent) -> Iterator[tuple[object, object]]:
     for four, six in addresses.eams(intent):
         if four.prefixlen + 96 != six.prefixlen:
-            raise UsageError(
-                f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}",
-                f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}",
-                params=addresses.with_equal_suffixes(intent),
-                code="unsupported-by-device",
-            )
-        single = four.prefixlen == 32
-        yield (str(four[0]), str(six[0])) if single else (str(four), str(six))
+            problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
+            hint = f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}"
+            raise unsupported(problem, hint, params=addresses.with_equal_suffixes(intent))
+        # a single host without prefix length, as in TAYGA's manual
+        yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
 
 
-def version_numbers(version: str) -> Version:
+def version_numbers(version: str) -> tuple[int, ...]:
     """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16); a version without numbers is the oldest."""
     numbers = re.match(r"[\d.]+(?:-\d+)?", version)
     return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
@@ -205,36 +201,30 @@ def refuse_reserved(intent: Intent, version: str) -> None:
     numbers = version_numbers(version)
     prefix = addresses.prefix_of(intent)
     if prefix is not None and _is_refused6(prefix, numbers):
-        raise UsageError(
-            f"TAYGA {version} does not take the prefix {prefix}",
-            f"use a prefix of your own, for example {OWN_PREFIX}",
-            params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
-            code="unsupported-by-version",
-        )
+        problem = f"TAYGA {version} does not take the prefix {prefix}"
+        hint = f"use a prefix of your own, for example {OWN_PREFIX}"
+        instead = {addresses.prefix_parameter(intent.configuration): OWN_PREFIX}
+        raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
     # mappings where this version supports none
     within = addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION
     for ipv4, ipv6 in addresses.eams(intent):
         if _is_refused6(ipv6, numbers) or (numbers < LINK_LOCAL and ipv6.overlaps(within)):
-            raise UsageError(
-                f"TAYGA {version} does not map {ipv4} to {ipv6}",
-                "choose another IPv6 prefix",
-                code="unsupported-by-version",
-            )
+            problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
+            raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
     if prefix is None or prefix.network_address != addresses.WELL_KNOWN.network_address:
         return
     private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
     for net in _unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
-            raise UsageError(
+            raise unsupported(
                 f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
                 "RFC 6052, section 3.1, demands",
                 f"use a prefix of your own, for example {OWN_PREFIX}",
                 params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
-                code="unsupported-by-device",
             )
 
 
-def _is_refused6(net: IPv6Network, numbers: Version) -> bool:
+def _is_refused6(net: IPv6Network, numbers: tuple[int, ...]) -> bool:
     well_known = _TRANSLATION if numbers >= LOCAL_USE else addresses.WELL_KNOWN
     if net.subnet_of(well_known):
         return False
@@ -249,15 +239,11 @@ def refuse_pool(pool: IPv4Network, version: str) -> None:
         reserved.append(_AUTOCONFIGURED)
     for net in reserved:
         if pool.overlaps(net):
-            raise UsageError(
-                f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}",
-                "choose other IPv4 addresses",
-                code="unsupported-by-version",
-            )
+            problem = f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}"
+            raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 
 
 def _unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
-    """Yield the IPv4 networks of all test hosts without a mapping."""
     side, table = addresses.ipv6_side(intent), addresses.eams(intent)
     for net in addresses.hosts_behind(intent, addresses.other_side(side), 4):
         if not any(net.subnet_of(ipv4) for ipv4, _ in table):

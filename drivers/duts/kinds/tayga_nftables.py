@@ -11,7 +11,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import ConntrackDevice
+from v6t.drivers.duts.kinds.netfilter.nat import ConntrackDevice
 from v6t.drivers.duts.kinds.netfilter.nftables import translate_sources
 from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
 from v6t.drivers.duts.plan import Intent, Step
@@ -47,24 +47,19 @@ class TaygaNftables(ConntrackDevice, Tayga):
 
     @property
     def pool(self) -> IPv4Network:
-        """The IPv4 addresses of clients between TAYGA and the NAT44."""
         text = self.options.dynamic_pool
         try:
             network = IPv4Network(text)
         except ValueError as exc:
-            raise UsageError(
-                f"dut.options.dynamic_pool: {exc}",
-                "give an IPv4 network",
-                dut_params={"dynamic_pool": "192.168.255.0/24"},
-                code="option-invalid",
-            ) from exc
+            problem = f"dut.options.dynamic_pool: {exc}"
+            hint = "give an IPv4 network"
+            instead = {"dynamic_pool": "192.168.255.0/24"}
+            raise UsageError(problem, hint, dut_params=instead, code="option-invalid") from exc
         if network.num_addresses < 4:
-            raise UsageError(
-                f"dut.options.dynamic_pool: {network} is too small for a client",
-                "give a /30 or shorter",
-                dut_params={"dynamic_pool": network.supernet(new_prefix=30)},
-                code="not-enough-addresses",
-            )
+            problem = f"dut.options.dynamic_pool: {network} is too small for a client"
+            hint = "give a /30 or shorter"
+            instead = {"dynamic_pool": network.supernet(new_prefix=30)}
+            raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
         return network
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -77,24 +72,22 @@ class TaygaNftables(ConntrackDevice, Tayga):
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
-            raise UsageError(
-                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
-                f"set dynamic_pool to a /{length} or shorter",
-                dut_params={"dynamic_pool": f"10.0.0.0/{length}"},
-                code="not-enough-addresses",
+            problem = (
+                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address"
             )
+            hint = f"set dynamic_pool to a /{length} or shorter"
+            instead = {"dynamic_pool": f"10.0.0.0/{length}"}
+            raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
 
     def ipv6_side(self, intent: Intent) -> str:
-        del intent
         return "left"
 
     def translated_networks(self, intent: Intent) -> list[Any]:
-        """Return the clients' IPv4 addresses, which conntrack restores before packets are filtered."""
+        # conntrack restores the clients' IPv4 addresses before packets are filtered
         prefix = addresses.prefix_of(intent)
         return [self.pool, *([prefix] if prefix else [])]
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Return the first host of the dynamic pool, and an IPv6 address that the test does not use."""
         taken, o = addresses.in_use(intent), self.options
         own4 = addresses.free("ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken)
         return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
@@ -102,12 +95,9 @@ class TaygaNftables(ConntrackDevice, Tayga):
     def configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.prefix_of(intent)
         if prefix is None:
-            raise UsageError(
-                "NAT64 needs a prefix",
-                "set the plugin's parameter prefix",
-                params={"prefix": "2001:db8:64::/96"},
-                code="invalid-intent",
-            )
+            hint = "set the plugin's parameter prefix"
+            instead = {"prefix": "2001:db8:64::/96"}
+            raise UsageError("NAT64 needs a prefix", hint, params=instead, code="invalid-intent")
         return self.config_text(
             intent,
             f"prefix {prefix}",
@@ -124,7 +114,6 @@ class TaygaNftables(ConntrackDevice, Tayga):
         return (Step(self._forget_clients, why, undo=self._forget_clients),)
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Translate the clients' IPv4 addresses to public addresses and ports."""
         public = nat.pool_of(intent, can=("udp_timeout_s",))
         pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
         return (
@@ -135,15 +124,10 @@ class TaygaNftables(ConntrackDevice, Tayga):
         )
 
     def flush(self, intent: Intent) -> Sequence[Step]:
-        """Forget the clients, then the kernel's connections.
-
-        What still waits in TAYGA's queue would make connections anew behind conntrack's back.
-        """
-        restart = Step(
-            f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}",
-            "no client of an earlier trial is left",
-            proof=self.run_translator().check,
-        )
+        """Forget the clients and what waits in TAYGA's queue, then the kernel's connections."""
+        command = f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}"
+        why = "no client of an earlier trial is left"
+        restart = Step(command, why, proof=self.run_translator().check)
         return (restart, *nat.flush([str(self.pool)]))
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:

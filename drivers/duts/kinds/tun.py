@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
@@ -15,6 +14,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, read_link, sysctl
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import config_file, daemon, owned, stop_process
 
 TUN = "v6t-nat64"
@@ -33,13 +33,9 @@ class TunOptions(LinuxOptions):
 
 
 class TunTranslator(LinuxDriver):
-    """A stateless translator in user space behind a TUN device.
+    """A stateless translator behind a TUN device; :meth:`shell` fills in its commands."""
 
-    In the commands, ``{program}``, ``{config}``, ``{pid}`` and ``{log}`` are the option ``program`` and files
-    in ``state_dir``.
-    """
-
-    helpers = (filters.PROGRAM,)
+    has_filters = True
     process: ClassVar[str]
     """What the kernel calls its process; its files are named after it."""
     display_name: ClassVar[str]
@@ -59,26 +55,20 @@ class TunTranslator(LinuxDriver):
         """Return the text of the configuration file."""
 
     def steps_before_start(self) -> Sequence[Step]:
-        """Return steps before the configuration file is written."""
         return ()
 
     def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        """Return steps after the translator runs."""
         return ()
 
     def flush(self, intent: Intent) -> Sequence[Step]:
-        """Return the actions that empty its state between trials."""
         return ()
 
     def shell(self, template: str) -> str:
-        """Fill program and files into a command."""
-        files = {name: f"{self.options.state_dir}/{self.process}.{end}"
-                 for name, end in (("config", "conf"), ("pid", "pid"), ("log", "log"))}  # fmt: skip
+        file = f"{self.options.state_dir}/{self.process}"
+        files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:
-        """Return the notes of the plan."""
-        del facts
         return self.notes
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -90,12 +80,10 @@ class TunTranslator(LinuxDriver):
         }
 
     def translated_networks(self, intent: Intent) -> list[Any]:
-        """Return the networks that are routed into the translator, of both versions of IP."""
         four, six = addresses.through_translator(intent)
         return [*four, *six]
 
     def ipv6_side(self, intent: Intent) -> str:
-        """Return the side where translated packets are IPv6."""
         return addresses.ipv6_side(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
@@ -109,7 +97,6 @@ class TunTranslator(LinuxDriver):
         return filters.steps(intent, facts, self.all_ports(intent), count, translated)
 
     def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        """Return the addresses of its ICMP errors, which the test does not use."""
         taken, o = addresses.in_use(intent), self.options
         return (
             addresses.free("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
@@ -152,14 +139,10 @@ class TunTranslator(LinuxDriver):
                 existing=Existing.NONE,
             ),
             add_routes(
-                {str(net): f"dev {TUN}" for net in self.routed_networks(intent)},
+                {str(net): f"dev {TUN}" for net in self.translated_networks(intent)},
                 "into the translator",
             ),
         ]
-
-    def routed_networks(self, intent: Intent) -> list[Any]:
-        """Return the networks whose routes into the translator are the driver's."""
-        return self.translated_networks(intent)
 
     def stop(self) -> str:
         """Return the shell line that stops our translator, and no other."""

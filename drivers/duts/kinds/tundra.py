@@ -7,14 +7,13 @@ from ipaddress import IPv6Network
 from typing import Any
 
 from pydantic import Field
-from v6t.base.errors import UsageError
-from v6t.drivers.duts.driver import ParameterOverride
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.programs import version_in
+from v6t.drivers.duts.readings import ParameterOverride
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
@@ -59,6 +58,9 @@ class Tundra(TunTranslator):
     versions = ("6.0.2",)
     options_model = TundraOptions
     process = PROGRAM
+    program_source = "https://github.com/vitlabuda/tundra-nat64"
+    version_command = "{program} --version 2>&1 | head -1"
+    version_pattern = r"\bv(\d+(?:\.\d+)+)"
     display_name = "Tundra"
     create_tun = "{program} -c {config} mktun"
     remove_tun = "{program} -c {config} rmtun"
@@ -69,41 +71,29 @@ class Tundra(TunTranslator):
         "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
     )
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
-        self.programs = {self.options.program: "https://github.com/vitlabuda/tundra-nat64"}
-        self.version_command = f"{self.options.program} --version 2>&1 | head -1"
-
-    def read_version(self, text: str) -> str:
-        """Parse ``Tundra-NAT64 / v6.0.2 / Copyright ...``."""
-        asked = f"{self.options.program} --version"
-        return version_in(text, r"\bv(\d+(?:\.\d+)+)", "Tundra-NAT64", asked)
-
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return SUITED.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
-            further_hops=2, why="kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
-        )
+        why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
+        return ExpectProfile(further_hops=2, why=why)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
         table = addresses.eams(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
-            raise UsageError(
-                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}",
-                "give both ends addresses in one prefix",
-                params={"eam": [], "prefix": NSP},
-                code="unsupported-by-device",
+            problem = (
+                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}"
             )
+            instead = {"eam": [], "prefix": NSP}
+            raise unsupported(problem, "give both ends addresses in one prefix", params=instead)
         self._prefix(intent)
+        self._single_host(intent)
         softwires.refuse_lowest_mtu(
             addresses.table_of(intent).lowest_ipv6_mtu,
             "Tundra fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.ipv6_side(intent)).mtu,
         )
-        self._single_host(intent)
 
     def _prefix(self, intent: Intent) -> IPv6Network:
         params = {addresses.prefix_parameter(intent.configuration): NSP}
@@ -111,7 +101,6 @@ class Tundra(TunTranslator):
         return addresses.whole_prefix(intent, "Tundra translates", hint, params)
 
     def _single_host(self, intent: Intent) -> tuple[Any, ...]:
-        """Return both addresses of a CLAT's host, which has no address in the prefix; else nothing."""
         if not isinstance(intent.configuration, ClatConfig):
             return ()
         instead = {name: own.value for name, own in SUITED["clat"].items()}

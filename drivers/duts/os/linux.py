@@ -28,10 +28,7 @@ PROTO = 86
 
 
 def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
-    """Load a kernel module that is not loaded yet; ``unload`` removes it unless it is in use.
-
-    In a lab it stays: the kernel is shared, and no lab sees whether another one uses it.
-    """
+    """Load a kernel module, and unload it unless it is in use, or in a lab, whose kernel is shared."""
     return Step(
         load or f"modprobe {name}",
         f"{why}; it stays, other labs share the kernel" if in_lab else why,
@@ -51,12 +48,7 @@ def conf_key(version: int, port: str, name: str) -> str:
 def sysctl(
     values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
 ) -> Step:
-    """Change kernel settings; the present ones are written back.
-
-    Args:
-        also: a shell line that prints further settings, which the change affects.
-        existing: NONE for settings of an interface that the plan creates.
-    """
+    """Change kernel settings; the present ones, and those that ``also`` prints, are written back."""
     undo = "" if existing is Existing.NONE else "sysctl -q -e -p -"
     return Step(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
@@ -84,8 +76,8 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
 
     def comparer(output: str) -> tuple[str, str]:
         wrong = find_wrong(output)
-        found = (f"{name} {value or 'absent'}" for name, value in wrong.items())
-        return ", ".join(found), ", ".join(f"{name} {wanted[name]}" for name in wrong)
+        found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
+        return found, ", ".join(f"{name} {wanted[name]}" for name in wrong)
 
     few = ", ".join(f"{name} {value}" for name, value in values.items())
     return Want(few if len(values) < 4 else f"these {len(values)} values", checker, comparer)
@@ -93,26 +85,15 @@ def has_settings(values: Mapping[str, str | int]) -> Want:
 
 def enable_forwarding(ports: Iterable[str]) -> Step:
     """Forward both versions of IP; settings of the interfaces are restored, too."""
-    values: dict[str, int] = {
-        "net.ipv4.conf.all.forwarding": 1,
-        "net.ipv6.conf.all.forwarding": 1,
-        "net.ipv4.conf.all.rp_filter": 0,
-        "net.ipv4.conf.all.send_redirects": 0,
-    }
+    own4, own6 = ("rp_filter", "send_redirects"), ("disable_ipv6", "accept_dad", "accept_ra")
+    values = {f"net.ipv{version}.conf.all.forwarding": 1 for version in (4, 6)}
+    values |= {f"net.ipv4.conf.all.{name}": 0 for name in own4}
     for port in ports:
-        values |= {conf_key(4, port, name): 0 for name in ("rp_filter", "send_redirects")}
-        names = ("disable_ipv6", "accept_dad", "accept_ra")
-        values |= {conf_key(6, port, name): 0 for name in names}
+        keys = (conf_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
+        values |= dict.fromkeys(keys, 0)
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
-    return sysctl(
-        values, "forward both versions, whatever the source; no redirects, no address tests", also
-    )
-
-
-def keep_default_route(names: Iterable[str]) -> Step:
-    """Let a forwarding host go on learning its own default route."""
-    values = {conf_key(6, name, "accept_ra"): 2 for name in names}
-    return sysctl(values, "a forwarding host must go on learning its own default route")
+    why = "forward both versions, whatever the source; no redirects, no address tests"
+    return sysctl(values, why, also)
 
 
 def enlarge_neighbor_table(neighbors: int) -> Step:
@@ -168,10 +149,7 @@ def set_mtu(name: str, mtu: int) -> Step:
 
 
 def set_up(name: str, why: str = "") -> Step:
-    """Set an interface up, and down again if it was down.
-
-    IPv6 addresses that it had before go down with it, unless the kernel is told to keep them.
-    """
+    """Set an interface up, and down again if it was down; its IPv6 addresses stay."""
     keep = conf_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
@@ -229,11 +207,7 @@ def add_address(interface: Interface, port: str) -> Step:
 
 
 def keep_addresses(name: str) -> Step:
-    """Restore an interface's IPv6 addresses and routes if a later step removes them.
-
-    The kernel forgets them where IPv6 is disabled on an interface. Leases and what the kernel derives from
-    addresses come back without help.
-    """
+    """Restore an interface's IPv6 addresses and routes, which the kernel forgets where IPv6 is disabled."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
@@ -250,13 +224,8 @@ def keep_addresses(name: str) -> Step:
         f"ip -6 addr add $net $rest dev {name};;\n"
         "route) ip -6 route replace $net $rest;;\nesac; done"
     )
-    return Step(
-        "true",
-        f"IPv6 addresses of {name}, and routes through it",
-        read=f"{addresses}; {ways}; true",
-        undo=again,
-        is_gone=is_gone(name),
-    )
+    why = f"IPv6 addresses of {name}, and routes through it"
+    return Step("true", why, read=f"{addresses}; {ways}; true", undo=again, is_gone=is_gone(name))
 
 
 def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
@@ -313,7 +282,6 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
 
 
 def _printed_network(net: str) -> str:
-    """Return a network as the first word of its route: iproute2 leaves out the length of a host."""
     network = ip_network(net)
     if not network.prefixlen:
         return "default"
@@ -338,7 +306,6 @@ def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:
 def _choose_gateways(
     entries: Mapping[Address, str],
 ) -> tuple[dict[Address, str], dict[str, Address]]:
-    """Return one neighbor per IP version, and routes through it to the others."""
     gateways: dict[Address, str] = {}
     routes: dict[str, Address] = {}
     for version in (4, 6):

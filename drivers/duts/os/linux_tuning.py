@@ -8,7 +8,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import is_gone
 from v6t.drivers.duts.plan import Step, has_members, passes
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking
 from v6t.drivers.duts.steps import setting
 
 _OFFLOADS = {
@@ -84,13 +84,10 @@ def _disable_offloads(name: str) -> Step:
 
 
 def _set_queues(name: str, count: int) -> Step:
-    return setting(
-        f"ethtool -L {name} combined VALUE",
-        count,
-        f"receive queues of {name}, each for a core",
-        read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
-        is_gone=is_gone(name),
-    )
+    write = f"ethtool -L {name} combined VALUE"
+    why = f"receive queues of {name}, each for a core"
+    read = f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'"
+    return setting(write, count, why, read=read, is_gone=is_gone(name))
 
 
 def _set_hash(name: str, kind: str, fields: str) -> Step:
@@ -117,14 +114,11 @@ def _set_packet_steering(name: str, mask: str) -> Step:
         masks = {each.replace(",", "").lstrip("0") for each in output.split()}
         return masks == {mask.replace(",", "").lstrip("0")}
 
-    return Step(
-        f"for q in {queues}; do echo {mask} >$q || exit 1; done",
-        f"receive packet steering of {name}",
-        read=f"cat {queues}",
-        want=passes(has_mask, mask),
-        undo=f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done",
-        is_gone=is_gone(name),
-    )
+    command = f"for q in {queues}; do echo {mask} >$q || exit 1; done"
+    why = f"receive packet steering of {name}"
+    want = passes(has_mask, mask)
+    undo = f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done"
+    return Step(command, why, read=f"cat {queues}", want=want, undo=undo, is_gone=is_gone(name))
 
 
 def _set_cores(count: int) -> Step:
@@ -143,10 +137,7 @@ def _set_cores(count: int) -> Step:
 
 def _set_clock(name: str, value: str) -> Step:
     files = f"{_CPU}/cpu[0-9]*/cpufreq/{name}"
-    return Step(
-        f"for f in {files}; do echo {value} >$f || exit 1; done",
-        f"clock of every core: {name}",
-        read=f"cat {files}",
-        want=has_members([value]),
-        undo=f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done",
-    )
+    command = f"for f in {files}; do echo {value} >$f || exit 1; done"
+    why = f"clock of every core: {name}"
+    undo = f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done"
+    return Step(command, why, read=f"cat {files}", want=has_members([value]), undo=undo)

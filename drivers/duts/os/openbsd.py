@@ -88,11 +88,7 @@ def listed(net: str) -> str:
 
 
 def cpu(text: str) -> Mapping[str, float]:
-    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of user, nice, system, spin, interrupt, idle.
-
-    ``sysctl`` prints the mean of all cores and nothing of each: with several it is named so, and
-    no verdict about a single one is drawn from it.
-    """
+    """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of a single core, or ``mean_`` ticks of several."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
     if not cores or not ticks:
@@ -105,13 +101,11 @@ def cpu(text: str) -> Mapping[str, float]:
 def enable_forwarding() -> Step:
     """Forward both versions of IP."""
     names = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
-    return Step(
-        f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null",
-        "forward both versions",
-        read=f"sysctl {' '.join(names)}",
-        want=has_lines(*(f"{name}=1" for name in names)),
-        undo="sysctl {words} >/dev/null",
-    )
+    command = f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null"
+    why = "forward both versions"
+    read = f"sysctl {' '.join(names)}"
+    want = has_lines(*(f"{name}=1" for name in names))
+    return Step(command, why, read=read, want=want, undo="sysctl {words} >/dev/null")
 
 
 def configure_side(side: LinkIntent, port: str) -> list[Step]:
@@ -127,14 +121,11 @@ def configure_side(side: LinkIntent, port: str) -> list[Step]:
 
 def set_up(port: str) -> Step:
     """Set an interface up, and down again if it was down."""
-    return Step(
-        f"ifconfig {port} up",
-        f"{port} carries test traffic",
-        read=f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'",
-        want=equals("up"),
-        undo=f"ifconfig {port} down",
-        existing=Existing.KEEP,
-    )
+    command = f"ifconfig {port} up"
+    why = f"{port} carries test traffic"
+    read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
+    undo = f"ifconfig {port} down"
+    return Step(command, why, read=read, want=equals("up"), undo=undo, existing=Existing.KEEP)
 
 
 def enable_ipv6(port: str) -> Step:
@@ -175,23 +166,19 @@ def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
     """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
     for own in lengths(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
-            raise DutError(
-                f"{port} has {own} already, and the test wants another prefix length",
-                f"take it away with ifconfig {port} {own.ip} delete, or use other addresses",
-                code="address-conflict",
-            )
+            problem = f"{port} has {own} already, and the test wants another prefix length"
+            hint = f"take it away with ifconfig {port} {own.ip} delete, or use other addresses"
+            raise DutError(problem, hint, code="address-conflict")
 
 
 def add_neighbor(address: Address, mac: str, port: str) -> Step:
     """Add a permanent entry, so that the device resolves no address during trials."""
     tool, permanent = ("arp", " permanent") if address.version == 4 else ("ndp", "")
-    return owned(
-        f"{tool} -s {address} {mac}{permanent}",
-        f"{tool} -d {address}",
-        f"static neighbor entries for the tester's hosts on {port}",
-        read=f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z",
-        want=has_words(f"{address} {mac.lower()} {port} permanent"),
-    )
+    create = f"{tool} -s {address} {mac}{permanent}"
+    why = f"static neighbor entries for the tester's hosts on {port}"
+    read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
+    want = has_words(f"{address} {mac.lower()} {port} permanent")
+    return owned(create, f"{tool} -d {address}", why, read=read, want=want)
 
 
 def add_route(net: Network, via: Address, port: str) -> Step:
@@ -202,10 +189,8 @@ def add_route(net: Network, via: Address, port: str) -> Step:
     def is_routed(output: str) -> bool:
         return [first, str(via)] in [row.split()[:2] for row in output.splitlines()]
 
-    return owned(
-        f"route -qn add {family} {net} {via}",
-        f"route -qn delete {family} {net} {via}",
-        f"to the test hosts behind {port}",
-        read=f"route -n show {family} | grep '^{re.escape(first)} ' || true",
-        want=passes(is_routed, f"{net} by {via}"),
-    )
+    create = f"route -qn add {family} {net} {via}"
+    delete = f"route -qn delete {family} {net} {via}"
+    why = f"to the test hosts behind {port}"
+    read = f"route -n show {family} | grep '^{re.escape(first)} ' || true"
+    return owned(create, delete, why, read=read, want=passes(is_routed, f"{net} by {via}"))

@@ -1,18 +1,162 @@
-"""The connection to a device: login, lock, and commands in batches."""
+"""The connection to a device: login, lock, and commands in batches.
+
+The lock, one v6t at a time, is a symbolic link, made in one atomic step, whose target names its holder.
+The process of the device that made it waits for the end of its standard input, so that a lost connection
+frees it. The owner sends a beat every few seconds: silence frees the lock too, since a device may never
+notice the end of a connection whose other end has lost its power.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import platform
+import shlex
+import threading
+import time
 from collections.abc import Mapping
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import shorten
-from v6t.drivers.duts.session.lock import BEAT_PERIOD_S, PART, SILENCE_S, Lock, lock_condition
-from v6t.drivers.duts.session.shell import Section, batch_script, parse_sections
-from v6t.drivers.duts.session.undo_record import tracked_command
-from v6t.drivers.transport.contract import ConnectionLost, Output, Transport
+from v6t.drivers.duts.session.shell import (
+    Section,
+    assign,
+    batch_script,
+    parse_sections,
+    read_program,
+    tracked_command,
+)
+from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Output, Transport
+
+PART = ", part "
+"""Separates the owner from the name of a chain's part."""
+TIMER = "the device's own timer, which undoes what a lost v6t did"
+"""Holder of the lock while the rollback timer acts."""
+LOCK_DEADLINE_S = 15.0
+SILENCE_S = 30
+BEAT_PERIOD_S = 5.0
+
+
+class DeviceBusy(DutError):
+    """Another v6t, or the rollback timer, is at work on the device."""
+
+
+def lock_script(directory: str, owner: str) -> str:
+    """Return shell lines that hold the lock and print ``locked``, or ``busy PID OWNER``, ``foreign WHY``."""
+    variables = assign(directory=directory, owner=owner, silence_s=SILENCE_S)
+    return f"{variables}\n{read_program('lock')}hold_lock"
+
+
+def lock_condition(directory: str, owner: str) -> str:
+    """Return a shell line that succeeds while the owner has the lock, perhaps lost while it was suspended."""
+    return f'case "$(readlink {shlex.quote(directory)}/lock)" in *" "{shlex.quote(owner)}) ;; *) false;; esac'
+
+
+class Heartbeat:
+    """A thread that sends a line to the lock's process every few seconds and reads the answer."""
+
+    def __init__(self, process: Held, period_s: float) -> None:
+        self._process = process
+        self._period_s = period_s
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._answered = threading.Condition()
+        self._sent: dict[str, float] = {}
+        self._last = _boot_time_s()
+        self._longest = 0.0
+        self._thread = threading.Thread(target=self._run, name="v6t-beat", daemon=True)
+        self._thread.start()
+
+    @property
+    def silence_s(self) -> float:
+        """Longest time so far without an answered line [s], suspension included; infinite: it has ended."""
+        if self._process.ended:
+            return float("inf")
+        return max(self._longest, _boot_time_s() - self._last)
+
+    def await_answer(self, limit_s: float) -> bool:
+        began = _boot_time_s()
+        self._wake.set()
+        with self._answered:
+            self._answered.wait_for(lambda: self._last >= began or self._process.ended, limit_s)
+        return self._last >= began
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        number = 0
+        while True:
+            self._wake.wait(self._period_s)
+            self._wake.clear()
+            if self._stopping.is_set():
+                return
+            number += 1
+            self._sent[str(number)] = _boot_time_s()
+            with contextlib.suppress(DutError):  # silence_s tells of the failure
+                self._process.send("beat\n")
+                while self._sent and not self._stopping.is_set():
+                    sent = self._sent.pop(self._process.line(self._period_s), None)
+                    if sent is not None:
+                        self._longest = max(self._longest, _boot_time_s() - self._last)
+                        self._last = sent
+            with self._answered:
+                self._answered.notify_all()
+
+
+class Lock(Heartbeat):
+    """The lock while it is held; DutError: another v6t has it, or the directory is not the user's alone."""
+
+    def __init__(
+        self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
+    ) -> None:
+        process = transport.hold(lock_script(directory, owner))
+        try:
+            answer = process.line(LOCK_DEADLINE_S)
+            if answer != "locked":
+                raise _refusal(transport, directory, answer, owner)
+        except ConnectionLost as exc:
+            process.release()
+            problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
+            hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
+            if transport.where != ON_DEVICE:
+                hint = "name a directory of your own with dut.options.state_dir"
+            raise DutError(problem, hint, code="missing-permission") from exc
+        except DutError:
+            process.release()
+            raise
+        super().__init__(process, beat_period_s)
+
+    def release(self) -> None:
+        """Free the lock. May be called twice."""
+        self.stop()
+        self._process.release()
+
+
+def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
+    kind, _, text = answer.partition(" ")
+    pid, _, holder = text.partition(" ")
+    run, _, part = holder.partition(PART)
+    if kind == "foreign":
+        problem = f"{directory} is not for v6t alone: {text}"
+        hint = "v6t would run its content as root; name another one with dut.options.state_dir"
+    elif part and run == owner.partition(PART)[0]:
+        problem = f"the part {part} of the same run is on this machine already, by another name"
+        hint = "write both ways to it alike, or set state_dir of one part to another directory"
+    else:
+        frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
+        problem = f"{transport.name} is in use by {holder or 'another v6t'}"
+        hint = f"wait for {'seconds' if holder == TIMER else frees}"
+        return DeviceBusy(problem, hint, code="device-busy")
+    return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
+
+
+def _boot_time_s() -> float:  # suspension counts
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
 
 
 class Connection:
@@ -77,21 +221,15 @@ class Connection:
         return "the connection was lost"
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
-        """Run a command with an effect, whose end ``undo.sh`` waits for."""
         return self.transport.run(tracked_command(self.directory, command), text, deadline_s)
 
     def read_batch(
         self, commands: Mapping[str, str], any_octets: str | None = None
     ) -> dict[str, Section]:
-        """Run commands that change nothing in one round trip.
+        """Run commands that change nothing, by name, in one round trip.
 
         Args:
-            commands: by name.
             any_octets: prefix of the names whose answers need not be text; None: no answer.
-
-        Raises:
-            ConnectionLost: an answer is incomplete.
-            DutError: an answer is not text.
         """
         if not commands:
             return {}
@@ -99,10 +237,8 @@ class Connection:
         sections = parse_sections(done.out)
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:
-                raise ConnectionLost(
-                    f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}",
-                    code="connection-lost",
-                )
+                problem = f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
+                raise ConnectionLost(problem, code="connection-lost")
             is_text = done.clean or "\\x" not in sections[name].text
             if not is_text and (any_octets is None or not name.startswith(any_octets)):
                 raise DutError(

@@ -11,9 +11,8 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shorten
-from v6t.drivers.duts.session import undo_record
-from v6t.drivers.duts.session.shell import HEADING, Section
-from v6t.drivers.duts.session.undo_record import Undo, here_document
+from v6t.drivers.duts.session.shell import HEADING, Section, tracked_command
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_DEADLINE_S, Undo, here_document
 from v6t.drivers.transport.contract import Output
 
 
@@ -38,7 +37,6 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether the device is not as planned."""
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
@@ -48,20 +46,14 @@ def state_commands(plan: Plan) -> dict[str, str]:
 
 
 def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
-    """Return how each step is undone, given the state before the plan.
-
-    Raises:
-        DutError: a state cannot be read, or belongs to somebody else.
-    """
+    """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
         section = states.get(str(number), Section("", 0))
         if section.status:
-            raise DutError(
-                f"{device}: cannot read the state to restore (status {section.status})",
-                f"nothing was changed; the command was: {step.before}",
-                code="command-failed",
-            )
+            problem = f"{device}: cannot read the state to restore (status {section.status})"
+            hint = f"nothing was changed; the command was: {step.before}"
+            raise DutError(problem, hint, code="command-failed")
         if step.existing is Existing.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
@@ -90,17 +82,17 @@ def undo_entry(number: int, step: Step, old: str) -> Undo:
 
 def undo_deadline_s(steps: Iterable[Step]) -> float:
     """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
-    return undo_record.UNDO_DEADLINE_S + sum(
+    return UNDO_DEADLINE_S + sum(
         s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
     )
 
 
 def step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
-    progress = shlex.quote(f"{directory}/{undo_record.PROGRESS}")
+    progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [
         f"(umask 077; echo {number} >>{progress}) || exit 125",
-        undo_record.tracked_command(directory, step.set),
+        tracked_command(directory, step.set),
     ]
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
@@ -108,26 +100,18 @@ def step_script(step: Step, number: int, directory: str) -> str:
 
 
 def check_step(step: Step, done: Output, device: str) -> None:
-    """Check the output of :func:`step_script`.
-
-    Raises:
-        DutError: the command failed, or the read-back is wrong.
-    """
+    """Check the output of :func:`step_script`; DutError: the command failed, or the read-back is wrong."""
     output, _, answer = done.out.partition(f"\n{HEADING} check\n")
     text = (output + done.err).strip()
     if done.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {done.status}"
-        raise DutError(
-            f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}",
-            code="command-failed",
-        )
+        problem = f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}"
+        raise DutError(problem, code="command-failed")
     problem = step.check.checker(answer) if step.check else None
     if step.check and problem is not None:
-        raise DutError(
-            f"{device}: {step.why}: {step.check.command}: {problem}",
-            done.err.strip().splitlines()[-1] if done.err.strip() else "",
-            code="check-failed",
-        )
+        problem = f"{device}: {step.why}: {step.check.command}: {problem}"
+        hint = done.err.strip().splitlines()[-1] if done.err.strip() else ""
+        raise DutError(problem, hint, code="check-failed")
 
 
 def comparison_commands(plan: Plan) -> dict[str, str]:

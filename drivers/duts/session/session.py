@@ -48,10 +48,8 @@ class Session(Transaction, DeviceSession):
                     continue
                 done = self.run_tracked(step.set, step.text, step.deadline_s)
                 if done.status or (step.silent and (done.out + done.err).strip()):
-                    raise DutError(
-                        f"{self.name}: {step.why}: '{step.set}' failed: {done.words}",
-                        code="command-failed",
-                    )
+                    problem = f"{self.name}: {step.why}: '{step.set}' failed: {done.words}"
+                    raise DutError(problem, code="command-failed")
                 if step.check is not None:
                     self._await(step.check)
 
@@ -81,15 +79,11 @@ class Session(Transaction, DeviceSession):
         """The plan's management query, else the read-back with the shortest answer."""
         query = self.require_plan().asked or self.shortest_check
         if query is None:
-            raise UsageError(
-                f"{self.name}: the answer of every read-back is longer than a frame",
-                "leave the modifier out",
-                code="unsupported-operation",
-            )
+            problem = f"{self.name}: the answer of every read-back is longer than a frame"
+            raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
         return query
 
     def query(self) -> str:
-        """Run the management query and check the answer (RFC 2544, section 11.2)."""
         check = self.question
         problem = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if problem is not None:
@@ -123,14 +117,16 @@ class Session(Transaction, DeviceSession):
 
     def status(self) -> dict[str, Any]:
         record, timer = self.read_record(), self._store.read_timer()
-        configured = None
+        configured: dict[str, Any] | None = None
         if record is not None:
             progress = self._store.read_progress()
             configured = {
-                "owner": record.owner, "started": record.started, "steps": len(record.undo),
-                "begun": progress.begun, "verified": progress.verified,
-                "finished": progress.is_finished(record),
-            }  # fmt: skip
+                "owner": record.owner,
+                "started": record.started,
+                "steps": len(record.undo),
+            }
+            configured |= {"begun": progress.begun, "verified": progress.verified}
+            configured["finished"] = progress.is_finished(record)
         return {
             "device": self.name,
             "lock": timer.lock_holder,
@@ -159,18 +155,15 @@ class Session(Transaction, DeviceSession):
         return [(self.name, self)]
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
-        """Start to watch the device, once a second."""
         chosen = self.choose_readings(readings)
         process = self.transport.hold(telemetry.watch_script(chosen, telemetry.WATCH_INTERVAL_S))
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
-        """Return the driver's readings of these names; empty: all."""
         readings = self.driver.telemetry(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
     def read(self) -> Sample:
-        """Take one sample of the readings that need no time."""
         quick = {n: r for n, r in self.driver.telemetry(self.intent).items() if not r.lasts_s}
         output = self.transport.run(telemetry.sample_script(quick)).out
         return telemetry.parse_sample(output, quick)
@@ -185,9 +178,8 @@ class Session(Transaction, DeviceSession):
     def _change(self, change: Change, action: Action) -> str:
         done = self.run_tracked(change.command(action), "", change.deadline_s)
         if done.status:
-            raise DutError(
-                f"{self.name}: {action} {change.what} failed: {done.words}", code="command-failed"
-            )
+            problem = f"{self.name}: {action} {change.what} failed: {done.words}"
+            raise DutError(problem, code="command-failed")
         problem = change.wrong(action, self.transport.run(change.look, "", change.deadline_s).out)
         if problem is not None:
             raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")
@@ -200,10 +192,8 @@ class Session(Transaction, DeviceSession):
             if problem is None:
                 return
             time.sleep(FLUSH_PAUSE_S)
-        raise DutError(
-            f"{self.name}: the state was not emptied: {check.command}: {problem}",
-            code="check-failed",
-        )
+        problem = f"{self.name}: the state was not emptied: {check.command}: {problem}"
+        raise DutError(problem, code="check-failed")
 
     def _reboot(self, step: Step) -> None:
         boot = self.read_boot()
@@ -227,11 +217,10 @@ class Session(Transaction, DeviceSession):
             if time.monotonic() > end:
                 self.close()
                 problem = "no login is possible" if cause else "it did not reboot"
-                raise DutError(
-                    f"{self.name}: {problem} within {step.deadline_s:g} s of the reboot command",
-                    "look at its console",
-                    code="not-rebooted",
-                ) from cause
+                problem = (
+                    f"{self.name}: {problem} within {step.deadline_s:g} s of the reboot command"
+                )
+                raise DutError(problem, "look at its console", code="not-rebooted") from cause
             time.sleep(REBOOT_PAUSE_S)
         self.commit()
 

@@ -44,6 +44,12 @@ def call(program: str, function: str, *arguments: object, **variables: str | int
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])
 
 
+def tracked_command(directory: str, command: str) -> str:
+    """Return shell lines that run a command whose end ``undo.sh`` waits for."""
+    note = call("process", "write_process", f"{directory}/doing")
+    return f"{note}\n( {command}\n) || exit $?"
+
+
 @dataclass(frozen=True)
 class Section:
     """The output of one command; ``status`` is None if its end did not arrive."""

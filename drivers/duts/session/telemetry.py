@@ -20,13 +20,7 @@ WATCH_INTERVAL_S = 1.0
 
 @dataclass(frozen=True)
 class Sample:
-    """Figures of one second, by reading and name; counters count from some start.
-
-    Attributes:
-        figures: by reading and name.
-        seen_s: time of arrival [s, wall clock].
-        readings: what was read, which says what the figures are.
-    """
+    """Figures of one second, by reading and name; ``seen_s`` is the time of arrival [s, wall clock]."""
 
     figures: Mapping[str, Mapping[str, float]]
     seen_s: float = 0.0
@@ -80,7 +74,6 @@ class TelemetryWatcher:
         self._thread.start()
 
     def stop(self) -> list[Sample]:
-        """End, and return the samples."""
         self._end()
         self._thread.join(LINE_DEADLINE_S)
         return list(self._samples)

@@ -18,12 +18,18 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.session import plan_steps
-from v6t.drivers.duts.session.connection import Connection
-from v6t.drivers.duts.session.lock import DeviceBusy
+from v6t.drivers.duts.session.connection import Connection, DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.shell import Section
-from v6t.drivers.duts.session.undo_record import SCRIPT, Record, StillChanged, Undo, describe_undo
-from v6t.drivers.duts.session.undo_store import DamagedRecord, UndoStore
+from v6t.drivers.duts.session.undo_store import (
+    SCRIPT,
+    DamagedRecord,
+    Record,
+    StillChanged,
+    Undo,
+    UndoStore,
+    describe_undo,
+)
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -54,7 +60,6 @@ class Transaction(Connection):
     Args:
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
-        part: name of a part of a chain; empty: the whole device.
         state_transport: the way to the machine with v6t's state; None: the device itself.
     """
 
@@ -71,8 +76,7 @@ class Transaction(Connection):
         options = driver.options
         limit_s = options.undo_after_s if options.ssh is not None else 0
         super().__init__(transport, options.state_dir, limit_s, part, state_transport)
-        self.driver = driver
-        self.intent = intent
+        self.driver, self.intent = driver, intent
         self.rollback_command = rollback_command or build_rollback_command(record_dir)
         self.facts: Facts | None = None
         self.plan: Plan | None = None
@@ -94,11 +98,9 @@ class Transaction(Connection):
         return self.plan
 
     def require_plan(self) -> Plan:
-        """Return the plan, made now if there is none."""
         return self.plan or self.make_plan()
 
     def read_record(self) -> Record | None:
-        """Read the undo record on the device."""
         return self._store.read()
 
     def compare(self) -> list[Difference]:
@@ -153,13 +155,11 @@ class Transaction(Connection):
         return plan
 
     def apply_step(self, number: int, step: Step) -> None:
-        """Note a step as begun, carry it out, and check its read-back."""
         script = plan_steps.step_script(step, number, self.directory)
         done = self.transport.run(script, step.text, step.deadline_s)
         plan_steps.check_step(step, done, self.name)
 
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
-        """Read states that a rollback restores."""
         return self.read_batch(commands)
 
     def undo_steps(self, record: Record) -> Output:
@@ -199,7 +199,6 @@ class Transaction(Connection):
         self._store.start_timer(limit_s, deadline=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo the plan, over a new connection if need be; see :class:`DeviceSession`."""
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
             done = attempt()
@@ -210,7 +209,6 @@ class Transaction(Connection):
         return done
 
     def read_boot(self) -> str:
-        """Read the identifier of the device's present boot."""
         survey = self.driver.survey()
         return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
 
@@ -271,11 +269,8 @@ class Transaction(Connection):
 
     def _unknown_state(self, exc: DutError, limit_s: int) -> DutError:
         timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
-        return DutError(
-            f"{exc.message}; changes of v6t may still be on the device{timer}",
-            self.undo_hint,
-            code=exc.code,
-        )
+        problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
+        return DutError(problem, self.undo_hint, code=exc.code)
 
     def _rollback_once(self, *, forget: bool, by_script: bool) -> list[str]:
         try:
@@ -341,11 +336,9 @@ class Transaction(Connection):
         done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
         if done.status and not forget:
             output = shorten("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
-            raise StillChanged(
-                f"{self.name}: {SCRIPT} could not undo all changes: {output}",
-                "`--forget` with it drops what is left of the record",
-                code="device-not-restored",
-            )
+            problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
+            hint = "`--forget` with it drops what is left of the record"
+            raise StillChanged(problem, hint, code="device-not-restored")
         self._remove_record()
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 
@@ -354,9 +347,8 @@ class Transaction(Connection):
             self.rollback()
         except V6tError as exc:
             text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
-            raise DutError(
-                f"{text}; and the device is not rolled back: {exc.message}", exc.hint, code=exc.code
-            ) from cause
+            problem = f"{text}; and the device is not rolled back: {exc.message}"
+            raise DutError(problem, exc.hint, code=exc.code) from cause
         if isinstance(cause, V6tError):
             cause.add_hint("the device is as it was before")
 

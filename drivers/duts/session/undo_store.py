@@ -1,5 +1,10 @@
 """What v6t keeps on a device: the undo record, with a copy in the run directory, and the rollback timer.
 
+On the device the record is a directory: ``record.json`` describes the changes, ``undo.sh`` undoes them
+(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone
+(``verified`` in ``progress``: the commit has ended, and everything has read back rightly), ``doing`` and
+``undoing`` the process that is, or was last, at work on the device.
+
 A configuration can cut off the session that makes it. The timer, a process of the device, counts the
 seconds without a beat of the v6t that holds the lock, and then runs ``undo.sh``. With ``--revert-in`` it
 counts every second from the end of the commit. To confirm a plan ends the timer.
@@ -8,25 +13,187 @@ counts every second from the end of the commit. To confirm a plan ends the timer
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from v6t.base.errors import DutError
 from v6t.base.files import write_atomically
-from v6t.drivers.duts.session.lock import TIMER
+from v6t.drivers.duts.session.connection import TIMER
 from v6t.drivers.duts.session.shell import assign, call, read_program
-from v6t.drivers.duts.session.undo_record import (
-    RECORD,
-    SCRIPT,
-    Progress,
-    Record,
-    StillChanged,
-    undo_script,
-)
 from v6t.drivers.transport.contract import Output, Transport
+
+SCHEMA = "v6t-undo/1"
+RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+STEP_PATIENCE_S = 5
+"""Time that ``undo.sh`` leaves a step in which v6t was stopped to end [s]."""
+UNDO_DEADLINE_S = 180.0
+"""Time to undo all steps that have no longer deadline than the default [s]."""
+
+
+class StillChanged(DutError):
+    """A change is left on the device; message and hint name it and how to undo it."""
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Inverse of one step.
+
+    Attributes:
+        command, text: shell line and its standard input; no command: nothing to undo.
+        before: command that prints the state, and ``old`` its output before the step.
+        gone: succeeds if the object that the step changed no longer exists.
+    """
+
+    number: int
+    why: str
+    command: str
+    text: str = ""
+    before: str = ""
+    old: str = ""
+    gone: str = ""
+
+    @property
+    def state_command(self) -> str:
+        """Command that prints the state; an object that is gone counts as unchanged."""
+        if not self.gone:
+            return self.before
+        return (
+            f"if {self.gone}; then printf '%s\\n' {shlex.quote(self.old)}; else {self.before}\nfi"
+        )
+
+    def differs(self, state: str) -> bool:
+        """Return whether the state is not that before the step, but for lines of others."""
+        if not self.old.strip():
+            return bool(state.strip())
+        lines = set(state.splitlines())
+        names = {line.partition(" = ")[0] for line in lines}
+        missing = set(self.old.splitlines()) - lines
+        return any(" = " not in line or line.partition(" = ")[0] in names for line in missing)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The changes that one run makes to a device.
+
+    Attributes:
+        owner: user, host, process and run.
+        boot: the device's boot identifier: a reboot undoes everything.
+        directory: on the device.
+        program: shell line that undoes a record from its standard input; empty: the commands are the shell's.
+        deadline_s: time to undo everything [s].
+        netns: network namespace that was configured; empty: the machine's own.
+        notes_verified: the end of a verification is noted; False: written before v6t did so.
+    """
+
+    owner: str
+    boot: str
+    driver: str
+    technology: str
+    started: str
+    directory: str
+    undo: tuple[Undo, ...] = ()
+    program: str = ""
+    deadline_s: float = UNDO_DEADLINE_S
+    netns: str = ""
+    notes_verified: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+    @staticmethod
+    def parse_json(text: str) -> Record:
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("schema") != SCHEMA:
+                raise ValueError("another schema")
+            if data.pop("prelude", ""):
+                raise ValueError("its commands need a v6t of its time")
+            entries = tuple(Undo(**u) for u in data.pop("undo"))
+            return Record(**data, undo=entries)
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            problem = f"cannot read the undo record on the device: {exc}"
+            raise DutError(problem, code="unexpected-answer") from exc
+
+    @property
+    def undo_command(self) -> str:
+        """Command that undoes everything, for a person at the device."""
+        return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
+
+    def find_left(self, output: str) -> list[Undo]:
+        return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
+
+
+class Progress(NamedTuple):
+    """Progress of a commit: steps begun, and whether everything has been verified since."""
+
+    begun: int
+    verified: bool
+
+    def is_finished(self, record: Record) -> bool:
+        return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
+
+
+def undo_script(record: Record) -> str:
+    """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
+    lines = [
+        "#!/bin/sh",
+        _comment(
+            f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
+            f"{record.started}; harmless to run twice"
+        ),
+        assign(directory=record.directory, netns=record.netns, patience_s=STEP_PATIENCE_S),
+        read_program("process"),
+        read_program("undo"),
+        "begin_undo",
+    ]
+    if record.program:
+        undo_all = here_document(record.program, record.to_json())
+        lines += ["undo_all() {", undo_all, "}", "undo_all || failed=1"]
+    for entry in reversed(record.undo):
+        if not entry.command or record.program:
+            continue
+        lines += ["", _comment(entry.why)]
+        functions = {
+            "undo": here_document(entry.command, entry.text),
+            "is_gone": entry.gone,
+            "state": entry.before,
+        }
+        for name, body in functions.items():
+            lines += [f"{name}_{entry.number}() {{", body, "}"] if body else []
+        lines.append(f"undo_step {entry.number} {shlex.quote(entry.old.strip(chr(10)))}")
+    return "\n".join([*lines, "", "finish_undo", ""])
+
+
+def _comment(text: str) -> str:
+    return "# " + " ".join(text.split())
+
+
+def here_document(command: str, text: str) -> str:
+    """Return a command with its standard input, as it is written in a shell."""
+    if "\n" in command and not text:
+        return command
+    if any(c in command for c in "\n;|&"):  # all commands read the text, not the last one only
+        command = f"{{ {command}\n}}"
+    if not text:
+        return f"{command} </dev/null"
+    end = "END"
+    while f"\n{end}\n" in f"\n{text}\n":
+        end += "_"
+    body = text if text.endswith("\n") else text + "\n"
+    return f"{command} <<'{end}'\n{body}{end}"
+
+
+def describe_undo(entries: Iterable[Undo]) -> str:
+    """Return the commands that undo steps, for a message."""
+    return "; ".join(
+        f"{u.why}: {here_document(u.command, u.text) if u.text else u.command}" for u in entries
+    )
+
 
 PART_PREFIX = "part-"
 """Prefix of the directories of further parts of a chain, below a machine's first one."""
@@ -38,13 +205,7 @@ class DamagedRecord(StillChanged):
 
 
 class TimerStatus(NamedTuple):
-    """State of lock and rollback timer on the device.
-
-    Attributes:
-        lock_holder: who holds the lock, empty: nobody.
-        remaining_s: until the timer acts [s]; None: no timer runs.
-        fired: what the timer has done; empty: nothing.
-    """
+    """State of lock and rollback timer on the device; what is empty or None does not exist."""
 
     lock_holder: str
     remaining_s: int | None
@@ -67,11 +228,7 @@ class UndoStore:
         self._rollback_command = rollback_command
 
     def read(self) -> Record | None:
-        """Return the record, or None if there is none and no other file tells of changes.
-
-        Raises:
-            DamagedRecord: it cannot be read; the hint says how to undo everything.
-        """
+        """Return the record; None: there is none, and no other file tells of changes."""
         done = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = done.out.partition("\n")
         if kind == "record":
@@ -85,17 +242,14 @@ class UndoStore:
         return None
 
     def read_progress(self) -> Progress:
-        """Return how far the commit has come whose record is on the device."""
         lines = set(self._call("read_progress").out.split())
         return Progress(len(lines - {"verified"}), "verified" in lines)
 
     def read_undone(self) -> frozenset[int]:
-        """Return the numbers of the steps that were undone."""
         lines = self._call("read_undone").out.split()
         return frozenset(int(line) for line in lines if line.isdecimal())
 
     def note_verified(self) -> None:
-        """Note that the commit has ended, and everything has read back rightly."""
         self._require("note_verified", "note the end of the commit", "undo-record-failed")
 
     def check_no_parts(self) -> None:
@@ -160,17 +314,12 @@ class UndoStore:
             deadline: count all the time from now on, not only silence.
         """
         token = secrets.token_hex(8)
-        done = self._call(
-            "start_timer",
-            token,
-            text=timer_script(self._directory, token, limit_s, deadline=deadline),
-        )
+        program = timer_script(self._directory, token, limit_s, deadline=deadline)
+        done = self._call("start_timer", token, text=program)
         if done.status:
-            raise DutError(
-                f"{self._transport.name}: cannot start the rollback timer: {done.words}",
-                "nothing was changed; dut.options.undo_after_s: 0 works without a timer",
-                code="rollback-timer-failed",
-            )
+            problem = f"{self._transport.name}: cannot start the rollback timer: {done.words}"
+            hint = "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
+            raise DutError(problem, hint, code="rollback-timer-failed")
 
     def stop_timer(self) -> None:
         """Stop the timer: the configuration stays when the session ends."""
@@ -180,11 +329,10 @@ class UndoStore:
         out = self._call("read_timer").out
         facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
         remaining = facts.get("remaining")
-        return TimerStatus(
-            lock_holder=facts.get("lock", "").partition(" ")[2],
-            remaining_s=None if remaining is None else int(remaining or 0),
-            fired=facts.get("fired", ""),
-        )
+        lock_holder = facts.get("lock", "").partition(" ")[2]
+        remaining_s = None if remaining is None else int(remaining or 0)
+        fired = facts.get("fired", "")
+        return TimerStatus(lock_holder=lock_holder, remaining_s=remaining_s, fired=fired)
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
         return self._transport.run(

@@ -27,25 +27,20 @@ class LabDut(LabDevice):
     ) -> None:
         options = driver.options
         if options.ssh is not None and not options.ssh.lab:
-            raise UsageError(
-                "a device reached over SSH cannot be between the cables of the lab",
-                "use --tester trex with this testbed, or ssh.lab instead of ssh.host",
-                code="unsupported-by-device",
-            )
+            problem = "a device reached over SSH cannot be between the cables of the lab"
+            hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
+            raise UsageError(problem, hint, code="unsupported-by-device")
         if options.machine:
             changes = ", ".join(options.machine)
-            raise UsageError(
-                f"the lab's device has no cores of its own: {changes} would change this machine",
-                f"leave dut.options.{options.machine[0]} out, or use a device elsewhere",
-                code="unsupported-by-tester",
+            problem = (
+                f"the lab's device has no cores of its own: {changes} would change this machine"
             )
+            hint = f"leave dut.options.{options.machine[0]} out, or use a device elsewhere"
+            raise UsageError(problem, hint, code="unsupported-by-tester")
         sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
         if (options.left, options.right) != sides:
-            raise UsageError(
-                "the interfaces of the lab's device are called left and right",
-                "leave dut.options.left and right out",
-                code="option-invalid",
-            )
+            problem = "the interfaces of the lab's device are called left and right"
+            raise UsageError(problem, "leave dut.options.left and right out", code="option-invalid")
         self.driver = driver
         self.intent = intent
         self._keep = keep
@@ -63,7 +58,6 @@ class LabDut(LabDevice):
         return [self.namespace()]
 
     def namespace(self) -> int:
-        """Make the device's namespaces; return the id of a process in them."""
         login = self.driver.options.ssh
         try:
             if login is None:
@@ -147,7 +141,6 @@ class LabDut(LabDevice):
         raise DutError(problem, "wait for the end of the other v6t", code="device-busy")
 
     def prepare(self) -> None:
-        """Do what an operator does first: set the testbed file's MAC addresses, and ARP."""
         links, options = self.intent.links, self.driver.options
         lines = [
             "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
@@ -162,14 +155,10 @@ class LabDut(LabDevice):
             ]
         done = NamespaceTransport(self._pid).run(" && ".join(lines))
         if done.status:
-            raise EnvironmentLacking(
-                f"the lab's device interfaces cannot be set: {done.words}", code="lab-failed"
-            )
+            problem = f"the lab's device interfaces cannot be set: {done.words}"
+            raise EnvironmentLacking(problem, code="lab-failed")
 
 
 def _no_namespaces(exc: OSError) -> EnvironmentLacking:
-    return EnvironmentLacking(
-        f"the lab's device could not be made: {exc}",
-        "it needs process and mount namespaces; root has them",
-        code="lab-failed",
-    )
+    hint = "it needs process and mount namespaces; root has them"
+    return EnvironmentLacking(f"the lab's device could not be made: {exc}", hint, code="lab-failed")

@@ -19,13 +19,10 @@ _CLONE_NEWPID = 0x20000000
 
 
 def start(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
-    """Start the process that makes the namespaces.
+    """Start the process that makes the namespaces; return it, and the process id of their init.
 
     Args:
         persistent: it outlives this process, to be ended by its process id.
-
-    Returns:
-        The process to wait for, and the process id of the namespaces' init.
 
     Raises:
         OSError: the kernel refuses; the text says what.

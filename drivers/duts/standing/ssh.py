@@ -52,23 +52,17 @@ class LabSsh:
 
     def __init__(self, name: str) -> None:
         if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
-            raise EnvironmentLacking(
-                "an sshd of the lab's own needs root",
-                "leave ssh out: the lab needs none",
-                code="not-root",
-            )
+            hint = "leave ssh out: the lab needs none"
+            raise EnvironmentLacking("an sshd of the lab's own needs root", hint, code="not-root")
         if not Path(SSHD).exists():
-            raise EnvironmentLacking(
-                "sshd for the lab's device is not installed",
-                "apt-get install openssh-server",
-                code="missing-program",
-            )
+            problem = "sshd for the lab's device is not installed"
+            hint = "apt-get install openssh-server"
+            raise EnvironmentLacking(problem, hint, code="missing-program")
         self.name = name
         self.place = BASE / f"v6t-lab-{name}"
         self._pid = 0
 
     def start(self) -> int:
-        """Find or make the namespaces; return the id of a process in them."""
         self.place.mkdir(mode=0o700, exist_ok=True)
         pid = self.running()
         if pid:
@@ -93,7 +87,6 @@ class LabSsh:
             self.stop()
 
     def namespace(self, netns: str) -> int:
-        """Make a further network namespace if need be; return the id of a process in it."""
         kept = self.place / f"netns-{netns}"
         pid = _alive(kept)
         if pid:
@@ -103,9 +96,8 @@ class LabSsh:
             f"[ -e /run/netns/{netns} ] || ip netns add {netns} && ip -n {netns} link set lo up"
         )
         if done.status:
-            raise EnvironmentLacking(
-                f"the lab's network namespace cannot be made: {done.words}", code="lab-failed"
-            )
+            problem = f"the lab's network namespace cannot be made: {done.words}"
+            raise EnvironmentLacking(problem, code="lab-failed")
         words = [*enter(self._pid), "ip", "netns", "exec", netns, "sleep", "infinity"]
         null = subprocess.DEVNULL
         waiting = subprocess.Popen(
@@ -116,7 +108,6 @@ class LabSsh:
         return pid
 
     def transport(self, netns: str = "") -> SshTransport:
-        """Return the transport to the machine, or to a network namespace of it, not open yet."""
         return LabTransport(self._pid, self.options(netns))
 
     def options(self, netns: str = "") -> SshOptions:
@@ -130,7 +121,6 @@ class LabSsh:
         )
 
     def stop(self) -> None:
-        """End everything in the namespaces. May be called twice."""
         pid = self.running()
         if pid:
             with contextlib.suppress(ProcessLookupError):
@@ -168,9 +158,8 @@ class LabSsh:
             transport.run(f"umask 077; cat >{inside}/{name}", text)
         done = transport.run(f"{SSHD} -f {inside}/sshd_config -E {inside}/log")
         if done.status:
-            raise EnvironmentLacking(
-                f"the lab's sshd does not start: {done.words}", code="lab-failed"
-            )
+            problem = f"the lab's sshd does not start: {done.words}"
+            raise EnvironmentLacking(problem, code="lab-failed")
         for _ in range(100):
             connection = self._connect_now()
             if connection is not None:
@@ -207,10 +196,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
 
 
 def connect_in(pid: int, host: str, port: int) -> socket.socket:
-    """Open a TCP connection within another process's network namespace.
-
-    A socket belongs for ever to the namespace it was made in; only a thread enters it.
-    """
+    """Open a TCP connection within another process's network namespace, which only a thread enters."""
     results: list[socket.socket | OSError] = []
 
     def work() -> None:

@@ -68,7 +68,3 @@ def table() -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(table(), end="")

@@ -1,15 +1,9 @@
-"""The parts of the drivers' pages that are the code's own words.
-
-``python -m v6t.tests.drivers.duts.pages`` writes them anew into ``docs/duts``; the rest of each
-page is written by hand.
-"""
+"""Parts of the drivers' pages that are built from the code; the rest of each page is written by hand."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from v6t.core.config.compatibility import (
     accepts_any,
@@ -18,16 +12,13 @@ from v6t.core.config.compatibility import (
     technologies_for,
 )
 from v6t.core.config.explain import as_yaml, settings_of
-from v6t.core.runs.dut import plan_text
+from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
-from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.drivers.duts.registry import driver_type, make_driver
 
-from . import faults
 from .cases import CASES
 
-DOCS = Path(__file__).parents[3] / "docs" / "duts"
-BEGIN, END = "<!-- begin: written from the code -->", "<!-- end -->"
 SHOWN = {
     "linux-router": "linux-router-ipv4",
     "jool": "jool-nat64-4.1.9",
@@ -43,14 +34,14 @@ SHARED = {
 }
 
 
-def generated(name: str) -> str:
-    """Versions, what was executed, own options, and the plan of one case."""
+def render_device(name: str) -> str:
+    """Return capabilities, what was executed, own options, telemetry, and the plan of one case."""
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in technologies_for(name)) or "any"
     if parts := part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
-    lines = [BEGIN, "", f"- Technologies: {known}"]
+    lines = [f"- Technologies: {known}"]
     if made.configures and not made.of_parts:
         lines += [
             f"- {row.capitalize()}: {text}"
@@ -76,7 +67,7 @@ def generated(name: str) -> str:
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
     lines += ["", f"Besides: [those of all {base}]({page}).", *_suited(name)]
     lines += ["", *_telemetry(name), "", "## The plan", ""]
-    lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```", "", END]
+    lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```"]
     return "\n".join(lines)
 
 
@@ -118,30 +109,14 @@ def _brief(command: str) -> str:
     return words if len(words) <= 90 else f"{words[:86]} ..."
 
 
-def shared(model: type[DutOptions]) -> str:
-    """The table of options that all devices, or all Linux devices, have."""
+def options_table(model: type[DutOptions]) -> str:
+    """Return the options that all devices, or all Linux devices, have."""
     above = SHARED["DutOptions"] if model is LinuxOptions else set()
     lines = ["| option | default | what it is |", "|---|---|---|"]
     for row in settings_of(model):
         if row.name.partition(".")[0] not in above:
             lines.append(f"| `{row.name}` | {_code(row.default)} | {_cell(row.text)} |")
     return "\n".join(lines)
-
-
-def page_of(name: str, text: str) -> str:
-    """A page with its generated part renewed."""
-    pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-    return pattern.sub(lambda _: generated(name), text, count=1)
-
-
-def index_of(text: str) -> str:
-    """The first page with both tables of options renewed."""
-    for model in (DutOptions, LinuxOptions):
-        mark = f"<!-- begin: {model.__name__} -->"
-        pattern = re.compile(f"{re.escape(mark)}.*?{re.escape(END)}", re.DOTALL)
-        body = f"{mark}\n\n{shared(model)}\n\n{END}"
-        text = pattern.sub(lambda _, body=body: body, text, count=1)
-    return text
 
 
 def case_of(name: str):
@@ -168,7 +143,7 @@ def _plan(name: str) -> list[str]:
     if isinstance(driver, LinuxDriver) and name != "linux-router":
         before = {s.set for s in driver.base(case.intent, facts)}
         plan = replace(plan, steps=tuple(s for s in plan.steps if s.set not in before))
-    return list(_shortened(plan_text(driver, plan).splitlines()))
+    return list(_shortened(format_plan(driver, plan).splitlines()))
 
 
 def _shortened(lines: list[str]) -> Iterator[str]:
@@ -193,18 +168,3 @@ def _code(text: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-
-
-def main() -> None:
-    """Write what the code says into the pages that are there."""
-    (DOCS / "faults.md").write_text(faults.table(), encoding="utf-8")
-    index = DOCS / "index.md"
-    index.write_text(index_of(index.read_text(encoding="utf-8")), encoding="utf-8")
-    for name in names():
-        path = DOCS / f"{name}.md"
-        if path.exists():
-            path.write_text(page_of(name, path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -11,11 +11,11 @@ from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import state_of
+from v6t.core.runs.device import find_state
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, PartSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
-from v6t.drivers.duts.session.lock import Lock
+from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import HereTransport, NamespaceTransport
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
@@ -93,7 +93,7 @@ def test_connections_go_through_and_are_counted(name):
             assert count.received == count.sent == COUNT
             assert counted.matched == counted.checked > 0
         tester = bench.open()
-        state = state_of(bind(run), tester, None)
+        state = find_state(bind(run), tester, None)
         assert state.timeout_s > 60
         state.flush()
         assert state.sessions() == 0

@@ -10,7 +10,7 @@ from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import Existing
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_record import Record, Undo, undo_script
+from v6t.drivers.duts.session.undo_store import Record, Undo, undo_script
 from v6t.drivers.duts.way import Way
 from v6t.tests.expect import expect_error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
@@ -12,7 +10,7 @@ from v6t.drivers.duts.session.session import Session
 from v6t.tests.expect import expect_error
 
 from . import sshserver
-from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED, table
+from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED
 from .intents import ROUTER4
 
 lab = [
@@ -83,8 +81,8 @@ def server():
 @pytest.fixture
 def device(server, tmp_path, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.session.undo_record.UNDO_DEADLINE_S", 1.0)
-    monkeypatch.setattr("v6t.drivers.duts.session.undo_record.STEP_PATIENCE_S", 0)
+    monkeypatch.setattr("v6t.drivers.duts.session.undo_store.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)
     sessions = []
 
@@ -175,9 +173,9 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     session = device(**at_connect(server, fault, tmp_path))
     if fault not in BREAKS_SSHD:
         monkeypatch.setattr(
-            "v6t.drivers.duts.session.lock.lock_script", lambda *_: "sh /run/fault connect"
+            "v6t.drivers.duts.session.connection.lock_script", lambda *_: "sh /run/fault connect"
         )
-        monkeypatch.setattr("v6t.drivers.duts.session.lock.LOCK_DEADLINE_S", 1.0)
+        monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_DEADLINE_S", 1.0)
         arm(server, fault, "connect")
     outcome, told = attempt(session.open)
     assert outcome == "failed"
@@ -247,14 +245,6 @@ def test_odd_octets_in_what_is_only_noted_stop_nobody(server, device, monkeypatc
     session.verify()
     assert session.describe()["facts"]["nic"] == "firmware \\xff"
     session.rollback()
-
-
-def test_the_page_of_the_documentation_is_this_matrix():
-    docs = Path(__file__).parents[3] / "docs"
-    if not docs.exists():
-        pytest.skip("installed without documentation")
-    page = docs / "duts" / "faults.md"
-    assert page.read_text() == table(), "python -m v6t.tests.drivers.duts.pages"
 
 
 def attempt(work):

@@ -28,7 +28,7 @@ KINDS = Path(next(iter(kinds.__path__)))
 
 @dataclass(frozen=True)
 class Refusal:
-    """A ``UsageError`` in a driver's source.
+    """A ``UsageError`` in a driver's source, or what :func:`unsupported` makes one of.
 
     Attributes:
         place: file and line.
@@ -44,11 +44,23 @@ class Refusal:
 def refusals():
     """All of them."""
     for path in sorted(KINDS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UsageError":
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        named = [
+            n for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "problem"
+        ]
+        for node in nodes:
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+                "UsageError",
+                "unsupported",
+            ):
+                message = node.args[0]
+                if isinstance(message, ast.Name):
+                    message = max(
+                        (n for n in named if n.lineno < node.lineno), key=lambda n: n.lineno
+                    )
                 text = "".join(
                     part.value
-                    for part in ast.walk(node.args[0])
+                    for part in ast.walk(message)
                     if isinstance(part, ast.Constant) and isinstance(part.value, str)
                 )
                 helped = any(k.arg in ("params", "dut_params") for k in node.keywords)

@@ -13,10 +13,9 @@ from unittest.mock import Mock
 import pytest
 from v6t.drivers.duts.kinds.command import CheckText
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, render_line, without_echo
-from v6t.drivers.duts.kinds.network_cli.manners import Manners, same_mode
+from v6t.drivers.duts.kinds.network_cli.options import Manners, figures, reading_of, same_mode
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import manners_of
-from v6t.drivers.duts.kinds.network_cli.readings import figures, reading_of
 from v6t.drivers.duts.kinds.network_cli.session import (
     NO_ANSWER,
     CliSession,
@@ -27,7 +26,7 @@ from v6t.drivers.duts.kinds.network_cli.session import (
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.session.undo_record import Record, Undo, undo_script
+from v6t.drivers.duts.session.undo_store import Record, Undo, undo_script
 from v6t.drivers.duts.shape import shaped
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport

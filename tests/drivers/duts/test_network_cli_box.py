@@ -16,7 +16,7 @@ import pytest
 from v6t.core.runs.log import log_to
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
-from v6t.drivers.duts.session.lock import DeviceBusy
+from v6t.drivers.duts.session.connection import DeviceBusy
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm

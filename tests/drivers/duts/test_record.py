@@ -12,23 +12,21 @@ from dataclasses import replace
 import pytest
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session import undo_record
+from v6t.drivers.duts.session import undo_store
 from v6t.drivers.duts.session.plan_steps import undo_deadline_s, undo_entry
 from v6t.drivers.duts.session.session import Session
+from v6t.drivers.duts.session.shell import tracked_command
 from v6t.drivers.duts.session.transaction import UNKNOWN_UNDO_DEADLINE_S
-from v6t.drivers.duts.session.undo_record import (
-    DOING,
+from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     RECORD,
     SCRIPT,
     UNDO_DEADLINE_S,
-    UNDOING,
     Record,
+    UndoStore,
     here_document,
-    tracked_command,
     undo_script,
 )
-from v6t.drivers.duts.session.undo_store import UndoStore
 from v6t.drivers.transport.here import HereTransport
 
 from .field import until
@@ -150,7 +148,7 @@ class Device:
         step = self.start(
             "sh", "-c", f"cd {self.place}\n{tracked_command(str(self.place), command)}"
         )
-        until(lambda: self.read(DOING).startswith(f"{step.pid}\n"), "the step")
+        until(lambda: self.read("doing").startswith(f"{step.pid}\n"), "the step")
         return step
 
     def start(self, *words):
@@ -199,7 +197,7 @@ def test_a_step_that_comes_to_its_end_is_waited_for(device):
 
 
 def test_a_step_that_hangs_is_ended_with_all_that_is_under_it(device, monkeypatch):
-    monkeypatch.setattr(undo_record, "STEP_PATIENCE_S", 0)
+    monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
     (device.place / SCRIPT).write_text(undo_script(device.record))
     wait = "until [ -e go ]; do sleep 0.1; done; touch late"
     step = device.begin(f"touch a; (({wait}) & {wait}) & {wait}")
@@ -227,14 +225,14 @@ def test_a_number_that_is_anothers_now_is_left_alone(device):
     ]
     for other in others:
         start_of_an_earlier_process = f"{other.pid} (sh) S {'0 ' * 18}1 0"
-        (device.place / DOING).write_text(f"{other.pid}\n{start_of_an_earlier_process}\n")
+        (device.place / "doing").write_text(f"{other.pid}\n{start_of_an_earlier_process}\n")
         device.undo()
     assert [other.poll() for other in others] == [None] * 2
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x\n", "1 2\n", "-1\n"])
 def test_no_number_is_no_process(text, device):
-    (device.place / DOING).write_text(text)
+    (device.place / "doing").write_text(text)
     device.undo()
     assert device.files == set()
 
@@ -242,7 +240,7 @@ def test_no_number_is_no_process(text, device):
 def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
     device.begin("until [ -e go ]; do sleep 0.1; done; touch late")
     first = device.start(*device.shell, str(device.place / SCRIPT))
-    until(lambda: device.read(UNDOING).startswith(f"{first.pid}\n"), "the first")
+    until(lambda: device.read("undoing").startswith(f"{first.pid}\n"), "the first")
     second = device.start(*device.shell, str(device.place / SCRIPT))
     assert first.wait(60) == -signal.SIGKILL
     (device.place / "go").touch()
@@ -251,7 +249,7 @@ def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
 
 
 def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, monkeypatch):
-    monkeypatch.setattr(undo_record, "STEP_PATIENCE_S", 0)
+    monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
     (device.place / SCRIPT).write_text(undo_script(device.record))
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session import shell
-from v6t.drivers.duts.session.lock import lock_script
+from v6t.drivers.duts.session.connection import lock_script
 from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_record import Record, tracked_command, undo_script
-from v6t.drivers.duts.session.undo_store import timer_script
+from v6t.drivers.duts.session.shell import tracked_command
+from v6t.drivers.duts.session.undo_store import Record, timer_script, undo_script
 
 from .field import until
 

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.session.lock import Lock
+from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,

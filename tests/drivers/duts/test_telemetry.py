@@ -11,13 +11,13 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
-from v6t.drivers.duts.kinds import jool_statistics, pf, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool_statistics, openbsd_pf, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import add_neighbors
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher, read_samples, watch_script
 from v6t.drivers.transport.process import ProcessHeld
@@ -121,7 +121,7 @@ Counters
 
 
 def test_pfs_counters():
-    found = pf.parse_info(PFCTL)
+    found = openbsd_pf.parse_info(PFCTL)
     assert found == {"sessions": 4200.0, "memory": 3.0, "state_limit": 5.0, "congestion": 0.0}
 
 

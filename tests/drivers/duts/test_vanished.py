@@ -8,7 +8,7 @@ import pytest
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import equals, has_words
 from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_record import PROGRESS, SCRIPT, Record, undo_script
+from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, Record, undo_script
 from v6t.drivers.duts.steps import owned
 from v6t.drivers.lab.privilege import available
 from v6t.intent.device import LinkIntent

@@ -6,7 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from v6t.core.runs.bottleneck import judged, limit_of_tester, lines_of, parted, rate_above
+from v6t.core.runs.bottleneck import (
+    choose_trial,
+    describe_entry,
+    describe_tester_limit,
+    find_rate_above,
+    split_samples,
+)
 from v6t.drivers.duts.bottleneck import Verdict, judge_device, verdict_of_all
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
@@ -173,12 +179,12 @@ def test_a_verdict_is_printed_with_its_evidence():
         "device": "ssh dut", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward",
         "rate_fps": 25000.0, "says": "cpu0 had no time left", "evidence": ["cpu0: idle 0 %"],
     }  # fmt: skip
-    assert lines_of(entry) == [
+    assert describe_entry(entry) == [
         "84/64 octets, forward, 25,000 fps, ssh dut: cpu0 had no time left",
         "  cpu0: idle 0 %",
     ]
     above = {**entry, "judged_at": "above", "judged_fps": 31250.0}
-    assert "25,000 fps" in lines_of(above)[0]
+    assert "25,000 fps" in describe_entry(above)[0]
 
 
 # ------------------------------------------------------------------ one shape
@@ -501,8 +507,10 @@ def test_losses_that_the_device_does_not_count_are_not_put_on_it():
 def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
     assert judge_device(seconds(0, 0), "the tester").limited_by == "tester"
     assert judge_device(seconds(0, 0, drops=(0, 10, 20)), "the tester").limited_by == "cpu"
-    assert limit_of_tester({"tester_limited": False, "upper_bound_hit": False}) == ""
-    assert "30,000 fps" in limit_of_tester({"tester_limited": True, "tester_ceiling": 30000.0})
+    assert describe_tester_limit({"tester_limited": False, "upper_bound_hit": False}) == ""
+    assert "30,000 fps" in describe_tester_limit(
+        {"tester_limited": True, "tester_ceiling": 30000.0}
+    )
 
 
 def test_counted_cycles_are_told_per_packet():
@@ -551,7 +559,7 @@ def test_the_verdict_is_above_the_found_rate_if_the_tester_did_its_part(
     above, when, rate_fps, lost, words
 ):
     seen = {"found": seconds(50), "above": seconds(0)}
-    at = judged(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
+    at = choose_trial(BOTH, {"found": counted(999), "above": above}, seen, 1.01)
     assert (at.when, at.rate_fps, at.lost) == (when, rate_fps, lost)
     assert words in " ".join(at.notes)
     assert bool(at.notes) == bool(words)
@@ -561,11 +569,11 @@ def test_connections_that_do_not_come_about_are_lost_and_no_fault_of_the_testers
     """The table of the device is full before a frame is sent in them."""
     refused = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, learned=50))
     seen = {"found": seconds(50)}
-    at = judged({"found": AT}, {"found": refused}, seen, 1.01)
+    at = choose_trial({"found": AT}, {"found": refused}, seen, 1.01)
     assert (at.when, at.lost) == ("found", 250)
     assert "300 connections 50" in at.notes[-1]
     assert (
-        judged({"found": AT}, {"found": replace(refused, faults=("late",))}, seen, 1.01).lost
+        choose_trial({"found": AT}, {"found": replace(refused, faults=("late",))}, seen, 1.01).lost
         is None
     )
 
@@ -575,24 +583,25 @@ def test_a_refused_trial_has_the_samples_around_it_too():
     ends = [("before", 2.5), ("found", 2.9), ("after", 9.0)]
     refused = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, 50))}
     times = {
-        name: [s.seen_s for s in part] for name, part in parted(samples, ends, refused).items()
+        name: [s.seen_s for s in part]
+        for name, part in split_samples(samples, ends, refused).items()
     }
     assert times["before"] == [1.0, 2.0]
     assert times["found"] == [2.0, 3.0]
     ends[1] = ("found", 6.5)
     loaded = {"found": TrialResult({}, connections=PhaseOneResult(300, 300, 300))}
-    assert [s.seen_s for s in parted(samples, ends, loaded)["found"]] == [3.0, 4.0, 5.0]
+    assert [s.seen_s for s in split_samples(samples, ends, loaded)["found"]] == [3.0, 4.0, 5.0]
 
 
 def test_a_trial_nobody_watched_or_that_was_not_made_is_told():
     done = {"found": counted(1000), "above": counted(900)}
-    at = judged(BOTH, done, {"found": seconds(50), "above": []}, 1.01)
+    at = choose_trial(BOTH, done, {"found": seconds(50), "above": []}, 1.01)
     assert at.when == "found"
     assert "1,250 fps (above)" in at.notes[0]
-    at = judged({"found": AT}, done, {"found": seconds(50)}, 1.01)
+    at = choose_trial({"found": AT}, done, {"found": seconds(50)}, 1.01)
     assert at.when == "found"
     assert at.notes[0]
-    at = judged({"found": AT}, {"found": counted(1, faults=("late",))}, {"found": []}, 1.01)
+    at = choose_trial({"found": AT}, {"found": counted(1, faults=("late",))}, {"found": []}, 1.01)
     assert at.lost is None
     assert "1,000 fps" in at.notes[-1]
 
@@ -609,4 +618,4 @@ def test_a_trial_nobody_watched_or_that_was_not_made_is_told():
     ],
 )
 def test_the_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
-    assert rate_above({"median": 1000.0, **record}) == rate_fps
+    assert find_rate_above({"median": 1000.0, **record}) == rate_fps

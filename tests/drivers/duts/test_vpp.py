@@ -16,8 +16,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds.vpp import process
-from v6t.drivers.duts.kinds.vpp.map import MapT
-from v6t.drivers.duts.kinds.vpp.tunnel_relays import MapE
+from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample

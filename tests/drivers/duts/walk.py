@@ -333,7 +333,7 @@ def frames(base: Base, values: Values) -> list[Batch]:
 
 
 def _learned(technology: Any) -> Any:
-    public, server = technology.params.public, technology.params.responder
+    public, server = technology.params.public_pool, technology.params.responder
     row = public.first.packed + server.packed + public.ports.min.to_bytes(2, "big") + b"\0\7"
     return np.tile(np.frombuffer(row, dtype=np.uint8), (ROWS, 1))
 

@@ -77,6 +77,5 @@ zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }
     def flush_cache(self, file: str, place: str) -> Step:
         control = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
         running = has_lines("server is up and running")
-        return Step(
-            f"{control} flush", "flush the DNS cache", proof=Check(f"{control} status", running)
-        )
+        command = f"{control} flush"
+        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", running))

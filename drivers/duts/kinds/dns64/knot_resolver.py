@@ -57,7 +57,6 @@ class KnotResolver(Dns64Server):
             )
 
     def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """Configure a resolver for one zone, which empties its cache when a file exists."""
         return f"""net.ipv4, net.ipv6 = true, true
 net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})
 cache.open({self.options.cache_mib} * MB, 'lmdb://{place}')
@@ -81,7 +80,6 @@ end)
         return f"kresd -n{more} -c {file} {place}"
 
     def stop(self, pid: str) -> str:
-        """Stop the group: forked processes do not end with the first one."""
         return super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process)
 
     def flush_cache(self, file: str, place: str) -> Step:

@@ -71,7 +71,6 @@ quiet=yes
         return f"pdns_recursor --config-dir={place} --config-name=v6t"
 
     def flush_cache(self, file: str, place: str) -> Step:
-        """Empty the cache of packets, too."""
         control = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
         answers = Check(f"{control} ping", equals("pong"))
         return Step(f"{control} wipe-cache $", "flush the DNS cache", proof=answers)

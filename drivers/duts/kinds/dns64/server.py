@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pydantic import Field
-from v6t.base.errors import UsageError
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 from v6t.intent.families import Dns64Config
 
@@ -39,22 +38,18 @@ class Dns64Server(LinuxDriver):
     """Of prefixes it makes records with."""
 
     @abstractmethod
-    def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """Return the text of its configuration file."""
+    def configuration(self, wanted: Dns64Config, place: str) -> str: ...
 
     @abstractmethod
-    def command(self, file: str, place: str) -> str:
-        """Return the command that starts it in the foreground."""
+    def command(self, file: str, place: str) -> str: ...
 
     @abstractmethod
-    def flush_cache(self, file: str, place: str) -> Step:
-        """Return the action that empties its cache."""
+    def flush_cache(self, file: str, place: str) -> Step: ...
 
     def stop(self, pid: str) -> str:
         return stop_process(pid, self.process)
 
     def before_start(self, place: str) -> Sequence[Step]:
-        """Return the steps that it needs before its configuration file."""
         del place
         return ()
 
@@ -63,19 +58,16 @@ class Dns64Server(LinuxDriver):
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
-            raise UsageError(
-                f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
-                "set the plugin's parameter prefix",
-                params={"prefix": "2001:db8:64::/96"},
-                code="unsupported-by-device",
-            )
+            problem = f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}"
+            instead = {"prefix": "2001:db8:64::/96"}
+            raise unsupported(problem, "set the plugin's parameter prefix", params=instead)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
             **super().telemetry(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                _pairs,
+                add_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
                 {"Udp6?RcvbufErrors": Lost.QUEUE, "Udp6?InErrors": Lost.ALL},
             ),
@@ -114,8 +106,3 @@ class Dns64Server(LinuxDriver):
         ]
         notes = ("the cache is emptied before each trial",)
         return self.finish(facts, steps, [self.flush_cache(file, place)], notes=notes)
-
-
-def _pairs(output: str) -> Mapping[str, float]:
-    words = (line.split() for line in output.splitlines())
-    return {w[0]: float(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}

@@ -63,6 +63,5 @@ remote-control:
         """Read the configuration again, which also forgets how slow a server seemed."""
         control = f"unbound-control -c {file}"
         running = has_line_like(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
-        return Step(
-            f"{control} reload", "flush the DNS cache", proof=Check(f"{control} status", running)
-        )
+        command = f"{control} reload"
+        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", running))

@@ -5,24 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts import way
-from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
-from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
+from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
+from v6t.drivers.duts.facts import LINUX, Facts, linux_facts, programs_section
 from v6t.drivers.duts.kinds.addresses import spare, two_ways
-from v6t.drivers.duts.kinds.linux import bgp, snmp, telemetry
+from v6t.drivers.duts.kinds.linux import filters, services, telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import lacking
 
 SIDES = ("left", "right")
 ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
 """Programs that are looked for on every device; only the first two have to be there."""
-
-
 OWN_TIMEOUT_S = 30
 """The kernel's own, of a UDP connection that nobody has answered (nf_conntrack_udp_timeout)."""
 
@@ -34,14 +33,27 @@ class LinuxDriver(Driver):
     has_background_vlans = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, and where each comes from: see :func:`lacking`."""
+    program_source: ClassVar[str] = ""
+    """Where the program that the option ``program`` names comes from; empty: there is no such option."""
     helpers: tuple[str, ...] = ()
     """Programs that only some plans need, which look for them."""
+    has_filters: ClassVar[bool] = False
+    """Whether nftables can filter what it forwards, before anything is translated."""
     version_command = "uname -r"
+    """Prints the version; ``{program}`` is the option."""
     version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
-    """A regular expression, whose first group is the version in the output of ``version_command``."""
+    """A regular expression, whose groups make up the version in the output of ``version_command``."""
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        if self.program_source:
+            program = self.options.program
+            self.programs = {program: self.program_source, **self.programs}
+            self.version_command = self.version_command.replace("{program}", program)
+        if self.has_filters:
+            self.helpers = (*self.helpers, filters.PROGRAM)
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Return the timeout of UDP connections: the technology's, else the option's, else the kernel's."""
         timeout_s = getattr(intent.configuration, "udp_timeout_s", 0)
         return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
@@ -67,27 +79,18 @@ class LinuxDriver(Driver):
     def read_version(self, text: str) -> str:
         """Parse the output of ``version_command``."""
         match = re.search(self.version_pattern, text)
-        return match[1] if match else "unknown"
+        if match is None and self.program_source:
+            problem = f"'{self.version_command}' does not print the version of {self.name}"
+            hint = "set dut.options.program to where it is"
+            raise DutError(problem, hint, code="unexpected-answer")
+        return "-".join(filter(None, match.groups())) if match else "unknown"
 
     def example(self, intent: Intent) -> Facts:
-        interfaces = {
-            getattr(self.options, side): Interface(getattr(intent.links, side).dut_mac.lower())
-            for side in SIDES
-        }
-        return Facts(
-            system="Linux",
-            version=self.options.version or self.versions[-1],
-            interfaces=interfaces,
-            programs=frozenset({*ALWAYS, *self.programs, *self.helpers}),
-        )
+        programs = frozenset({*ALWAYS, *self.programs, *self.helpers})
+        return replace(self.assume_facts(intent, "Linux"), programs=programs)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        if not facts.root:
-            raise DutError(
-                "commands on the device do not run as root",
-                "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
-                code="not-root",
-            )
+        require_root(facts)
         check_interfaces(self.options, intent, facts)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -111,32 +114,30 @@ class LinuxDriver(Driver):
         return {**self.ports(intent), **beside}
 
     def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
-        del intent
-        return snmp.steps(facts, self.options.state_dir)
+        return services.run_snmp_agent(facts, self.options.state_dir)
+
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        if not self.has_filters:
+            return ()
+        return filters.steps(intent, facts, self.all_ports(intent), count)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Move another route than the benchmark of live changes does."""
-        del facts
+        # another route than the benchmark of live changes moves
         return self.moved_route(intent, skip=int(intent.requirements.live_change))
 
     def find_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
-        """Move the same route by BIRD; None if the sides have no version of IP in common."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:
             return None
         version, there, back = ways
         net = spare(intent, version, skip=int(intent.requirements.live_change))
-        return bgp.steps(
-            facts, self.options.state_dir, version, str(net), {"there": there, "back": back}
-        )
+        hops = {"there": there, "back": back}
+        return services.run_bgp_speaker(facts, self.options.state_dir, version, str(net), hops)
 
     def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
-        """Move a route to a network without hosts between a tester's host on the right and one on the left.
-
-        None: the sides have no version of IP in common.
-        """
+        """Move a route between a host on the right and one on the left; None: no common IP version."""
         ways = two_ways(intent, self.ports(intent))
         if ways is None:
             return None
@@ -157,9 +158,10 @@ class LinuxDriver(Driver):
         """Return the steps that every technology needs, before its own."""
         mode = self.options.neighbours
         ports, background = self.ports(intent), self.background_ports(intent)
-        steps = (
-            [linux.keep_default_route(sorted(facts.learnt_default))] if facts.learnt_default else []
-        )
+        steps: list[Step] = []
+        if names := sorted(facts.learnt_default):
+            why = "a forwarding host must go on learning its own default route"
+            steps.append(linux.sysctl({linux.conf_key(6, n, "accept_ra"): 2 for n in names}, why))
         steps += linux_tuning.tune(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)
@@ -187,9 +189,6 @@ class LinuxDriver(Driver):
         facts: Facts,
         steps: Iterable[Step],
         flush: Iterable[Step] = (),
-        checks: Iterable[Check] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
-        return Plan(
-            self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), tuple(notes)
-        )
+        return Plan(self.name, facts.version, tuple(steps), tuple(flush), notes=tuple(notes))

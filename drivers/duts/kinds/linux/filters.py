@@ -10,7 +10,7 @@ from typing import Any
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare, two_ways
 from v6t.drivers.duts.plan import Intent, Step, parsed, shorten
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.refusals import lacking
 from v6t.drivers.duts.steps import owned
 from v6t.intent.device import LinkIntent
 
@@ -29,11 +29,7 @@ def steps(
 ) -> list[Step]:
     """Filter what comes in on either side by ``count`` rules; nothing else from there is forwarded.
 
-    What the device forwards for anybody else is none of the filters' business: the chain accepts.
-
     Args:
-        intent: whose addresses may pass: those of the background, too.
-        facts: of the device.
         ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
         count: conditions of each direction; the one in the middle lets the test traffic pass.
         translated: of a device that translates, by side, the networks that packets from there are
@@ -77,10 +73,7 @@ def steps(
 def _chain(
     intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
 ) -> Iterator[str]:
-    """Yield rules that drop addresses without test packets, and those that accept the test.
-
-    A background of the other version of IP has a ``forward`` of its own beside the first.
-    """
+    """Yield rules that drop addresses without test packets, and those that accept the test."""
     net = spare(intent, first)
     before = (count - 1) // 2
     for number in range(1, count + 1):
@@ -105,7 +98,6 @@ def _set(nets: list[Any]) -> str:
 
 
 def _find_networks(side: LinkIntent, version: int) -> list[Any]:
-    """Return the networks of the hosts behind one side, and of its background."""
     background = side.background.addresses if side.background else ()
     own = [interface.network for interface in (*side.addresses, *background)]
     networks: Any = [*own, *side.routes]
@@ -124,7 +116,6 @@ def _normalize(text: str) -> str:
 
 
 def _read(texts: list[str]) -> list[Any]:
-    """Parse addresses, networks and ranges; adjacent ones become one."""
     networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")

@@ -60,10 +60,7 @@ def link_reading(port: str, what: str = "") -> Reading:
 
 
 def process(pid_file: str) -> Reading:
-    """Read how long the threads of a process ran and waited for a core, and the periods of its quota.
-
-    Where it leads a session or a group, as what a driver starts does, those that it forked are of it, too.
-    """
+    """Read how long the threads of a process and its children ran and waited, and its quota."""
     return Reading(
         f"p=$(cat {pid_file}) || exit 0; "
         "for t in $(for q in $p $(ps -o pid= -g $p 2>/dev/null); do echo /proc/$q/task/*; done); do "
@@ -90,10 +87,7 @@ def schedstat(text: str) -> Mapping[str, float]:
 
 
 def parse_perf(text: str) -> Mapping[str, float]:
-    """Parse ``perf stat -x,``: events a second, without those that the processor does not count.
-
-    A processor with cores of two kinds has each event once for each (``cpu_core/cycles/``): their sum.
-    """
+    """Parse ``perf stat -x,``: events a second of all kinds of cores, without those that are not counted."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         fields = line.split(",")
@@ -141,12 +135,3 @@ def link(text: str) -> Mapping[str, float]:
             if name in ("packets", "errors", "dropped", "overrun", "missed") and value.isdigit():
                 found[f"{way}.{name}"] = float(value)
     return found
-
-
-def number(name: str) -> Reading:
-    """Read a file that holds one number."""
-
-    def parse(text: str) -> Mapping[str, float]:
-        return {"sessions": float(text.strip())} if text.strip().isdigit() else {}
-
-    return Reading(f"cat {name}", parse, "connections that the device counts")

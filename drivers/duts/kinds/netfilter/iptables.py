@@ -1,4 +1,4 @@
-"""iptables (either backend): the kernel's stateful NAT44."""
+"""iptables (either backend): the kernel's stateful NAT44; ip6tables: its stateless NPTv6 (RFC 6296)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.plan import Change, Intent, Step, has_lines
+from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, has_lines
 from v6t.drivers.duts.steps import owned
-from v6t.intent.families import Nat44Config
+from v6t.intent.families import Nat44Config, NptConfig
 
 COMMENT = "-m comment --comment v6t"
 SAVED = "iptables -t nat -S POSTROUTING"
@@ -65,10 +66,44 @@ class Iptables(NetfilterNat):
 def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
     target = pool.target if protocol in nat.PORTED else pool.span
     rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
-    return owned(
-        f"iptables -w -t nat -A POSTROUTING {rule}",
-        f"iptables -w -t nat -D POSTROUTING {rule}",
-        f"translate the {protocol.upper()} connections of {net}",
-        read=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
-        want=has_lines(f"-A POSTROUTING {rule}"),
-    )
+    create = f"iptables -w -t nat -A POSTROUTING {rule}"
+    delete = f"iptables -w -t nat -D POSTROUTING {rule}"
+    why = f"translate the {protocol.upper()} connections of {net}"
+    read = f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true"
+    return owned(create, delete, why, read=read, want=has_lines(f"-A POSTROUTING {rule}"))
+
+
+class Ip6tablesNpt(LinuxDriver):
+    """NPTv6 by a rule for each direction with a comment of v6t's."""
+
+    name = "ip6tables-npt"
+    title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
+    accepts = (NptConfig,)
+    executed = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
+    versions = ("1.8.9",)
+    programs: Mapping[str, str] = {"ip6tables": "iptables"}
+    has_filters = True
+    version_command = "ip6tables --version"
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        npt = intent.configuration_as(NptConfig)
+        inside, outside = str(npt.internal), str(npt.external)
+        port = self.port(intent, "right")
+        rules = [
+            _prefix_rule("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
+            _prefix_rule("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
+        ]
+        notes = ("packets whose source is not of the inside are forwarded as they are",)
+        return self.finish(facts, [*self.base(intent, facts), *rules], notes=notes)
+
+    def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
+        return self.moved_route(intent)
+
+
+def _prefix_rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
+    rule = f"{chain} {match} {COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
+    create = f"ip6tables -w -t mangle -A {rule}"
+    delete = f"ip6tables -w -t mangle -D {rule}"
+    why = f"translate {old} to {new}"
+    read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
+    return owned(create, delete, why, read=read, want=has_lines(f"-A {rule}"))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
+from typing import ClassVar
 
 from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import telemetry
+from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, line_with, parsed, passes, shorten
+from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import daemon, stop_process
 from v6t.intent.families import NatConfig
 
@@ -62,14 +64,12 @@ class ConntrackOptions(LinuxOptions):
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            raise InvalidValue(
-                "rfc_timers stands in place of timeout_s: give one of them", code="conflict"
-            )
+            problem = "rfc_timers stands in place of timeout_s: give one of them"
+            raise InvalidValue(problem, code="conflict")
         return self
 
     @property
     def log(self) -> str:
-        """Where connections are written down; empty: nowhere."""
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     def udp_s(self, intent: Intent) -> int:
@@ -104,25 +104,16 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
-            raise UsageError(
-                f"this device cannot configure {name}",
-                f"leave {name} at 0, or take another driver",
-                params={name: 0},
-                code="unsupported-by-device",
-            )
+            hint = f"leave {name} at 0, or take another driver"
+            raise unsupported(f"this device cannot configure {name}", hint, params={name: 0})
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:
-        raise UsageError(
-            f"the intent of {intent.technology} has no public IPv{version} address",
-            code="invalid-intent",
-        )
+        problem = f"the intent of {intent.technology} has no public IPv{version} address"
+        raise UsageError(problem, code="invalid-intent")
     if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
-        raise UsageError(
-            "the public addresses are not consecutive",
-            "list them in order, without gaps",
-            code="invalid-intent",
-        )
+        problem = "the public addresses are not consecutive"
+        raise UsageError(problem, "list them in order, without gaps", code="invalid-intent")
     return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 
 
@@ -137,10 +128,8 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     for number, client in enumerate(clients):
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
-            raise UsageError(
-                f"the pool does not contain {len(clients)} blocks of {size} public ports",
-                code="invalid-intent",
-            )
+            problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
+            raise UsageError(problem, code="invalid-intent")
         pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools
 
@@ -175,7 +164,6 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
 
 
 def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
-    """Enlarge the table and its buckets, unless both have room for these connections."""
     if not wanted:
         return []
     room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
@@ -251,7 +239,8 @@ def logging(options: ConntrackOptions) -> list[Step]:
 
 def reading() -> Reading:
     """Read the number of connections from a counter."""
-    return telemetry.number(COUNT)
+    parse = add_matches(r"\A\s*(\d+)\s*\Z", "sessions")
+    return Reading(f"cat {COUNT}", parse, "connections that the device counts")
 
 
 TCP_TIMERS = ("syn_sent", "syn_recv", "established", "time_wait", "close")
@@ -265,13 +254,8 @@ def table(log: str = "") -> Reading:
     """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
     names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
-    return Reading(f"sysctl {names}{counted}", conntrack_table)
-
-
-def conntrack_table(text: str) -> Mapping[str, float]:
-    """Parse values of ``sysctl``, without ``net.netfilter.``."""
-    values = re.findall(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$", text, re.MULTILINE)
-    return {name: int(value) for name, value in values}
+    parse = add_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
+    return Reading(f"sysctl {names}{counted}", parse)
 
 
 def statistics() -> Reading:
@@ -297,10 +281,70 @@ def occupancy() -> Reading:
     )
 
 
-def conntrack_statistics(text: str) -> Mapping[str, float]:
-    """Sum the counters of ``conntrack -S`` over all cores."""
-    counters: dict[str, float] = {}
-    pattern = r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
-    for name, value in re.findall(pattern, text):
-        counters[name] = counters.get(name, 0.0) + float(value)
-    return counters
+conntrack_statistics = add_matches(
+    r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
+)
+"""Sums the counters of ``conntrack -S`` over all cores."""
+
+
+class ConntrackDevice(LinuxDriver):
+    """A device whose connections the kernel's conntrack keeps."""
+
+    options_model = ConntrackOptions
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        return reading()
+
+    def table(self, intent: Intent) -> Reading | None:
+        return table(self.options.log)
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        return {
+            **super().telemetry(intent),
+            "sessions": reading(),
+            "table": occupancy(),
+            "conntrack": statistics(),
+        }
+
+
+class NetfilterNat(ConntrackDevice):
+    """NAT by rules for the connections of the clients' networks."""
+
+    has_filters = True
+    version_pattern = r"\bv(\d\S*)"
+    version: ClassVar[int] = 4
+    """Of IP."""
+    limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
+    """What can be told beside addresses and ports, by the names of the settings."""
+    forward: ClassVar[tuple[str, str] | None] = None
+    """A command that lists the chain FORWARD, and how it says that it drops what no rule takes."""
+
+    @abstractmethod
+    def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
+        """Translate what leaves through an interface; where clients have blocks of ports, each has a pool."""
+
+    def survey(self) -> Mapping[str, str]:
+        more = {} if self.forward is None else {"forward": self.forward[0]}
+        return {**super().survey(), **more}
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        super().refuse(intent, facts)
+        listed = facts.sections.get("forward", "")
+        if self.forward is not None and line_with(listed, self.forward[1]) is not None:
+            problem = "the device's chain FORWARD drops what no rule of its own accepts"
+            hint = "that is another program's firewall (Docker, ufw): use a device without it"
+            raise DutError(problem, hint, code="firewall-blocks")
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        pool = pool_of(intent, self.version, self.limits)
+        steps = [
+            *self.base(intent, facts),
+            *self.rules(shares(pool, intent), self.port(intent, "right")),
+            *conntrack(self.options, intent, facts),
+            *logging(self.options),
+        ]
+        notes = ("source ports within the range are kept where they are free",)
+        return self.finish(facts, steps, flush(pool.inside), notes=notes)

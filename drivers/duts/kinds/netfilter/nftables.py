@@ -9,7 +9,7 @@ from typing import ClassVar
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
+from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Intent, Step, Want, shorten
 from v6t.drivers.duts.steps import config_file, owned
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
@@ -68,10 +68,7 @@ class Nftables66(Nftables):
 
 
 def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-    """Translate the sources of what leaves through an interface.
-
-    IPv4 is a whole NAT: TCP and ICMP are translated as well as UDP, which is measured.
-    """
+    """Translate the sources of what leaves through an interface: of IPv4 also those of TCP and ICMP."""
     family = _family(pools[0].addresses[0])
     rules = [
         _rule(net, port, protocol, pool.target if protocol in nat.PORTED else pool.span)
@@ -126,10 +123,7 @@ def load_table(
 
 
 def has_rules(hook: str, *rules: str) -> Want:
-    """Require a table whose only chain, at this hook, holds exactly these rules in this order.
-
-    A rule that is changed under traffic is not among them.
-    """
+    """Require a table whose only chain holds exactly these rules, beside one that changes under traffic."""
     wanted = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def checker(output: str) -> str | None:

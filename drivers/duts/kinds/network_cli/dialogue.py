@@ -14,7 +14,7 @@ import time
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.manners import Manners, one_line, same_mode
+from v6t.drivers.duts.kinds.network_cli.options import Manners, one_line, same_mode
 from v6t.drivers.duts.plan import shorten
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
@@ -68,11 +68,9 @@ class Dialogue:
 
     @property
     def alive(self) -> bool:
-        """Whether the login stands as far as is known."""
         return self._process is not None and self._process.poll() is None
 
     def open(self) -> None:
-        """Log in, wait for the first prompt, and type the lines of ``open``."""
         self.close()
         self._closed = threading.Event()
         try:
@@ -97,17 +95,11 @@ class Dialogue:
             keeper.start()
 
     def hold(self, command: str) -> Held:
-        raise DutError(
-            f"{self.name}: a command line runs nothing in the background: {command}",
-            code="unsupported-operation",
-        )
+        problem = f"{self.name}: a command line runs nothing in the background: {command}"
+        raise DutError(problem, code="unsupported-operation")
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """Type lines, each with a deadline of its own, and return to the first prompt.
-
-        Returns:
-            All answers; with status 1 and the reason if a line was refused or leads elsewhere.
-        """
+        """Type lines and return to the first prompt; status 1: one was refused, or leads elsewhere."""
         del text, deadline_s
         if not self.alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
@@ -179,7 +171,6 @@ class Dialogue:
                     self._typed_s = time.monotonic()
 
     def _press_enter(self) -> None:
-        """Type an empty line if the first prompt stands alone; hang up if it does not come again."""
         what = "after an empty line"
         while self._read(what, SETTLE_S):
             pass
@@ -216,10 +207,8 @@ class Dialogue:
         # a device that repeats nothing may refuse a line by words that end with it
         refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
-            raise Refused(
-                f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}",
-                code="command-rejected",
-            )
+            problem = f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}"
+            raise Refused(problem, code="command-rejected")
         return self._hide("\n".join(without_echo(lines, typed)))
 
     def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
@@ -256,7 +245,6 @@ class Dialogue:
                 self._text += "\n"
 
     def _find_answer(self, last: str, what: str, *, opening: bool) -> str | None:
-        """Return what to type at this line: nothing at a prompt; None: the line is unknown."""
         if len(last) > LONGEST:
             return None
         if self._manners.is_pager(last):
@@ -330,7 +318,6 @@ class Dialogue:
         return text
 
     def _abort(self) -> None:
-        """Return to the first prompt after a refusal; hang up if that fails."""
         try:
             for line in self._manners.abort:
                 with contextlib.suppress(Refused):

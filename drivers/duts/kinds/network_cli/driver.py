@@ -11,17 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import DeviceTechnology, Driver, Reading
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.command import CRITERIA, ProfileText
-from v6t.drivers.duts.kinds.network_cli.manners import Manners
-from v6t.drivers.duts.kinds.network_cli.options import LineCheck, NetworkCliOptions, WatchText
+from v6t.drivers.duts.kinds.command import CRITERIA
+from v6t.drivers.duts.kinds.network_cli.options import (
+    DROPS,
+    LOSSES,
+    LineCheck,
+    Manners,
+    NetworkCliOptions,
+    WatchText,
+    figures,
+    reading_of,
+)
 from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
 from v6t.drivers.duts.kinds.network_cli.platform import manners_of
-from v6t.drivers.duts.kinds.network_cli.readings import DROPS, LOSSES, figures, reading_of
 from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -79,18 +87,16 @@ class NetworkCli(Driver):
 
     def survey(self) -> Mapping[str, str]:
         busy = self.options.busy
-        commands = {"version": self.options.version_command, "busy": busy.command if busy else ""}
+        commands = {"version": self.options.version_command, "busy": busy and busy.command}
         return {name: line for name, line in commands.items() if line}
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         answer, command = sections.get("version", ""), self.options.version_command
         match = re.search(self.options.version_pattern, answer, re.MULTILINE)
         if match is None and command:
-            raise DutError(
-                f"'{command}' does not print the version: {shorten(answer)}",
-                "set dut.options.version_pattern to match the version",
-                code="unexpected-answer",
-            )
+            problem = f"'{command}' does not print the version: {shorten(answer)}"
+            hint = "set dut.options.version_pattern to match the version"
+            raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
         peers = [Peer("jump", ip_address(a), 0) for a in self._require_ssh().jump_addresses]
         for line in sections.get("ends", "").splitlines():
@@ -107,25 +113,20 @@ class NetworkCli(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
-                raise UsageError(
-                    f"{self.name} has no built-in configuration, and dut.options.{name} is empty",
-                    f"{PAGE} has a complete testbed file",
-                    code="missing-setting",
+                problem = (
+                    f"{self.name} has no built-in configuration, and dut.options.{name} is empty"
                 )
+                hint = f"{PAGE} has a complete testbed file"
+                raise UsageError(problem, hint, code="missing-setting")
         busy, answer = self.options.busy, facts.sections.get("busy", "")
         if busy and answer == NO_ANSWER:
-            raise DutError(
-                f"'{busy.command}' failed, so v6t cannot check whether the device is in use",
-                "nothing was changed; dut.options.busy.command sets the command",
-                code="device-busy",
-            )
+            problem = f"'{busy.command}' failed, so v6t cannot check whether the device is in use"
+            hint = "nothing was changed; dut.options.busy.command sets the command"
+            raise DutError(problem, hint, code="device-busy")
         match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
         if busy and match:
-            raise DutError(
-                f"the device is in use: '{busy.command}' prints {shorten(match[0])}",
-                "nothing was changed; wait for their end",
-                code="device-busy",
-            )
+            problem = f"the device is in use: '{busy.command}' prints {shorten(match[0])}"
+            raise DutError(problem, "nothing was changed; wait for their end", code="device-busy")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
@@ -159,8 +160,7 @@ class NetworkCli(Driver):
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        profile: ProfileText = self.options.profile
-        return profile.declare()
+        return self.options.profile.declare()  # type: ignore[no-any-return]
 
     def sessions(self, intent: Intent) -> Reading | None:
         own = self.options.sessions
@@ -195,7 +195,6 @@ class NetworkCli(Driver):
 
 
 def _checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
-    """Return read-backs, each as often as the values that it names."""
     made = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)

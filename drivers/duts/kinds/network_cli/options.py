@@ -2,14 +2,189 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+import math
+import re
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.kinds.command import CheckText, ProfileText
-from v6t.drivers.duts.kinds.network_cli.manners import Line, Lines, Manners, Pattern
-from v6t.drivers.duts.kinds.network_cli.readings import reading_of
+from v6t.drivers.duts.kinds.command import CheckText, ProfileText, check_pattern
 from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.readings import Lost
+from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 from v6t.drivers.transport.ssh_options import SshOptions
+
+PROMPT = (
+    r"^[\w.@:/~*!+()\[\]{}>-]*[\w)\]}~][>#$%]\s*$"
+    r"|^<[\w.@:/~*!+-]+>\s*$"
+    r"|^\[[~*]?[\w.@:/-]+\]\s*$"
+)
+PAGER = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
+ERRORS = (
+    r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
+    r" denied|authorization failed)\b",
+    r"^[^\S\n]*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
+    r"^[^\S\n]*(?:error:|commit failed\b|command authorization failed\b)",
+    r"^(?:minor|major|critical): ",
+)
+"""What common command lines print if they refuse a line; case does not matter."""
+_MARKS = re.compile(r"[*~!\s]")
+"""What some prompts show of unsaved changes."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    """Return a line that may be typed."""
+    if _CONTROL.search(text):
+        raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
+    return text
+
+
+def split_lines(value: object) -> object:
+    """Split a block of text into lines without empty ones; the model checks anything else."""
+    whole = value.split("\n") if isinstance(value, str) else value
+    if not isinstance(whole, (list, tuple)):
+        return value
+    return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
+
+
+Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
+Lines = Annotated[tuple[Line, ...], BeforeValidator(split_lines)]
+"""A list of lines, or a block of text."""
+Pattern = Annotated[str, BeforeValidator(check_pattern)]
+
+
+class Manners(StrictModel):
+    """Behavior of the device's command line."""
+
+    prompt: Pattern = ""
+    """What a prompt looks like, as a regular expression on the last line; empty: like most."""
+    pager: Pattern = ""
+    """What it shows between two pages of an answer, where a space is typed; empty: like most."""
+    errors: tuple[Pattern, ...] = ()
+    """What it says of a line that it refuses, whatever its case; none: what most say."""
+    answers: dict[Pattern, str] = Field(default_factory=dict)
+    """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
+    as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
+    enable: str = ""
+    """Typed after the login where the prompt ends with `>`. A password it asks for is taken from the
+    environment variable `V6T_DUT_ENABLE_PASSWORD`."""
+    open: Lines = ()
+    """Typed after each login: `terminal length 0`, for example."""
+    abort: Lines = ()
+    """Typed after a line was refused, to come back to the first prompt: `end`, for example."""
+    line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
+    """How long it may take from a line to the next prompt [s]."""
+    idle_s: float = Field(default=60.0, ge=0, le=86400)
+    """After how long without a line an empty one is typed at the first prompt, so that the device does
+    not end the login [s]; 0: never, for a device that does something at an empty line."""
+
+    @field_validator("answers")
+    @classmethod
+    def _check_answers(cls, answers: dict[str, str]) -> dict[str, str]:
+        for pattern, answer in answers.items():
+            one_line(answer)
+            secret = expects_secret(pattern) and len(answer) >= SHORTEST_SECRET
+            if secret and not names_environment(answer):
+                problem = f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}"
+                raise InvalidValue(problem, code="secret-in-file")
+        return answers
+
+    def is_prompt(self, last: str, stem: str) -> bool:
+        """Return whether a line is a prompt, each of which holds a stem of the device's name."""
+        return stem in last and re.search(self.prompt or PROMPT, last) is not None
+
+    def is_pager(self, last: str) -> bool:
+        return re.search(self.pager or PAGER, last) is not None
+
+    def answer(self, last: str) -> str | None:
+        known = (a for pattern, a in self.answers.items() if re.search(pattern, last))
+        return next(known, None)
+
+    def refusal(self, reply: str) -> str:
+        """Return the line that refuses what was typed; empty: no line does."""
+        for pattern in self.errors or ERRORS:
+            match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
+            if match:
+                begin = reply.rfind("\n", 0, match.end() - 1) + 1
+                return reply[begin:].partition("\n")[0].strip()
+        return ""
+
+
+def same_mode(one: str, other: str) -> bool:
+    """Return whether two prompts are equal but for marks of unsaved changes."""
+    return _MARKS.sub("", one) == _MARKS.sub("", other)
+
+
+DROPS = "drops"
+LOSSES = {"refused.*": Lost.ROOM, ".*": Lost.QUEUE}
+"""What the figures of the reading of drops count."""
+_READINGS = {
+    "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
+    "rx_left": "link left", "rx_right": "link right",
+}  # fmt: skip
+_DROPS = re.compile(r"(drops?|refused)(?:_(\w+))?")
+
+
+def reading_of(pattern: str) -> str:
+    """Return the reading of :mod:`v6t.drivers.duts.shape` that the groups of a pattern make."""
+    groups = re.compile(pattern).groupindex
+    names = {_READINGS.get(g, DROPS if _DROPS.fullmatch(g) else "") for g in groups}
+    unknown = [g for g in groups if g not in _READINGS and not _DROPS.fullmatch(g)]
+    if unknown or not names or (names == {"cpu"} and not {"busy", "idle"} & set(groups)):
+        problem = f"no group is called {unknown[0]}" if unknown else "no group has a figure"
+        known = f"{', '.join(_READINGS)}, drop_REASON or refused_REASON"
+        raise InvalidValue(f"{problem}: give (?P<NAME>...) with {known}", code="wrong-form")
+    if len(names) > 1:
+        problem = f"{' and '.join(sorted(names))} are two readings: give each its own pattern"
+        raise InvalidValue(problem, code="wrong-form")
+    return names.pop()
+
+
+def figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
+    """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.shape`.
+
+    Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
+    of the first group of the first match; else groups have names.
+    """
+    found: dict[str, float] = {}
+    for match in chain.from_iterable(re.finditer(p, text, re.MULTILINE) for p in patterns):
+        if default:
+            number = _parse_number(match[1])
+            return {} if number is None else {default: number}
+        values = {name: value for name, value in match.groupdict().items() if value is not None}
+        core = values.pop("core", "").strip()
+        core = f"cpu{core}" if core.isdigit() or not core else core
+        for name, value in values.items():
+            number = _parse_number(value)
+            if number is None:
+                continue
+            if name in ("busy", "idle"):
+                found[f"{core}.idle_percent"] = number if name == "idle" else 100.0 - number
+            elif name in ("used", "limit"):
+                found[name] = number
+            else:
+                kind, reason = ("", "rx.packets") if name.startswith("rx_") else _split_drop(name)
+                figure = f"{kind}{reason}"
+                found[figure] = found.get(figure, 0.0) + number
+    return found
+
+
+def _split_drop(name: str) -> tuple[str, str]:
+    drop = _DROPS.fullmatch(name)
+    kind, reason = drop.groups() if drop else ("", name)
+    return "refused " if kind == "refused" else "", reason or "all"
+
+
+def _parse_number(text: str) -> float | None:
+    try:
+        number = float(re.sub(r"[,_'\s%]", "", text))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 class LineCheck(CheckText):
@@ -120,11 +295,9 @@ class NetworkCliOptions(DutOptions):
     @classmethod
     def _check_login(cls, ssh: SshOptions | None) -> SshOptions | None:
         if ssh is not None and ssh.become:
-            raise InvalidValue(
-                "become is for a shell; cli.enable is typed after the login", code="conflict"
-            )
+            problem = "become is for a shell; cli.enable is typed after the login"
+            raise InvalidValue(problem, code="conflict")
         if ssh is not None and ssh.netns:
-            raise InvalidValue(
-                "netns is for a shell; name it in the lines that are typed", code="conflict"
-            )
+            problem = "netns is for a shell; name it in the lines that are typed"
+            raise InvalidValue(problem, code="conflict")
         return ssh

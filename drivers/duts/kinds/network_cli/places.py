@@ -8,7 +8,7 @@ from ipaddress import ip_interface
 from typing import Any
 
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.drivers.duts.kinds.network_cli.manners import one_line
+from v6t.drivers.duts.kinds.network_cli.options import one_line
 from v6t.drivers.duts.plan import Intent
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
@@ -52,9 +52,8 @@ class Places:
             try:
                 self._values[name] = group, [one_line(str(value)) for value in values]
             except ValueError as exc:
-                raise UsageError(
-                    f"the value of {{{name}}} is not typed: {exc}", code="invalid-placeholder"
-                ) from exc
+                problem = f"the value of {{{name}}} is not typed: {exc}"
+                raise UsageError(problem, code="invalid-placeholder") from exc
 
     def lines(self, texts: Iterable[str]) -> list[str]:
         return [row[0] for text in texts for row in self.rows([text])]
@@ -72,20 +71,16 @@ class Places:
         names = [name for text in texts for name, _ in _PLACE.findall(text)]
         for name in names:
             if name not in self._values:
-                raise UsageError(
-                    f"unknown placeholder {{{name}}} for this technology",
-                    f"known are {', '.join(self._values)}",
-                    code="invalid-placeholder",
-                )
+                problem = f"unknown placeholder {{{name}}} for this technology"
+                hint = f"known are {', '.join(self._values)}"
+                raise UsageError(problem, hint, code="invalid-placeholder")
         counts = {name: len(self._values[name][1]) for name in names}
         several = {self._values[name][0]: name for name in names if counts[name] > 1}
         if len(several) > 1:
             places = " and ".join(f"{{{name}}}" for name in several.values())
-            raise UsageError(
-                f"{places} cannot be combined in one line: each has several values",
-                "a line is repeated for the values of one kind",
-                code="invalid-placeholder",
-            )
+            problem = f"{places} cannot be combined in one line: each has several values"
+            hint = "a line is repeated for the values of one kind"
+            raise UsageError(problem, hint, code="invalid-placeholder")
         for number in range(0 if 0 in counts.values() else max(counts.values(), default=1)):
             yield tuple(_PLACE.sub(lambda m, n=number: quote(self._value(m, n)), t) for t in texts)
 
@@ -94,17 +89,13 @@ class Places:
         values = self._values[name][1]
         value = values[number if len(values) > 1 else 0]
         if form and form not in _FORMATS:
-            raise UsageError(
-                f"{match[0]}: unknown form '{form}'",
-                f"forms are {', '.join(_FORMATS)}",
-                code="invalid-placeholder",
-            )
+            hint = f"forms are {', '.join(_FORMATS)}"
+            raise UsageError(f"{match[0]}: unknown form '{form}'", hint, code="invalid-placeholder")
         try:
             return _FORMATS[form](value) if form else value
         except ValueError as exc:
-            raise UsageError(
-                f"{match[0]}: {value} does not have this form: {exc}", code="invalid-placeholder"
-            ) from exc
+            problem = f"{match[0]}: {value} does not have this form: {exc}"
+            raise UsageError(problem, code="invalid-placeholder") from exc
 
 
 def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
@@ -135,7 +126,6 @@ def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
 
 
 def _add_settings(places: Places, name: str, value: Any) -> None:
-    """Add everything that a technology says."""
 
     def is_plain(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)

@@ -22,16 +22,14 @@ def manners_of(platform: str) -> dict[str, Any]:
         path = folder / f"{platform}.yaml"
         if "/" in platform or not path.is_file():
             known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml")))
-            raise UsageError(
-                f"unknown scrapli platform '{platform}'", f"it has {known}", code="unknown-platform"
-            )
+            problem = f"unknown scrapli platform '{platform}'"
+            raise UsageError(problem, f"it has {known}", code="unknown-platform")
     try:
         read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, YAMLError) as exc:
         text = " ".join(str(exc).split())[:200]
-        raise UsageError(
-            f"the platform {platform} cannot be read: {text}", code="file-unreadable"
-        ) from exc
+        problem = f"the platform {platform} cannot be read: {text}"
+        raise UsageError(problem, code="file-unreadable") from exc
     if not isinstance(read, dict) or not isinstance(read.get("prompt_pattern"), str):
         raise UsageError(f"the platform {platform} lacks a prompt_pattern", code="unknown-platform")
     # Python has possessive quantifiers from 3.11 on
@@ -46,7 +44,6 @@ def manners_of(platform: str) -> dict[str, Any]:
 
 
 def _find_enable(read: dict[str, Any]) -> str:
-    """Return the command that leads from a lesser mode to the usual one, for a password."""
     for mode in read.get("modes") or ():
         for path in mode.get("accessible_modes") or ():
             for step in path.get("instructions") or ():
@@ -60,8 +57,10 @@ def _find_definitions() -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if Path(folder, "definitions").is_dir():
             return Path(folder, "definitions")
-    raise EnvironmentLacking(
-        "dut.options.platform names a platform of scrapli, whose definitions are not installed",
-        "pip install 'v6t[network-cli]', or say how its command line behaves with dut.options.cli",
-        code="unknown-platform",
+    problem = (
+        "dut.options.platform names a platform of scrapli, whose definitions are not installed"
     )
+    hint = (
+        "pip install 'v6t[network-cli]', or say how its command line behaves with dut.options.cli"
+    )
+    raise EnvironmentLacking(problem, hint, code="unknown-platform")

@@ -21,14 +21,15 @@ from typing import Any
 from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
-from v6t.drivers.duts.kinds.network_cli.manners import Manners
+from v6t.drivers.duts.kinds.network_cli.options import Manners
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
-from v6t.drivers.duts.session.undo_record import PROGRESS, UNDONE, Record, Undo
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, Record, Undo
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.standing.ssh import LabSsh, find_transport
 from v6t.drivers.transport.contract import Output, Transport
@@ -46,11 +47,8 @@ class CliSession(Session):
 
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
-            raise UsageError(
-                "the lab does not contain a device with a vendor command line",
-                "give dut.options.ssh.host, and a tester whose cables lead to it",
-                code="unsupported-by-device",
-            )
+            hint = "give dut.options.ssh.host, and a tester whose cables lead to it"
+            raise unsupported("the lab does not contain a device with a vendor command line", hint)
         self._manners: Manners = driver.manners
         self._cli = Dialogue(transport, self._manners)
         compare = driver.options.compare
@@ -141,11 +139,9 @@ class LabBox(LabDut):
     def look(self) -> list[str]:
         login = self.driver.options.ssh
         if not LabSsh(login.lab).running():
-            raise UsageError(
-                f"no device {login.lab} with a command line stands in the lab",
-                "the lab makes none: give dut.options.ssh.host, and a tester wired to it",
-                code="missing-device",
-            )
+            problem = f"no device {login.lab} with a command line stands in the lab"
+            hint = "the lab makes none: give dut.options.ssh.host, and a tester wired to it"
+            raise UsageError(problem, hint, code="missing-device")
         return [self.driver.name]
 
     def namespace(self) -> int:
@@ -164,6 +160,11 @@ def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[
         set(path.read_text().split()) if path.exists() else set() for path in (progress, notes)
     )
     problems: dict[str, str] = {}
+
+    def append(line: str) -> None:
+        with notes.open("a") as file:
+            file.write(f"{line}\n")
+
     for entry in reversed(record.undo):
         number = str(entry.number)
         if not entry.command or number not in begun - undone or entry.gone in begun:
@@ -173,9 +174,9 @@ def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[
         if problem:
             problems[number] = problem
         else:
-            _append(notes, number)
+            append(number)
     if not problems:
-        _append(notes, "all")
+        append("all")
     left = "".join(f"left {number}\n" for number in problems)
     return Output(int(bool(problems)), left, "; ".join(problems.values()))
 
@@ -220,11 +221,6 @@ def main(text: str, record: Record) -> int:
     print(done.out, end="")
     print(done.err, end="", file=sys.stderr)
     return done.status
-
-
-def _append(path: Path, line: str) -> None:
-    with path.open("a") as file:
-        file.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.driver import Driver, ParameterOverride, Reading
+from v6t.base.errors import DutError
+from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.addresses import spare, two_ways
@@ -15,46 +15,32 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import customer_of
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
-from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
-from v6t.drivers.duts.kinds.vpp.map import MapT
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
+from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
 from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndependent, Nat44
 from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
 from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
-from v6t.drivers.duts.kinds.vpp.tunnel_relays import Lw4o6, MapE
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shorten
-from v6t.drivers.duts.programs import lacking
+from v6t.drivers.duts.plan import Change, Intent, Plan, shorten
+from v6t.drivers.duts.readings import ParameterOverride, Reading
+from v6t.drivers.duts.refusals import lacking, unsupported
 from v6t.drivers.duts.shape import INTERFACES
-from v6t.intent.families import (
-    AftrTunnelConfig,
-    B4Config,
-    DeviceConfig,
-    DsLiteAftrConfig,
-    LwAftrConfig,
-    LwB4Config,
-    MapERelayConfig,
-    MapTRelayConfig,
-    Nat44Config,
-    Nat64Config,
-    NptConfig,
-    RouterConfig,
-)
+from v6t.intent import families
 
 SIDES = ("left", "right")
 NAT44: Mapping[str, type[Nat44]] = {"ed": EndpointDependent, "ei": EndpointIndependent}
-FUNCTIONS: Mapping[type[DeviceConfig], type[VppFunction]] = {
-    RouterConfig: VppFunction,
-    MapERelayConfig: MapE,
-    MapTRelayConfig: MapT,
-    LwAftrConfig: Lw4o6,
-    Nat44Config: Nat44,
-    Nat64Config: Nat64,
-    DsLiteAftrConfig: DsLite,
-    NptConfig: Npt66,
-    LwB4Config: CustomerTunnel,
-    B4Config: CustomerTunnel,
-    AftrTunnelConfig: CustomerTunnel,
+FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
+    families.RouterConfig: VppFunction,
+    families.MapERelayConfig: MapE,
+    families.MapTRelayConfig: MapT,
+    families.LwAftrConfig: Lw4o6,
+    families.Nat44Config: Nat44,
+    families.Nat64Config: Nat64,
+    families.DsLiteAftrConfig: DsLite,
+    families.NptConfig: Npt66,
+    families.LwB4Config: CustomerTunnel,
+    families.B4Config: CustomerTunnel,
+    families.AftrTunnelConfig: CustomerTunnel,
 }
 """What VPP can be."""
 
@@ -91,11 +77,9 @@ class Vpp(Driver):
         if not found:
             if self.options.started:
                 raise lacking(self.options.program, "https://fd.io", named=True)
-            raise DutError(
-                "VPP does not answer: " + shorten(sections.get("version", "")),
-                "is it running, and may this user use its socket? dut.options.socket names it",
-                code="unexpected-answer",
-            )
+            problem = "VPP does not answer: " + shorten(sections.get("version", ""))
+            hint = "is it running, and may this user use its socket? dut.options.socket names it"
+            raise DutError(problem, hint, code="unexpected-answer")
         return linux_facts(sections, found.group(1))
 
     def example(self, intent: Intent) -> Facts:
@@ -104,17 +88,15 @@ class Vpp(Driver):
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
-        if isinstance(intent.configuration, (B4Config, AftrTunnelConfig)):
+        if isinstance(intent.configuration, families.B4Config | families.AftrTunnelConfig):
             customer_of(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         if outputs.key(facts.version) < outputs.OLDEST:
-            raise UsageError(
-                f"VPP {facts.version} is not supported",
-                "install VPP 22.06 or newer",
-                dut_params={"version": outputs.VERSIONS[0]},
-                code="unsupported-by-version",
-            )
+            problem = f"VPP {facts.version} is not supported"
+            hint = "install VPP 22.06 or newer"
+            instead = {"version": outputs.VERSIONS[0]}
+            raise unsupported(problem, hint, dut_params=instead, code="unsupported-by-version")
         function = self.function(intent)
         function.refuse(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
@@ -129,15 +111,12 @@ class Vpp(Driver):
             if hardware is not None:
                 links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
             elif self.options.started and facts.interfaces and name in facts.untouchable():
-                raise DutError(
-                    f"the {side} interface {name} is not touched: {facts.untouchable()[name]}",
-                    code="interface-protected",
-                )
+                problem = f"the {side} interface {name} is not touched: {facts.untouchable()[name]}"
+                raise DutError(problem, code="interface-protected")
 
     def function(self, intent: Intent) -> VppFunction:
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
-        if kind is Nat44:
-            kind = NAT44[self.options.nat44]
+        kind = NAT44[self.options.nat44] if kind is Nat44 else kind
         return kind(intent, self.options, self.cli, self.ports(intent))
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
@@ -188,17 +167,13 @@ class Vpp(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         options, function = self.options, self.function(intent)
         first = process.start(options, intent, self.cli) if options.started else []
-        steps: list[Step] = list(first)
+        steps = list(first)
         for side, port in self.ports(intent).items():
             link, whole = getattr(intent.links, side), self.port(side)
             if link.vlan:
                 steps += [links.set_up(self.cli, whole), links.add_vlan(self.cli, whole, link.vlan)]
-            configure = partial(
-                links.configure_side,
-                mtu=link.mtu,
-                cli=self.cli,
-                static=options.neighbours != "resolved",
-            )
+            static = options.neighbours != "resolved"
+            configure = partial(links.configure_side, mtu=link.mtu, cli=self.cli, static=static)
             given, more = function.side(side)
             steps += configure(given, port, more=more)
             if given.background is not None:
@@ -241,34 +216,25 @@ class Vpp(Driver):
         return self.function(intent).live_change()
 
     def ports(self, intent: Intent) -> dict[str, str]:
-        """Return VPP's names of the interfaces that IP runs on, by side."""
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
         return {s: self.port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
     def port(self, side: str) -> str:
-        """Return VPP's name of an interface."""
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.started else name
 
     @property
     def cli(self) -> Vppctl:
-        """VPP commands as shell lines."""
         return Vppctl(self.options)
 
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    """Refuse a running VPP that has not loaded a plugin."""
-    if isinstance(function, CustomerTunnel) and "unknown input" in tunnels:
-        missing = "ipip"
-    else:
-        is_listed = (
-            "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split()
-        )
-        missing = function.plugin if is_listed else ""
+    missing = "ipip" if isinstance(function, CustomerTunnel) and "unknown input" in tunnels else ""
+    if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
+        missing = missing or function.plugin
     if missing:
-        raise DutError(
-            f"VPP has not loaded {missing}_plugin.so",
+        hint = (
             f"its start-up file wants `plugins {{ plugin {missing}_plugin.so {{ enable }} }}`; then start "
-            "it anew",
-            code="plugin-not-loaded",
+            "it anew"
         )
+        raise DutError(f"VPP has not loaded {missing}_plugin.so", hint, code="plugin-not-loaded")

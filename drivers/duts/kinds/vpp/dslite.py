@@ -7,14 +7,13 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import links, process
-from v6t.drivers.duts.kinds.vpp.function import VppFunction
+from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
-from v6t.drivers.duts.kinds.vpp.options import START_HINT
 from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
-from v6t.drivers.duts.readings import ParameterOverride, Reading
+from v6t.drivers.duts.readings import ParameterOverride
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 
@@ -29,6 +28,7 @@ class DsLite(VppFunction):
     """An AFTR."""
 
     plugin = "dslite"
+    counter = "/dslite/total-sessions"
     notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
@@ -47,43 +47,35 @@ class DsLite(VppFunction):
 
     @property
     def aftr(self) -> DsLiteAftrConfig:
-        """The configuration."""
         return self.intent.configuration_as(DsLiteAftrConfig)
 
     def refuse(self, version: str) -> None:
         if not self.options.started:
-            raise UsageError(
+            problem = (
                 "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
-                "put back",
-                START_HINT,
-                dut_params={"start": True},
-                code="unsupported-by-device",
+                "put back"
             )
+            raise unsupported(problem, START_HINT, dut_params={"start": True})
         own = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:
             if address in own:
-                raise UsageError(
+                raise unsupported(
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                     "keeps what comes back",
                     "choose other public addresses (pool_first)",
                     params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own)},
-                    code="unsupported-by-device",
                 )
         b4s, wanted = self.aftr.b4_count, self.intent.requirements.sessions
         if wanted > PER_B4 * b4s:
-            raise UsageError(
+            raise unsupported(
                 f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest silently: "
                 f"{wanted} connections need more than {b4s} B4s",
                 f"measure more B4s, or at most {PER_B4 * b4s} connections",
                 params={"initiator_count": -(-wanted // PER_B4)},
-                code="unsupported-by-device",
             )
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return the left side without the AFTR's address, which no interface may have, on its network.
-
-        VPP delivers to itself what is for an interface's own address, before it looks for tunnels.
-        """
+        """Return the left side without the AFTR's address, which VPP would take for its own."""
         given, more = super().side(side)
         if side != "left":
             return given, more
@@ -140,9 +132,8 @@ class DsLite(VppFunction):
 
         return Check(f"{self.cli('show dslite sessions')} 2>&1", parsed(checker, "no session"))
 
-    def occupancy(self) -> Reading:
-        """Read the sessions of all B4s together; each has room for its own."""
-        return self.statistics("/dslite/total-sessions", PER_B4 * self.aftr.b4_count)
+    def room(self) -> int:  # each B4 has its own
+        return PER_B4 * self.aftr.b4_count
 
     def timeout_s(self) -> float | None:
         return None

@@ -2,15 +2,71 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from pydantic import Field
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Change, Existing, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
+
+START_HINT = (
+    "set dut.options.start: true, and left and right to the kernel's names (eth1) of interfaces that no "
+    "other VPP holds"
+)
+"""What to do where only a VPP of v6t's own will do."""
+
+
+class VppOptions(DutOptions):
+    """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
+
+    start: bool | None = None
+    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
+    in the lab, and never elsewhere."""
+    program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
+    """VPP, where v6t starts it."""
+    vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
+    """Its command line client; empty: the one beside the program."""
+    socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
+    """CLI socket of the VPP to drive; empty: vppctl's default."""
+    workers: str = Field(default="", pattern=r"^[0-9,-]*$")
+    """Cores of worker threads of a VPP that v6t starts; empty: the main thread does everything."""
+    main_core: int = Field(default=0, ge=0)
+    """Core of the main thread of a VPP that v6t starts."""
+    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
+    """Directory of plugins of a VPP that v6t starts; empty: its default."""
+    sessions: int = Field(default=0, ge=0, le=1 << 30)
+    """Sessions per worker; 0: what the technology says."""
+    timeout_s: int = Field(default=3600, ge=0, le=864_000)
+    """Timeout of UDP sessions, longer than any test [s]; 0: what VPP has by itself."""
+
+    nat44: Literal["ed", "ei"] = "ed"
+    """Which of its NAT44 plugins: endpoint-dependent or endpoint-independent."""
+
+    known_losses: bool = False
+    """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""
+
+    @property
+    def started(self) -> bool:
+        return self.in_lab if self.start is None else self.start
+
+    @property
+    def control(self) -> str:
+        if self.vppctl or "/" not in self.program:
+            return self.vppctl or "vppctl"
+        return f"{self.program.rpartition('/')[0]}/vppctl"
+
+    @property
+    def statistics(self) -> str:
+        """The client of the statistics segment, beside that of the command line."""
+        place, slash, _ = self.control.rpartition("/")
+        socket = f" socket-name {self.state_dir}/vpp-stats.sock" if self.started else ""
+        return f"{place}{slash}vpp_get_stats{socket}"
+
 
 OWN_TIMEOUT_S = 300.0
 """VPP's own timeout of UDP sessions; no command changes that of NAT64."""
@@ -50,6 +106,8 @@ class VppFunction:
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Parameters of its technology whose defaults it cannot take."""
     profile: ClassVar[ExpectProfile] = ExpectProfile()
+    counter: ClassVar[str] = ""
+    """Name of VPP's statistics of its sessions; empty: it has none."""
     by_endpoint: ClassVar[bool] = False
     """Whether a session belongs to an address and port inside, wherever its packets go."""
 
@@ -59,11 +117,7 @@ class VppFunction:
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
     def refuse(self, version: str) -> None:
-        """Refuse what VPP does not do, or does silently wrong.
-
-        Raises:
-            UsageError: with the nearest thing that works.
-        """
+        """Refuse what VPP does not do, or does silently wrong, and name the nearest thing that works."""
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return addresses, neighbors and routes of a side, and steps between addresses and neighbors."""
@@ -71,23 +125,35 @@ class VppFunction:
         return given, ()
 
     def steps(self, version: str) -> list[Step]:
-        """Return the steps beyond interfaces, addresses and routes."""
         return []
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Return the actions that empty its state."""
         return ()
 
     def sessions(self) -> Reading | None:
         """Return the reading of VPP's own count; NAT64's and DS-Lite's statistics may be missing."""
         return None
 
+    def room(self) -> int:
+        """Return the sessions that its table takes."""
+        return 0
+
     def occupancy(self) -> Reading | None:
-        """Return how full its table is, read every second: no command that walks through the table."""
-        return None
+        """Return how full its table is: VPP's statistics, which walk through no table."""
+        if not self.counter:
+            return None
+        room = float(self.room())
+
+        def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
+            line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.counter)}$"
+            workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
+            return {"used": max(workers), "limit": room} if workers else {}
+
+        command = f"{self.options.statistics} dump {self.counter} 2>/dev/null; true"
+        means = "sessions, and how many the table takes, of the worker that has most"
+        return Reading(command, parse, means)
 
     def errors(self, text: str) -> Mapping[str, float]:
-        """Parse ``show errors``, as far as it means loss."""
         return outputs.errors(text)
 
     def timeout_s(self) -> float | None:
@@ -101,16 +167,3 @@ class VppFunction:
     def live_change(self) -> Change | None:
         """Return what is added, changed and removed under traffic; None: nothing."""
         return None
-
-    def statistics(self, counter: str, room: int) -> Reading:
-        """Read sessions from VPP's statistics segment, where no table is walked through."""
-
-        def parse(text: str) -> Mapping[str, float]:
-            workers = outputs.simple_counters(text, counter)
-            return {"used": max(workers), "limit": float(room)} if workers else {}
-
-        return Reading(
-            f"{self.options.statistics} dump {counter} 2>/dev/null; true",
-            parse,
-            "sessions, and how many the table takes, of the worker that has most",
-        )

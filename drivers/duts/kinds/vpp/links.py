@@ -35,36 +35,25 @@ def configure_side(
 
 def set_up(cli: Vppctl, port: str) -> Step:
     """Set an interface up, and down again if it was down."""
-    return setting(
-        cli(f"set interface state {port} VALUE"),
-        "up",
-        f"{port} carries test traffic",
-        read=cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
-        silent=True,
-    )
+    write = cli(f"set interface state {port} VALUE")
+    read = cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'"
+    return setting(write, "up", f"{port} carries test traffic", read=read, silent=True)
 
 
 def add_vlan(cli: Vppctl, whole: str, number: int) -> Step:
     """Create a sub-interface for tagged frames."""
     port = f"{whole}.{number}"
-    return owned(
-        cli(f"create sub-interfaces {whole} {number}"),
-        cli(f"delete sub-interface {port}"),
-        f"VLAN {number} of {whole}",
-        read=f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'",
-        want=equals(port),
-    )
+    create = cli(f"create sub-interfaces {whole} {number}")
+    delete = cli(f"delete sub-interface {port}")
+    read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
+    return owned(create, delete, f"VLAN {number} of {whole}", read=read, want=equals(port))
 
 
 def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
     """Set the longest packet that an interface takes."""
-    return setting(
-        cli(f"set interface mtu packet VALUE {port}"),
-        mtu,
-        f"MTU of {port}",
-        read=cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'",
-        silent=True,
-    )
+    write = cli(f"set interface mtu packet VALUE {port}")
+    read = cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'"
+    return setting(write, mtu, f"MTU of {port}", read=read, silent=True)
 
 
 def add_address(cli: Vppctl, text: str, port: str) -> Step:
@@ -131,14 +120,10 @@ def check_hardware(text: str, name: str, mac: str, side: str) -> None:
     found = outputs.hardware_addresses(text)
     if name not in found:
         known = ", ".join(found) or "none"
-        raise DutError(
-            f"VPP has no interface {name} (dut.options.{side}); it has {known}",
-            "`vppctl show hardware-interfaces` lists them",
-            code="unknown-interface",
-        )
+        problem = f"VPP has no interface {name} (dut.options.{side}); it has {known}"
+        hint = "`vppctl show hardware-interfaces` lists them"
+        raise DutError(problem, hint, code="unknown-interface")
     if found[name] != mac.lower():
-        raise DutError(
-            f"VPP's {name} has the MAC address {found[name]}, not {mac}",
-            f"set links.{side}.dut_mac in the testbed file",
-            code="wrong-interface",
-        )
+        problem = f"VPP's {name} has the MAC address {found[name]}, not {mac}"
+        hint = f"set links.{side}.dut_mac in the testbed file"
+        raise DutError(problem, hint, code="wrong-interface")

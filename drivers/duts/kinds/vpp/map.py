@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Address, IPv6Network, ip_network
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Step, Want, has_lines, parsed
+from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
 from v6t.drivers.duts.readings import ParameterOverride
+from v6t.drivers.duts.refusals import unsupported
 from v6t.drivers.duts.steps import owned
-from v6t.intent.families import MapRuleConfig, MapTRelayConfig
+from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
+from v6t.packets.address_layouts import map_address
 
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
@@ -35,27 +40,22 @@ class MapRelay(VppFunction):
     """Follows the command that enables it."""
 
     @abstractmethod
-    def domains(self) -> list[Step]:
-        """Return the steps that add the domains."""
+    def domains(self) -> list[Step]: ...
 
     def steps(self, version: str) -> list[Step]:
         return [*self.domains(), *map(self._enable, self.ports.values())]
 
     def _enable(self, port: str) -> Step:
         features = self.cli(f"show interface features {port}")
-        return owned(
-            self.cli(f"map interface {port}{self.mode}"),
-            self.cli(f"map interface {port} del{self.mode}"),
-            f"MAP on {port}",
-            read=f"{features} | grep -w -e ip4-map -e ip4-map-t || true",
-            want=has_lines(self.feature),
-            silent=True,
-        )
+        create = self.cli(f"map interface {port}{self.mode}")
+        delete = self.cli(f"map interface {port} del{self.mode}")
+        why = f"MAP on {port}"
+        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
+        return owned(create, delete, why, read=read, want=has_lines(self.feature), silent=True)
 
     def change_domain(
         self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
     ) -> Change:
-        """Return the change of one domain to another, each followed by a rule."""
         add, change = (self.cli(f"map add domain {each.words}") for each in (first, other))
         remove = delete_domain(self.cli, LIVE)
         return Change(
@@ -86,23 +86,19 @@ class MapRules(MapRelay):
         prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
         domain = Domain(f"v6t{number}", *prefixes, *lengths)
-        return owned(
-            self.cli(f"map add domain {domain.words}"),
-            delete_domain(self.cli, domain.tag),
-            f"the rule {rule.ipv6_prefix}",
-            read=list_domains(self.cli),
-            want=has_domains([domain], f"domain {domain.tag} with these values"),
-        )
+        create = self.cli(f"map add domain {domain.words}")
+        delete = delete_domain(self.cli, domain.tag)
+        why = f"the rule {rule.ipv6_prefix}"
+        want = has_domains([domain], f"domain {domain.tag} with these values")
+        return owned(create, delete, why, read=list_domains(self.cli), want=want)
 
     def live_change(self) -> Change:
-        """Change a domain of a rule that no test packet belongs to."""
         nets = (str(spare(self.intent, 4)), str(spare(self.intent, 6)), str(self.source))
         first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
         shown = ("ea-bits-len 16", "ea-bits-len 14")
         return self.change_domain("a MAP domain", first, other, shown)
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
-        """Return whether VPP loses the packets of a rule with this prefix."""
         del net, version
         return False
 
@@ -112,35 +108,30 @@ class MapRules(MapRelay):
         return near.supernet(new_prefix=length // 8 * 8) if self._loses(near, version) else near
 
     def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
-        """Return the parameters by which a relay of one rule becomes one that VPP can be."""
         if len(rules) != 1:
             return {}
         near = self._nearest_prefix(rules[0], version)
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        """Refuse rules that VPP rejects without a message, or whose packets it loses."""
         params = self.suggestion(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
             near = self._nearest_prefix(rule, version)
             hint = f"the nearest rule that works has rule_ipv6={near}"
             if end > 64:
-                raise UsageError(
+                problem = (
                     f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
-                    "would reject the domain silently",
-                    hint if rule.ea_len < 64 else "",
-                    params=params,
-                    code="unsupported-by-device",
+                    "would reject the domain silently"
                 )
+                raise unsupported(problem, hint if rule.ea_len < 64 else "", params=params)
             if self._loses(net, version) and not self.options.known_losses:
-                raise UsageError(
+                problem = (
                     f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
-                    f"is a multiple of 8; {net} is not",
-                    f"{hint}; or use VPP 24.02",
-                    params=params,
-                    code="unsupported-by-version",
+                    f"is a multiple of 8; {net} is not"
                 )
+                hint = f"{hint}; or use VPP 24.02"
+                raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
 
 class MapT(MapRules):
@@ -164,7 +155,6 @@ class MapT(MapRules):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses(self, net: IPv6Network, version: str) -> bool:
-        """Since 24.06, look-ups of domains use whole octets of their prefix (ip6_map_t.c)."""
         return bool(net.prefixlen % 8) and outputs.key(version) >= BITWISE_SINCE
 
     def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
@@ -184,19 +174,18 @@ class MapT(MapRules):
             self.intent.links.left.mtu,
         )
         if "dmr" in params and not self.options.known_losses:
-            raise UsageError(
+            raise unsupported(
                 f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
                 "loses one direction",
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
-                code="unsupported-by-device",
             )
         if len(relay.rules) > 1 and outputs.key(version) < BITWISE_SINCE:
-            raise UsageError(
-                f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
-                "use one rule, or VPP 24.06 or newer",
-                code="unsupported-by-version",
+            problem = (
+                f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR"
             )
+            hint = "use one rule, or VPP 24.06 or newer"
+            raise UsageError(problem, hint, code="unsupported-by-version")
         self.refuse_rules(relay.rules, version)
 
 
@@ -228,3 +217,135 @@ def indices(cli: Vppctl, tag: str) -> str:
 def delete_domain(cli: Vppctl, tag: str) -> str:
     """Return the shell line that deletes the domains with a tag."""
     return f"{indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+
+
+TUNNEL_PROFILE = ExpectProfile(
+    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
+)
+
+
+class MapE(MapRules):
+    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
+
+    profile = TUNNEL_PROFILE
+    notes = (
+        *MapRelay.notes,
+        "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
+        "(links.*.background)",
+    )
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.relay = self.intent.configuration_as(MapERelayConfig)
+        self.rules = [rule for rule in self.relay.rules if rule.psid is None]
+        self.source = self.relay.br_address
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(self._softwires())
+        softwires.refuse_draft(self.rules, "VPP")
+        self.refuse_rules(self.relay.rules, version)
+
+    def domains(self) -> list[Step]:
+        rows = self._softwires()
+        more = (
+            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
+        )
+        return [*more, *super().domains()]
+
+    def _softwires(self) -> list[Softwire]:
+        return [
+            Softwire(ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address)
+            for rule in self.relay.rules
+            if rule.psid is not None
+            for ipv4 in [rule.ipv4_prefix[0]]
+            for b4 in [map_address(rule, ipv4, rule.psid)]
+        ]
+
+
+class Lw4o6(MapRelay):
+    """An lwAFTR (RFC 7596)."""
+
+    profile = TUNNEL_PROFILE
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(list(generate_softwires(self.intent)))
+
+    def domains(self) -> list[Step]:
+        rows = list(generate_softwires(self.intent))
+        return _add_softwires(rows, self.cli, self.options.state_dir)
+
+    def live_change(self) -> Change:
+        row, b4 = next(generate_softwires(self.intent)), spare(self.intent, 6).network_address + 1
+        host = IPv4Address(int(spare(self.intent, 4).network_address) + 7)
+        first, other = (_shared_address(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
+        add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
+        rule = f"i=$({indices(self.cli, LIVE)}); {add}"
+        shown = (first.ipv4, other.ipv4)
+        return self.change_domain("a lwB4 with its address", first, other, shown, rule)
+
+
+def _refuse_mixed(rows: list[Softwire]) -> None:
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        known = first.setdefault(row.ipv4, row)
+        names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
+        for name, value in names.items():
+            if getattr(known, name) != getattr(row, name):
+                raise unsupported(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
+                    f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                )
+
+
+def _shared_address(tag: str, row: Softwire) -> Domain:
+    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br}/128")
+    return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+
+
+def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int = 0) -> list[Step]:
+    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        first.setdefault(row.ipv4, row)
+    tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
+    wanted = [_shared_address(tags[ipv4], row) for ipv4, row in first.items()]
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
+    show = cli("show map domain")
+    number = (
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
+        "awk 'NR == FNR {index_of[$2] = $1; next} "
+        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
+        f"{place}/indices - >{files[1]} && rm {place}/indices"
+    )
+
+    def check_rules(output: str) -> str | None:
+        found = outputs.domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+        return None
+
+    return [
+        owned(
+            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
+            f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
+            f"{len(tags)} addresses shared by lwB4s",
+            text="".join(f"map add domain {domain.words}\n" for domain in wanted),
+            read=list_domains(cli),
+            want=has_domains(wanted, f"{len(tags)} domains with these values"),
+            silent=True,
+        ),
+        Step(
+            f"umask 077; {number} && {cli('exec ' + files[1])}",
+            f"{len(rows)} softwires",
+            text=rules,
+            read=show,
+            want=parsed(check_rules, f"{len(rows)} rules with these addresses"),
+            undo=f"rm -f {files[1]}",
+            existing=Existing.NONE,
+            silent=True,
+        ),
+    ]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.addresses import spare
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import outputs
@@ -25,6 +24,7 @@ from v6t.drivers.duts.plan import (
     shorten,
 )
 from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
@@ -44,8 +44,7 @@ class Nat44(VppFunction):
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
-    def enable(self, room: int) -> Step:
-        """Return the step that enables the plugin with room for so many sessions per worker."""
+    def enable(self, room: int) -> Step: ...
 
     @abstractmethod
     def sessions(self) -> Reading: ...
@@ -59,7 +58,6 @@ class Nat44(VppFunction):
         ]
 
     def room(self) -> int:
-        """Return the sessions that the table of each worker is to hold."""
         limit = self.intent.configuration_as(NatConfig).session_limit
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
@@ -93,10 +91,7 @@ class Nat44(VppFunction):
         return [set_timeout]
 
     def live_change(self) -> Change:
-        """Change a public address that no connection has: another tenant's, with a VRF of its own.
-
-        Without that VPP gives it to connections that are made after it was added.
-        """
+        """Change a public address that no connection gets: that of another tenant, with a VRF of its own."""
         first, add = spare(self.intent, 4).network_address + 77, f"{self.noun} add address"
         other, show = first + 1, self.cli(f"show {self.noun} addresses")
 
@@ -120,6 +115,7 @@ class EndpointDependent(Nat44):
 
     plugin = "nat"
     noun = "nat44"
+    counter = "/nat44-ed/total-sessions"
     can = ("udp_timeout_s", "session_limit")
 
     def enable(self, room: int) -> Step:
@@ -145,11 +141,7 @@ class EndpointDependent(Nat44):
         return (until_empty(lines, seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        """Read VPP's own count, for which it walks through all of them."""
         return Reading(self.cli("show nat44 summary"), outputs.nat44_sessions)
-
-    def occupancy(self) -> Reading:
-        return self.statistics("/nat44-ed/total-sessions", self.room())
 
 
 class EndpointIndependent(Nat44):
@@ -157,6 +149,7 @@ class EndpointIndependent(Nat44):
 
     plugin = "nat44_ei"
     noun = "nat44 ei"
+    counter = "/nat44-ei/total-sessions"
     can = ("session_limit",)
     by_endpoint = True
     USERS = 1024
@@ -165,13 +158,11 @@ class EndpointIndependent(Nat44):
     def enable(self, room: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.USERS, sum(net.num_addresses for net in nets))
-        return self.cli.step(
-            f"nat44 ei plugin enable sessions {room} users {users}",
-            f"endpoint-independent NAT44 with room for {room} sessions per worker",
-            read=in_use(self.cli, "nat44 ei"),
-            undo="nat44 ei plugin disable",
-            existing=Existing.REFUSE,
-        )
+        command = f"nat44 ei plugin enable sessions {room} users {users}"
+        why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
+        read = in_use(self.cli, "nat44 ei")
+        undo = "nat44 ei plugin disable"
+        return self.cli.step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Remove the public addresses and add them again, and with them all ports.
@@ -184,11 +175,7 @@ class EndpointIndependent(Nat44):
         return (until_empty([f"{add} del", add], seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        """Read one line for each thread, and one for each client."""
         return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
-
-    def occupancy(self) -> Reading:
-        return self.statistics("/nat44-ei/total-sessions", self.room())
 
     def timeout_s(self) -> float | None:
         """Return no limit: an idle session stays until a new one needs its place in the hash."""
@@ -219,12 +206,11 @@ def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
     """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.pool_of(intent, can=can)
     if (pool.low, pool.high) != PORTS:
-        raise UsageError(
-            f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}",
-            "leave pool_ports as they are",
-            params={"pool_ports": {"min": PORTS[0], "max": PORTS[1]}},
-            code="unsupported-by-device",
+        problem = (
+            f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}"
         )
+        instead = {"pool_ports": {"min": PORTS[0], "max": PORTS[1]}}
+        raise unsupported(problem, "leave pool_ports as they are", params=instead)
     return pool
 
 
@@ -248,23 +234,18 @@ def add_pool(
         missing = next((address for address in every if address not in listed), None)
         return missing and f"{missing} is not a public address; the output is {shorten(output)}"
 
-    return cli.step(
-        f"{noun} {add} {words}",
-        f"public addresses of {noun}",
-        read=cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}"),
-        want=parsed(checker, f"'{words}'"),
-        undo="" if stays else f"{noun} {add} {words} del",
-    )
+    command = f"{noun} {add} {words}"
+    why = f"public addresses of {noun}"
+    read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
+    undo = "" if stays else f"{noun} {add} {words} del"
+    return cli.step(command, why, read=read, want=parsed(checker, f"'{words}'"), undo=undo)
 
 
 def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
     """Set the inside and the outside interface of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
-    return cli.step(
-        command,
-        "the clients' side and the public side",
-        read=cli(f"show {noun} interfaces"),
-        want=has_lines(f"{left} in", f"{right} out"),
-        undo=f"{command} del",
-    )
+    why = "the clients' side and the public side"
+    read = cli(f"show {noun} interfaces")
+    want = has_lines(f"{left} in", f"{right} out")
+    return cli.step(command, why, read=read, want=want, undo=f"{command} del")

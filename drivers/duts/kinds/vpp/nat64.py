@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import nat44
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
 from v6t.drivers.duts.plan import Check, Existing, Step, has_lines, parsed
-from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import unsupported
 from v6t.intent.families import Nat64Config
 
 LEAST_BUCKETS = 1024
@@ -21,6 +20,7 @@ class Nat64(VppFunction):
     """Stateful NAT64."""
 
     plugin = "nat64"
+    counter = "/nat64/total-sessions"
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
     profile = ExpectProfile(
         absent_checksum=True,
@@ -34,12 +34,10 @@ class Nat64(VppFunction):
     def buckets(self) -> int:
         if limit := self.nat.session_limit:
             if limit % PER_BUCKET:
-                raise UsageError(
-                    f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
-                    "choose a session_limit that ends with 0",
-                    params={"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)},
-                    code="unsupported-by-device",
-                )
+                problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
+                hint = "choose a session_limit that ends with 0"
+                instead = {"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)}
+                raise unsupported(problem, hint, params=instead)
             return limit // PER_BUCKET
         buckets = LEAST_BUCKETS
         while PER_BUCKET * buckets < (self.options.sessions or self.intent.requirements.sessions):
@@ -89,8 +87,8 @@ class Nat64(VppFunction):
         empty = Check(bindings, parsed(checker, "no binding"))
         return (nat44.until_empty(nat44.recreate_commands(self.steps(version)), seen, empty),)
 
-    def occupancy(self) -> Reading:
-        return self.statistics("/nat64/total-sessions", PER_BUCKET * self.buckets())
+    def room(self) -> int:
+        return PER_BUCKET * self.buckets()
 
     def timeout_s(self) -> float | None:
         return OWN_TIMEOUT_S

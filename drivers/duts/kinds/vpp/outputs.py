@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import Lost, add_matches
 
 OLDEST = (22, 6)
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
@@ -17,7 +17,7 @@ VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 def key(version: str) -> tuple[int, int]:
     """Return year and month of a version: ``v24.06-rc0~12`` is (24, 6)."""
     found = re.search(r"(\d+)\.(\d+)", version)
-    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 class Domain(NamedTuple):
@@ -49,10 +49,7 @@ _DOMAIN = re.compile(
 
 def domains(text: str) -> list[Domain]:
     """Parse ``show map domain``."""
-    return [
-        Domain(tag, ipv4, ipv6, source, int(ea_len), int(psid_offset), int(psid_len))
-        for tag, ipv4, ipv6, source, ea_len, psid_offset, psid_len in _DOMAIN.findall(text)
-    ]
+    return [Domain(*words[:4], *map(int, words[4:])) for words in _DOMAIN.findall(text)]
 
 
 _RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
@@ -76,18 +73,16 @@ _NODE = re.compile(
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
-
-
-_RATES = ("in", "out", "drop", "punt")
+_RATES = "vector rates " + ", ".join(
+    rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt")
+)
 
 
 def runtime(text: str) -> Mapping[str, float]:
-    """Parse ``show runtime``: calls, vectors and clocks of each busy node by thread, and its rates.
+    """Parse ``show runtime``: ``thread0.node.ip4-input.calls`` (``vectors``, ``clocks``), and rates.
 
-    Names: ``thread0.node.ip4-input.calls``, ``.vectors``, ``.clocks`` (counters),
-    ``node.ip4-input.vectors_per_call`` (since VPP began, of the thread where they are most),
-    ``thread0.vector_rate_in`` [packets/s] ... Clocks are printed for each vector, with three digits; of a
-    node that polls they hold its empty rounds, too, and are left out.
+    ``node.ip4-input.vectors_per_call`` is since VPP began, of the thread where they are most. Clocks of a
+    node that polls hold its empty rounds, too: they are left out.
     """
     found: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
@@ -101,11 +96,8 @@ def runtime(text: str) -> Mapping[str, float]:
                 if state != "polling":
                     found[f"{counted}.clocks"] = float(clocks) * float(vectors)
                 found[average] = max(found.get(average, 0.0), float(per_call))
-        rates = re.search(
-            r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)",
-            part,
-        )
-        for name, value in zip(_RATES, rates.groups() if rates else (), strict=False):
+        rates = re.search(_RATES, part)
+        for name, value in (rates.groupdict() if rates else {}).items():
             found[f"thread{number}.vector_rate_{name}"] = float(value)
     return found
 
@@ -123,11 +115,13 @@ def hardware_addresses(text: str) -> Mapping[str, str]:
     return found
 
 
-def has_path(text: str, net: str, way: str) -> bool:
-    """Return whether ``show ip fib`` of a network lists its entry in the default table with this path.
+def has_mac(text: str, name: str, mac: str) -> bool:
+    """Return whether ``show hardware-interfaces`` lists an interface with this MAC address."""
+    return hardware_addresses(text).get(name) == mac.lower()
 
-    Without such an entry VPP prints the one that covers the network, and those of other tables.
-    """
+
+def has_path(text: str, net: str, way: str) -> bool:
+    """Return whether ``show ip fib`` of a network lists its own entry in the default table with this path."""
     within = False
     for words in (line.split() for line in text.splitlines()):
         if len(words) > 1 and words[1].startswith("fib:"):
@@ -138,10 +132,7 @@ def has_path(text: str, net: str, way: str) -> bool:
 
 
 def pool_addresses(text: str) -> list[str]:
-    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has.
-
-    Those of twice-nat and those of single VRFs are left out.
-    """
+    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has."""
     found: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -166,14 +157,12 @@ INTERFACE_LOSSES = {
 def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
     """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
-    name = ""
+    name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(COUNTED)})\s+(\d+)\s*$")
     for line in text.splitlines()[1:]:
         if line and not line[0].isspace():
             name = line.split()[0]
-        for counter in COUNTED:
-            match = re.search(rf"(?<![\w-]){counter}\s+(\d+)\s*$", line)
-            if match and name:
-                found[f"{name}.{counter.replace(' ', '_')}"] = float(match.group(1))
+        if (match := counted.search(line)) and name:
+            found[f"{name}.{match[1].replace(' ', '_')}"] = float(match[2])
     if name and ports:
         found["rx.packets"] = sum(found.get(f"{port}.rx_packets", 0.0) for port in ports)
     return found
@@ -200,10 +189,7 @@ ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 
 def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
-    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows.
-
-    VPP shows a counter from its first packet on.
-    """
+    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows."""
     found: dict[str, float] = {}
     if "Reason" in text:
         found["reasons"] = float(len(text.strip().splitlines()) - 1)
@@ -221,20 +207,10 @@ def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, 
 
 def nat44_sessions(text: str) -> Mapping[str, float]:
     """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
+    kinds = add_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
-    kinds = re.findall(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", text, re.MULTILINE)
-    if kinds:
-        return {"sessions": float(sum(map(int, kinds)))}
-    return {"sessions": float(total.group(1))} if total else {}
+    return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
 
-def nat44_ei_sessions(text: str) -> Mapping[str, float]:
-    """Parse ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""
-    found = re.findall(r"^-+ thread \d+ \S+: (\d+) sessions -+", text, re.MULTILINE)
-    return {"sessions": float(sum(map(int, found)))} if found else {}
-
-
-def simple_counters(text: str, name: str) -> list[float]:
-    """Parse a counter of ``vpp_get_stats dump`` on each thread: ``[0 @ 1]: 20 packets NAME``."""
-    found = re.findall(rf"^\[0 @ \d+\]: (\d+) packets {re.escape(name)}$", text, re.MULTILINE)
-    return [float(value) for value in found]
+nat44_ei_sessions = add_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
+"""Parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Vppctl
-from v6t.drivers.duts.kinds.vpp.options import VppOptions
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os.linux import conf_key, keep_addresses, set_up, sysctl
 from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
 from v6t.drivers.duts.steps import config_file, daemon, stop_process
@@ -59,22 +59,13 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     ]
     for side in ("left", "right"):
         name, mac = getattr(options, side), getattr(intent.links, side).dut_mac
-        steps.append(_create_host_interface(cli, name, mac))
-    return steps
-
-
-def _create_host_interface(cli: Vppctl, name: str, mac: str) -> Step:
-    port, address = f"host-{name}", mac.lower()
-    return Step(
         # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
-        cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
-        f"VPP's end of {name}",
-        read=cli("show hardware-interfaces"),
-        want=passes(
-            lambda out: outputs.hardware_addresses(out).get(port) == address,
-            f"{port} with {address}",
-        ),
-    )
+        create = cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable")
+        has_mac = partial(outputs.has_mac, name=f"host-{name}", mac=mac)
+        want = passes(has_mac, f"host-{name} with {mac.lower()}")
+        show = cli("show hardware-interfaces")
+        steps.append(Step(create, f"VPP's end of {name}", read=show, want=want))
+    return steps
 
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
@@ -91,11 +82,8 @@ def restart(plan: Sequence[Step], check: Check) -> Step:
     for step in others:
         fails = f'o=$({step.set} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
         lines.append(fails if step.silent else step.set)
-    return Step(
-        " &&\n".join(f"{{ {line}; }}" for line in lines),
-        "no session of an earlier trial is left: VPP is started anew",
-        proof=check,
-    )
+    command = " &&\n".join(f"{{ {line}; }}" for line in lines)
+    return Step(command, "no session of an earlier trial is left: VPP is started anew", proof=check)
 
 
 def list_plugins(options: VppOptions) -> str:
@@ -113,11 +101,10 @@ def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None
     """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listed.strip() and file not in listed.split():
-        raise DutError(
-            f"{options.program} has no {file}",
-            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory",
-            code="plugin-not-loaded",
+        hint = (
+            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory"
         )
+        raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 
 def startup(options: VppOptions, intent: Intent) -> str:

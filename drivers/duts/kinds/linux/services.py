@@ -1,31 +1,52 @@
-"""A BGP speaker beside a Linux device, whose updates move a route (RFC 2544 section 11.3)."""
+"""An SNMP agent and a BGP speaker that v6t runs beside a Linux device (RFC 2544, sections 11.2 and 11.3)."""
 
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import set_up
-from v6t.drivers.duts.plan import Change, Step, has_words
-from v6t.drivers.duts.programs import lacking
-from v6t.drivers.duts.steps import config_file, daemon, stop_process
+from v6t.drivers.duts.plan import Change, Check, Step, equals, has_words
+from v6t.drivers.duts.refusals import lacking
+from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
 
+AGENT, CLIENT = "snmpd", "snmpget"
+FORWARDING = ".1.3.6.1.2.1.4.1.0"
+"""ipForwarding of the MIB-II (RFC 4293): 1 where the driver has made a router of the device."""
 DAEMON, ASKED = "bird", "birdc"
 AS = 65000
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 """Addresses and ports of the session: other than 179, which the device may use."""
 
 
-def steps(
+def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
+    """Return the steps that start the agent, and the query."""
+    for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
+        if program not in facts.programs:
+            raise lacking(program, package, ", with which SNMP is spoken")
+    place = f"{state_dir}/snmp"
+    file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
+    # no port: one may be in use, and each query by UDP would be a connection in the device's table
+    at = f"unix:{place}/agent.sock"
+    text = (
+        f"agentaddress {at}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
+        'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
+    )
+    query = Check(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {at} {FORWARDING}", equals(1))
+    start = (
+        f"SNMP_PERSISTENT_DIR={place} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
+        f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
+        "sleep 0.2; done"
+    )
+    return [
+        directory(place, "a directory for the agent's files"),
+        config_file(file, text, "the SNMP agent's configuration"),
+        daemon(start, pid, AGENT, "an SNMP agent of v6t's own"),
+    ], query
+
+
+def run_bgp_speaker(
     facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route.
-
-    Args:
-        facts: of the device.
-        state_dir: for files and sockets.
-        version: of IP.
-        net: without hosts.
-        ways: two next hops with their interfaces, by the names of what announces them.
-    """
+    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route between two ways."""
     if not {DAEMON, ASKED} <= facts.programs:
         raise lacking(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"
@@ -45,7 +66,8 @@ def steps(
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _start_bird(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
-    session = f"{ASKED} -s {state_dir}/bgp-speaker.ctl show protocols neighbour"
+    say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
+    session = f"{say} show protocols neighbour"
     all_steps.append(
         Step(
             "true",
@@ -56,7 +78,6 @@ def steps(
             "sleep 0.1; done",
         )
     )
-    say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
     seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
     one, other = ways
 
@@ -80,8 +101,7 @@ def steps(
     return all_steps, change
 
 
-def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
-    """Configure a session within one AS, which leaves the next hop as it is."""
+def _session(own: tuple[str, int], other: tuple[str, int]) -> str:  # which keeps the next hop
     return (
         f"local {own[0]} port {own[1]} as {AS}; neighbor {other[0]} port {other[1]} as {AS}; "
         "connect delay time 1; connect retry time 1; error wait time 1, 2;"

@@ -1,17 +1,16 @@
-"""Programs that a device lacks, or that are others: one sentence for each, and where they come from."""
+"""Errors that several drivers raise."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
-from v6t.base.errors import DutError
+from v6t.base.errors import DutError, UsageError
 
 
 def lacking(program: str, source: str, use: str = "", *, named: bool = False) -> DutError:
     """Return the error of a program that is not installed.
 
     Args:
-        program: its name, or where it should be.
         source: Debian's package of it, or the address of who publishes it where there is none.
         use: what it is for, where its driver does not say that: ``, with which SNMP is spoken``.
         named: ``dut.options.program`` names it.
@@ -22,13 +21,13 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
     return DutError(f"the device lacks the program {program}{use}", hint, code="missing-program")
 
 
-def version_in(text: str, pattern: str, words: str, command: str) -> str:
-    """Parse a program's version."""
-    found = re.search(pattern, text)
-    if found is None:
-        raise DutError(
-            f"the device has no {words}: '{command}' does not print its version",
-            "set dut.options.program to where it is",
-            code="unexpected-answer",
-        )
-    return found[1]
+def unsupported(
+    problem: str,
+    hint: str = "",
+    *,
+    params: Mapping[str, object] | None = None,
+    dut_params: Mapping[str, object] | None = None,
+    code: str = "unsupported-by-device",
+) -> UsageError:
+    """Return the error of what an implementation cannot do; the arguments are those of UsageError."""
+    return UsageError(problem, hint, params=params, dut_params=dut_params, code=code)

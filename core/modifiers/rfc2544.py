@@ -1,0 +1,149 @@
+"""The modifiers of RFC 2544, section 11."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from v6t.base.errors import UsageError
+from v6t.core.modifiers.base import Action, Modifier
+from v6t.intent.device import DeviceRequirements
+from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
+from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
+
+if TYPE_CHECKING:
+    from v6t.drivers.device import DeviceSession
+    from v6t.drivers.duts.plan import Plan
+    from v6t.intent.device import Links
+    from v6t.trials.trial import Trial
+
+FRAMES_PER_BROADCAST = 99
+ETHERTYPE = 0x88B5
+"""For local experiments (IEEE 802): a router has to take the frame and drop it."""
+ROUTE_INTERVAL_S = 30.0
+"""RFC 2544, appendix C.2.3, for trials longer than a minute."""
+
+
+class Broadcast(Modifier):
+    """Every hundredth frame is a broadcast that the device must drop (section 11.1)."""
+
+    name = "broadcast"
+    source = "RFC 2544 section 11.1"
+    words = (
+        "1 frame in 100 is a broadcast of no protocol that a router knows, in place of a test frame"
+    )
+
+    def traffic(self, traffic: Traffic, links: Links) -> Traffic:
+        link = links.left if traffic.direction == "forward" else links.right
+        kind: dict[str, object] = {"type": ETHERTYPE}
+        addresses = {"src": link.tester_mac, "dst": "ff:ff:ff:ff:ff:ff"}
+        layers = (
+            (Layer("Ether", {**addresses, **kind}),)
+            if link.vlan is None
+            else (Layer("Ether", addresses), Layer("Dot1Q", {"vlan": link.vlan, **kind}))
+        )
+        classes = tuple(replace(c, weight=FRAMES_PER_BROADCAST * c.weight) for c in traffic.classes)
+        weight = sum(c.weight for c in traffic.classes)
+        octets = traffic.classes[0].frame_size
+        sent = TrafficClass(self.name, Role.NEGATIVE, layers, octets, weight=weight)
+        return replace(traffic, classes=(*classes, sent))
+
+
+class Management(Modifier):
+    """Every second a read-back of the driver over its management connection (section 11.2)."""
+
+    name = "management"
+    source = "RFC 2544 section 11.2"
+    driven = True
+    in_streams = True
+    words = (
+        "each second begins with a management query, by the driver's own connection and not among "
+        "the test frames, whose answer is compared with what was configured"
+    )
+
+    def suits(self, plan: Plan) -> None:
+        if not plan.all_checks:
+            raise UsageError(
+                f"the {plan.driver} driver does not read back any configuration",
+                "give its steps a check, or leave the modifier out",
+                code="unsupported-operation",
+            )
+
+    def make_action(self, trial: Trial, session: DeviceSession) -> Action:
+        """Query each of several devices.
+
+        Raises:
+            UsageError: one of them has no read-back.
+        """
+        for _, device in session.devices():
+            device.question  # noqa: B018  (raises before any frame is sent)
+        return lambda: "; ".join([device.query() for _, device in session.devices()])
+
+
+class Snmp(Management):
+    """Every second an SNMP agent on the device is asked whether the device forwards (section 11.2)."""
+
+    name = "snmp"
+    requirements = DeviceRequirements(snmp_agent=True)
+    words = (
+        "each second begins with an SNMP query for ipForwarding, asked on the device itself and not "
+        "among the test frames, of an agent that the driver has started; its answer must be 1"
+    )
+
+    def suits(self, plan: Plan) -> None:
+        """Accept every plan: the driver starts the agent."""
+
+
+class Routing(Modifier):
+    """A route that no test frame takes alternates between two states (section 11.3)."""
+
+    name = "routing"
+    source = "RFC 2544 section 11.3"
+    driven = True
+    in_streams = True
+    requirements = DeviceRequirements(route_updates=True)
+    interval_s = ROUTE_INTERVAL_S
+    words = (
+        "a trial begins with a change of a route to a network that no test frame goes to, made by "
+        f"the driver and read back, another one every {ROUTE_INTERVAL_S:g} s"
+    )
+
+    def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
+        # Not in the preflight: each of its two frames would always meet the same state.
+        return None if trial.benchmark == PREFLIGHT else session.update_routes
+
+
+class Bgp(Routing):
+    """The same by the updates of a BGP speaker that the driver starts (section 11.3)."""
+
+    name = "bgp"
+    requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
+    words = (
+        "a trial begins with a BGP update for a network that no test frame goes to, sent by a speaker "
+        "on the device itself and read back from its routing table, another one every "
+        f"{ROUTE_INTERVAL_S:g} s"
+    )
+
+
+class OneFilter(Modifier):
+    """The device lets the test traffic pass and denies all else (section 11.4)."""
+
+    name = "filters-1"
+    source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
+    driven = True
+    requirements = DeviceRequirements(filters=1)
+    words = (
+        "one filter in each direction and version of IP lets the addresses of the test traffic "
+        "pass, all else is denied"
+    )
+
+
+class ManyFilters(OneFilter):
+    """The thirteenth of 25 filters lets the test traffic pass (section 11.4)."""
+
+    name = "filters-25"
+    requirements = DeviceRequirements(filters=25)
+    words = (
+        "25 filters in each direction: 12 deny other addresses, one of each version of IP lets those of "
+        "the test traffic pass, 12 deny others, and all else is denied"
+    )

@@ -1,0 +1,234 @@
+"""One frame size and mode of a run in progress: what its benchmarks need there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from v6t.base.errors import TesterError
+from v6t.base.ethernet import max_frame_rate_fps
+from v6t.benchmarks.point import Point, Vary
+from v6t.benchmarks.tcp import measure_tcp_opens, syn_medium
+from v6t.core.config.presets import caveats, is_demonstration
+from v6t.core.runs.manifest import machine
+from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
+from v6t.core.runs.preflight import measure_phase_one, prepare_loopback
+from v6t.core.runs.tester_capacity import (
+    THIS_RUN,
+    capacity_spec,
+    find_capacity,
+    opening_spec,
+    phase_one_spec,
+    remeasure_capacity,
+)
+from v6t.core.runs.trials import Trials
+from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, min_plausible_fps
+from v6t.procedures.trial_runner import Progress
+from v6t.profiles.mixes import Sizes
+from v6t.trials.load_estimate import EstimateLoad
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Mode
+
+
+class MeasuredPoint:
+    """A point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
+
+    planned: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        trials: Trials,
+        sizes: Sizes,
+        streams: Streams,
+        spec: CapacitySpec,
+        capacity_measure: Measure | None = None,
+    ) -> None:
+        """Prepare a point; nothing is measured yet.
+
+        Args:
+            trials: of the run.
+            sizes: the frame sizes.
+            streams: that are loaded.
+            spec: how the tester's own capacity is looked for.
+            capacity_measure: measures a capacity in connections; None: in frames.
+        """
+        self._trials = trials
+        self._bound = trials.bound
+        self._sizes = sizes
+        self._streams = streams
+        self._spec = spec
+        self._capacity_measure = capacity_measure
+
+    @cached_property
+    def capacity(self) -> tuple[TesterCapacity, str]:
+        """Capacity of the tester itself and its source.
+
+        Raises:
+            TesterError: no rate passes.
+        """
+        trials, spec, octets = self._trials, self._spec, self._sizes.label
+        connections = self._capacity_measure is not None
+        what = f"{octets} octets, {spec.mode}"
+        stage = trials.remaining.stage
+        rates = trials.capacities.setdefault(spec.variant + octets, {})
+        trials.begin(Stage(SELFTEST, octets, CONNECTIONS if connections else spec.mode))
+        if self._bound.tester.loops_back:
+            self.say(f"{what}: how much the tester itself can do")
+        capacity, source = find_capacity(
+            self._bound,
+            self._streams,
+            spec,
+            self._capacity_measure or self._loopback,
+            trials.directory,
+            least_fps=0.0 if connections else min_plausible_fps(spec.mode, rates),
+            say=self._say_of_size,
+            of_phase_one=connections,
+        )
+        if not connections:
+            rates[spec.mode] = capacity.rate_fps
+        if source != THIS_RUN:
+            self.say(f"{what}: the tester's own capacity: {source}")
+        if not capacity.rate_fps:
+            raise TesterError(
+                "the tester loses frames even without a device: "
+                + (capacity.faults[0] if capacity.faults else "no rate passed"),
+                "close other programs on this machine; `v6t selftest` repeats this check",
+                code="tester-fault",
+            )
+        if stage is not None:
+            trials.begin(stage)
+        return capacity, source
+
+    def remeasure(self, point: Point, number: int) -> Point | None:
+        """Measure the tester's own capacity again; None if it is not higher than before.
+
+        Args:
+            point: whose trials get other keys then.
+            number: of the repetition, from 1.
+        """
+        octets, spec = self._sizes.label, self._spec
+        self._trials.begin(Stage(SELFTEST, octets, spec.mode))
+        capacity = remeasure_capacity(
+            self._bound, self._streams, spec, self._loopback, self.capacity[0], number,
+            self._say_of_size,
+        )  # fmt: skip
+        if capacity is None:
+            return None
+        self._trials.capacities.setdefault(spec.variant + octets, {})[spec.mode] = capacity.rate_fps
+        better = MeasuredPoint(self._trials, self._sizes, self._streams, spec)
+        better.capacity = capacity, THIS_RUN
+        within = {**point.within, "variant": f"{spec.variant}again{number}-"}
+        return replace(point, runner=better, within=within)
+
+    @property
+    def results(self) -> Mapping[str, TrialResult]:
+        """Results of all trials of the run, by their keys."""
+        return self._trials.journal.entries
+
+    @property
+    def loopback(self) -> Measure | None:
+        """The tester without a device; None: its ports cannot be joined."""
+        return self._loopback if self._bound.measures_tester else None
+
+    @cached_property
+    def _loopback(self) -> Measure:
+        return prepare_loopback(self._bound, self._trials.loopback)
+
+    @property
+    def emptying(self) -> str:
+        """How the device's connection table is emptied."""
+        return self._bound.emptying
+
+    def watch(self, progress: Progress) -> None:
+        """Pass the progress of a step on to the listeners."""
+        self._trials.remaining.progress(progress)
+        if progress.verdict is None:
+            self._trials.events.on_step_start(progress)
+        else:
+            self._trials.events.on_step_end(progress)
+
+    def say(self, text: str) -> None:
+        """Pass a message on to the listeners."""
+        self._trials.events.on_message(text)
+
+    def _say_of_size(self, text: str) -> None:
+        self.say(f"{self._sizes.label} octets, {text}")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the conditions of every number here."""
+        run, (capacity, source) = self._bound.settings, self.capacity
+        return {
+            "preset": run.preset,
+            "demonstration": is_demonstration(run),
+            "caveats": caveats(self._bound),
+            "plugin": run.plugin,
+            "params": self._bound.technology.params.model_dump(mode="json"),
+            "tester": run.tester.kind,
+            "device": run.dut.driver,
+            "line_rate_bps": run.line_rate_bps,
+            "seed": run.seed,
+            "selftest_margin": run.procedure.selftest_margin,
+            "selftest_trials": list(capacity.keys),
+            "ceiling": source,
+            **({"modifier": run.modifier} if run.modifier else {}),
+            "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
+        }
+
+    def vary(self, name: str, change: Vary) -> Point:
+        """Load a variant of the traffic; the keys of its trials begin with the name."""
+        streams = self._trials.load(self._sizes, change)
+        return make_point(self._trials, self._sizes, self._spec.mode, streams, variant=name)
+
+    def repeat(self, repetitions: int) -> int:
+        """Return the repetitions: each one is measured."""
+        return repetitions
+
+    def make_load_estimate(self) -> EstimateLoad:
+        """Make the inference of a critical load from its trials."""
+        from v6t.analysis.posterior import Inference  # imports numpy, which most runs do without
+
+        return Inference()
+
+
+def make_point(
+    trials: Trials,
+    sizes: Sizes,
+    mode: Mode,
+    streams: Streams,
+    *,
+    of_phase_one: bool = False,
+    variant: str = "",
+) -> Point:
+    """Make the point at which benchmarks are measured.
+
+    Args:
+        trials: of the run.
+        sizes, mode: the point.
+        streams: that are loaded.
+        of_phase_one: the tester's own capacity is that of establishing connections.
+        variant: begins the keys of trials whose streams are not the run's own.
+    """
+    run = trials.bound.settings
+    media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+    spec = replace(capacity_spec(run, sizes, mode, media), variant=variant)
+    measure = None
+    if of_phase_one:
+        spec, measure = phase_one_spec(run, spec), measure_phase_one(trials.loopback)
+    return _make(trials, sizes, media, MeasuredPoint(trials, sizes, streams, spec, measure), mode)
+
+
+def make_tcp_point(trials: Trials, sizes: Sizes, streams: Streams) -> Point:
+    """Make the point of TCP connections, whose four-tuples are those of the streams."""
+    syn_sizes, media = syn_medium(trials.bound)
+    spec = opening_spec(trials.bound.settings, syn_sizes, media)
+    measure = measure_tcp_opens(trials.bound, trials.loopback)
+    return _make(trials, syn_sizes, media, MeasuredPoint(trials, syn_sizes, streams, spec, measure))
+
+
+def _make(
+    trials: Trials, sizes: Sizes, media_fps: float, runner: MeasuredPoint, mode: Mode = "forward"
+) -> Point:
+    find = trials.journal.entries.__getitem__
+    return Point(trials.bound, sizes, mode, media_fps, runner, trials.device, find)

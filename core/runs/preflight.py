@@ -1,0 +1,125 @@
+"""Look at the translation before a run, and connections or queries where no benchmark asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from v6t.base.errors import TesterError, TranslationError
+from v6t.benchmarks.resolution import alone
+from v6t.procedures.preflight import BENCHMARK, Finding, check_translation
+from v6t.procedures.stateful.phases import Prepared
+from v6t.profiles.mixes import Sizes
+from v6t.trials.connections import Connections
+from v6t.trials.queries import Queries
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.plugins.base import Technology
+
+PREFLIGHT_CONNECTIONS, PREFLIGHT_CPS = 200, 2000.0
+LOOPBACK_CONNECTIONS = Connections(10_000, 5_000.0, wait_s=0.1, reuse=True)
+_ROW_OCTETS = 8
+
+
+def check_point(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
+    """Send a few frames of each size through the device; return the first fault."""
+    return check_translation(
+        prepare_preflight(plugin, measure),
+        ipv6_frame_size=sizes.ipv6,
+        ipv4_frame_size=sizes.ipv4,
+        mix=sizes.mix,
+        mode="forward" if plugin.exchange == "queries" else "bidirectional",
+    )
+
+
+def prepare_preflight(plugin: Technology, measure: Measure) -> Measure:
+    """Add a few connections, or queries, where frames need them."""
+    if plugin.exchange == "queries":
+        return _with_queries(measure, Queries())
+    if not plugin.stateful:
+        return measure
+    most = plugin.params.most_sessions or plugin.combinations
+    count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
+    return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
+
+
+def prepare_loopback(bound: BoundRun, measure: Measure) -> Measure:
+    """Let the tester learn its own frames and replay them, or answer its own queries."""
+    plugin = bound.technology
+    if plugin.exchange == "queries":
+        return _with_queries(measure, alone(bound))
+    if not plugin.stateful:
+        return measure
+    count = min(LOOPBACK_CONNECTIONS.count, plugin.combinations)
+    return Prepared(measure, replace(LOOPBACK_CONNECTIONS, count=count))
+
+
+def _with_queries(measure: Measure, queries: Queries) -> Measure:
+    return lambda trial: measure(replace(trial, queries=queries))
+
+
+def measure_phase_one(measure: Measure) -> Measure:
+    """Measure the tester's own capacity of phase 1: its trials establish connections."""
+
+    def establish(trial: Trial) -> TrialResult:
+        connections = Connections(
+            trial.frames, trial.rate_fps, wait_s=trial.residual_wait_s, purpose="establish"
+        )
+        return measure(replace(trial, key=f"phase1-{trial.key}", connections=connections))
+
+    return establish
+
+
+def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
+    """Return the first wrong frame of a trial; the preflight reports its own."""
+    for direction, counted in result.directions.items():
+        if counted.mismatch is not None and trial.benchmark != BENCHMARK:
+            return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
+    return None
+
+
+def make_error(finding: Finding) -> TesterError | TranslationError:
+    """Make the error that ends a run: the device translates wrongly, or the tester cannot tell."""
+    if finding.tester:
+        return TesterError(
+            f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
+        )
+    frames = dict(finding.frames or {})
+    name = frames.get("class")
+    where = [finding.direction] * bool(finding.direction) + [f"class {name}"] * bool(name)
+    text = ", ".join(["translation incorrect", *where])
+    picture = "\n" + compare_frames(frames) if frames else ""
+    return TranslationError(
+        f"{text}: {finding.why}{picture}",
+        "compare the device's configuration with `v6t run --dry-run`, which prints what it must be",
+        code="translation-incorrect",
+    )
+
+
+def compare_frames(frames: Mapping[str, str]) -> str:
+    """Print two frames side by side in hexadecimal, octets that differ marked.
+
+    Args:
+        frames: ``expected`` and ``received`` in hexadecimal; either may be empty.
+    """
+    expected = bytes.fromhex(frames.get("expected", ""))
+    received = bytes.fromhex(frames.get("received", ""))
+    width = 3 * _ROW_OCTETS
+    lines = [f"  octet  {'expected':<{width}}   received"]
+    for start in range(0, max(len(expected), len(received)), _ROW_OCTETS):
+        left, right = (frame[start : start + _ROW_OCTETS] for frame in (expected, received))
+        sign = "|" if left == right else "#"
+        lines.append(f"  {start:5}  {left.hex(' '):<{width}} {sign} {right.hex(' ')}".rstrip())
+        if left != right and right:
+            places = range(_ROW_OCTETS)
+            marks = " ".join("^^" if left[i : i + 1] != right[i : i + 1] else "  " for i in places)
+            lines.append(f"  {'':5}  {'':<{width}}   {marks}".rstrip())
+    if not expected:
+        lines.append("  (expected: nothing, the device must drop it)")
+    if not received:
+        lines.append("  (received: nothing)")
+    return "\n".join(lines)

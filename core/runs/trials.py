@@ -1,0 +1,234 @@
+"""What happens around each trial of a run, as decorators of ``measure``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from v6t.benchmarks.point import Vary
+from v6t.core.config.checks import check_capabilities
+from v6t.core.config.presets import caveats
+from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.device import prepare_device_event
+from v6t.core.runs.events import Listener
+from v6t.core.runs.journal import Journal
+from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
+from v6t.core.runs.preflight import find_mismatch, make_error
+from v6t.core.runs.progress import RemainingTime
+from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.telemetry import DeviceCounts, add_device_load
+from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
+from v6t.procedures.preflight import Finding
+from v6t.profiles.mixes import Sizes
+from v6t.trials.result import Measure, TrialResult
+from v6t.trials.trial import Mode, Trial
+
+STAT = Path("/proc/stat")
+STOLEN, FIELDS = 7, 8
+"""Place of the stolen time among the fields that add up to all CPU time (proc_stat(5))."""
+STEAL_TIME = "stolen"
+"""Key of the steal time in the figures of the tester: a share of the time of all CPUs."""
+USUAL_SHARE, WORST_SHARE = 0.01, 0.05
+"""Steal times of the median and of the worst trial from which on they are a warning."""
+
+
+class Trials:
+    """The trials of a run: the journal answers known ones, and the listeners hear of new ones.
+
+    Attributes:
+        bound, plan, directory, journal, events: of the run.
+        counts: counters of the device.
+        remaining: estimate of the remaining time.
+        device: measures with the device between the tester's ports.
+        loopback: measures the tester without a device.
+        capacities: of the tester by frame sizes and mode [fps per direction].
+        measured: number of trials that were not in the journal.
+        finding: the wrong frame that ended the run; empty if there is none.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        directory: RunDir,
+        journal: Journal,
+        events: Listener,
+        counts: DeviceCounts,
+    ) -> None:
+        self.plan = plan
+        self.bound = bound = plan.bound
+        self.directory = directory
+        self.journal = journal
+        self.events = events
+        self.counts = counts
+        self.remaining = RemainingTime(plan.stages)
+        self.capacities: dict[str, dict[Mode, float]] = {}
+        self.measured = 0
+        self.finding: dict[str, Any] = {}
+        self._before: TrialResult | None = None
+        self._steal_times: list[float] = []
+        self._tester_figures: list[Mapping[str, Any]] = []
+        self._modifications: list[Mapping[str, Any]] = []
+        check = partial(
+            check_capabilities, bound
+        )  # an open tester may lack what its options promise
+        self.bench = Bench(bound, keep=directory.path, check=check)
+        self._loopback_bench = self.bench
+        if not bound.driver.absent:
+            self._loopback_bench = Bench(bound, loopback=True, check=check)
+        self.device = self._decorate(self.bench)
+        self.loopback = self._decorate(self._loopback_bench)
+
+    def _decorate(self, bench: Bench) -> Measure:
+        """Wrap the trials of a bench, from the tester outwards."""
+        watches = self.bound.settings.procedure.watch_device
+        decorators: Sequence[Callable[[Measure], Measure]] = (
+            partial(add_steal_time, in_lab=self.bound.tester.in_lab),
+            partial(add_device_load, session=lambda: bench.session if watches else None),
+            partial(prepare_device_event, find_action=bench.find_action),
+            partial(self._read_counters, bench=bench),
+            self._announce,
+            self.journal.answer,
+            self._collect_figures,
+            self._refuse_mismatch,
+        )
+        measure: Measure = bench.measure
+        for decorate in decorators:
+            measure = decorate(measure)
+        return measure
+
+    def load(self, sizes: Sizes, change: Vary | None = None) -> Streams:
+        """Set what the next trials send: the streams of a frame size, or a variant of them."""
+        streams = self.plan.stream_sets[sizes.label]
+        if change is not None:
+            streams = streams_of(self.bound, sizes, change)
+        self.bench.load(streams)
+        self._loopback_bench.load(streams)
+        return streams
+
+    def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
+        """Begin a stage of the run; ``planned``: if more is known than the plan of the run."""
+        self.remaining.begin(stage, planned)
+        self._before = None
+
+    def refuse(self, finding: Finding) -> None:
+        """End the run because of a wrong frame.
+
+        Raises:
+            TranslationError: the device translates wrongly.
+            TesterError: the tester cannot tell.
+        """
+        error = make_error(finding)
+        if not finding.tester:
+            frames = finding.frames or {}
+            self.finding = {"direction": finding.direction, "why": finding.why, **frames}
+        raise error
+
+    def list_warnings(self) -> list[str]:
+        """List the warnings about the whole run."""
+        modifier, tester = self.bound.modifier, self.bound.tester
+        return [
+            *caveats(self.bound),
+            *(modifier.summary(self._modifications) if modifier is not None else ()),
+            *tester.caveats_of(self._tester_figures),
+            *warn_of_steal_time(self._steal_times),
+        ]
+
+    def close(self) -> None:
+        """Restore the device and remove what the testers made."""
+        try:
+            self.bench.close()
+        finally:
+            self._loopback_bench.close()
+
+    def _read_counters(self, measure: Measure, bench: Bench) -> Measure:
+        """Read the device's counters before a benchmark's first trial that meets it."""
+
+        def read_and_measure(trial: Trial) -> TrialResult:
+            if bench is self.bench and trial.benchmark == PREFLIGHT:
+                self.counts.other_frames()
+            elif bench is self.bench and self.bound.settings.procedure.read_device:
+                bench.ready()
+                self.counts.begin(bench.session)
+            return measure(trial)
+
+        return read_and_measure
+
+    def _announce(self, measure: Measure) -> Measure:
+        def announce_and_measure(trial: Trial) -> TrialResult:
+            self.measured += 1
+            self.events.on_trial_start(self.remaining.describe(trial, self._before))
+            self._before = measure(trial)
+            return self._before
+
+        return announce_and_measure
+
+    def _collect_figures(self, measure: Measure) -> Measure:
+        """Keep what the tester and the modifier report, for the warnings about the run."""
+
+        def measure_and_collect(trial: Trial) -> TrialResult:
+            result = measure(trial)
+            share = find_steal_time(result)
+            if share is not None:
+                self._steal_times.append(share)
+            self._tester_figures.append(result.tester)
+            if result.modifier and trial.benchmark != PREFLIGHT:
+                self._modifications.append(result.modifier)
+            return result
+
+        return measure_and_collect
+
+    def _refuse_mismatch(self, measure: Measure) -> Measure:
+        """End the run with the first wrong frame, in whichever trial it comes."""
+
+        def measure_and_check(trial: Trial) -> TrialResult:
+            result = measure(trial)
+            finding = find_mismatch(trial, result)
+            if finding is not None:
+                self.refuse(finding)
+            return result
+
+        return measure_and_check
+
+
+def add_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
+    """Add the share of CPU time that a hypervisor kept from this machine to the figures of the tester."""
+
+    def measure_steal_time(trial: Trial) -> TrialResult:
+        before = _read_ticks()
+        result = measure(trial)
+        spent = [now - then for then, now in zip(before, _read_ticks(), strict=False)]
+        if len(spent) < FIELDS or sum(spent) <= 0:
+            return result
+        share = round(spent[STOLEN] / sum(spent), 4)
+        return replace(result, tester={**result.tester, STEAL_TIME: share})
+
+    return measure_steal_time if in_lab else measure
+
+
+def find_steal_time(result: TrialResult) -> float | None:
+    """Return the steal time of a trial as a share; None if it is unknown."""
+    share = result.tester.get(STEAL_TIME)
+    return float(share) if isinstance(share, (int, float)) else None
+
+
+def warn_of_steal_time(shares: Sequence[float]) -> list[str]:
+    """Return a warning if the steal time of all trials, or of one, is considerable."""
+    if not shares or (median(shares) < USUAL_SHARE and max(shares) < WORST_SHARE):
+        return []
+    return [
+        f"the hypervisor kept {median(shares):.0%} of this machine's CPU time from it in the median "
+        f"trial, {max(shares):.0%} in the worst: rates are those of what was left, and delays hold "
+        "its pauses"
+    ]
+
+
+def _read_ticks() -> Sequence[int]:
+    try:
+        first = STAT.read_text(encoding="ascii").partition("\n")[0]
+    except OSError:
+        return ()
+    return [int(ticks) for ticks in first.split()[1 : FIELDS + 1]]

@@ -1,0 +1,195 @@
+"""Ports of the embedded tester: rings, the hosts that are played, and frames that the tester loses."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.drivers.embedded.sender import BATCH, GIVE_UP, Pace, sleep_until
+from v6t.drivers.lab.ring import RxRing, TxRing, serve_rings
+from v6t.drivers.neighbours import Hosts, asking
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.packets.arrays import U8, Mask
+
+MAX_LOOKS = 64
+"""Until a ring is empty; each look takes up to 4096 frames of at most 65,536."""
+SMALL_BATCH, GATHERING_S = 32, 0.0001
+"""After fewer questions a server waits for more: a wake-up for each would take a core from the device."""
+TICK_S = 0.0002
+"""Shortest sleep of a client."""
+
+
+class HostPort(ABC):
+    """A port whose hosts answer neighbors; a worker's role.
+
+    Args:
+        interface: name within the worker's namespace.
+        frame_octets: longest frame, without FCS.
+        hosts: arguments of :class:`v6t.drivers.neighbours.Hosts`; None: no host is played.
+    """
+
+    def __init__(
+        self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None = None
+    ) -> None:
+        self._rx = RxRing(interface, frame_octets)
+        self._hosts = None if hosts is None else Hosts(**hosts)
+        self._begin()
+
+    def idle(self, pipe: Connection) -> None:
+        """Take frames until a request waits."""
+        serve_rings(pipe, [self._rx], self._drain, 200)
+
+    def introduce(self) -> None:
+        """Send the neighbor requests from which the device learns the hosts."""
+        for frame in () if self._hosts is None else self._hosts.introductions():
+            self._rx.send(frame)
+
+    def _begin(self) -> None:
+        """Begin a trial: count control frames and losses from now on."""
+        self._control = self._answered = 0
+        self._rx.drops()
+        self._dropped_before = _count_interface_drops(self._rx.interface)
+
+    def _read_losses(self) -> dict[str, int]:
+        dropped = _count_interface_drops(self._rx.interface) - self._dropped_before
+        return {"ring_drops": self._rx.drops(), "interface_drops": dropped}
+
+    def _drain(self) -> int:
+        """Take the frames that have arrived; return their number."""
+        taken = 0
+        for frames, times in self._rx.take():
+            taken += len(frames)
+            self._receive(frames, times)
+        self._rx.release()
+        return taken
+
+    @abstractmethod
+    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+        """Handle equally long frames that arrived at some times [ns]."""
+
+    def _handle_control_frames(self, frames: U8) -> None:
+        """Count frames that are not test frames, and answer requests for the hosts."""
+        self._control += len(frames)
+        for answer in () if self._hosts is None else self._hosts.answers_to(asking(frames)):
+            self._rx.send(answer)
+            self._answered += 1
+
+
+def _count_interface_drops(interface: str) -> int:
+    """Count the frames that the kernel dropped before any ring of this namespace."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, figures = line.partition(":")
+        if name.strip() == interface:
+            return sum(map(int, figures.split()[2:4]))
+    return 0
+
+
+class ExchangePort(HostPort):
+    """A port that sends and receives the frames of an exchange (DNS, TCP)."""
+
+    def __init__(
+        self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None = None
+    ) -> None:
+        self._tx = TxRing(interface, frame_octets)
+        super().__init__(interface, frame_octets, hosts)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._unsent_before = self._tx.unsent()
+
+    def _read_health(self) -> dict[str, int]:
+        unsent = max(0, self._tx.unsent() - self._unsent_before)
+        return {**self._read_losses(), "unsent": unsent, "control": self._control}
+
+    def _drain_all(self) -> None:
+        """Drain until the ring is empty: one look ends at the ring's end."""
+        for _ in range(MAX_LOOKS):
+            if not self._drain():
+                break
+
+    def _receive(self, frames: U8, times: NDArray[np.int64]) -> None:
+        ours = self._is_ours(frames)
+        if not ours.all():
+            self._handle_control_frames(frames[~ours])
+        if ours.any():
+            self._handle_frames(frames[ours], times[ours])
+
+    @abstractmethod
+    def _is_ours(self, frames: U8) -> Mask:
+        """Select the frames of the exchange among equally long ones."""
+
+    @abstractmethod
+    def _handle_frames(self, frames: U8, times: NDArray[np.int64]) -> None:
+        """Handle equally long frames of the exchange that arrived at some times [ns]."""
+
+
+class ClientPort(ExchangePort):
+    """The side that begins: it sends on schedule and takes answers in between."""
+
+    _sent = 0
+    _sent_by = 0.0
+    """When the last ones had left [s, CLOCK_MONOTONIC]."""
+
+    @abstractmethod
+    def _send(self, wanted: int) -> None:
+        """Send the next ones, at most so many, and count them in ``_sent``."""
+
+    def _do_due_work(self) -> None:
+        """Do other work that is due while things are sent."""
+
+    def _send_all(self, pace: Pace, start: float) -> float:
+        """Send everything; return the largest lateness [s].
+
+        Args:
+            pace: how many, and when each is due.
+            start: when the first is due [s, CLOCK_MONOTONIC].
+        """
+        sleep_until(start)
+        lateness, self._sent_by = 0.0, start
+        give_up = start + pace.time_of(pace.frames) * GIVE_UP + 0.5
+        while self._sent < pace.frames:
+            now = time.monotonic()
+            if now > give_up:
+                break
+            due = pace.due(now - start) - self._sent
+            if due > 0:
+                lateness = max(lateness, now - start - pace.time_of(self._sent))
+                self._send(min(due, BATCH))
+                self._sent_by = time.monotonic()
+                self._do_due_work()
+            taken = self._drain()
+            if due < BATCH and taken < BATCH:
+                wait = start + pace.time_of(self._sent) - time.monotonic()
+                time.sleep(min(max(wait, TICK_S), 5 * TICK_S))
+        return lateness
+
+
+class ServerPort(ExchangePort):
+    """The side that answers."""
+
+    def idle(self, pipe: Connection) -> None:
+        """Answer until a request waits."""
+        serve_rings(pipe, [self._rx], self._drain_slowly, 200)
+
+    def _drain_slowly(self) -> int:
+        taken = self._drain()
+        if 0 < taken < SMALL_BATCH:
+            time.sleep(GATHERING_S)
+        return taken
+
+
+def describe_losses(role: str, report: Mapping[str, int]) -> list[str]:
+    """Describe the frames that the tester itself lost: they make a trial invalid."""
+    kinds = {
+        "ring_drops": "receive ring overflowed by",
+        "interface_drops": "interface dropped",
+        "unsent": "kernel refused",
+    }
+    return [f"the {role}'s {what} {n} frames" for k, what in kinds.items() if (n := report.get(k))]

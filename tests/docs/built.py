@@ -1,0 +1,68 @@
+"""Parts and pages of the manual that `make docs` builds from the code, the clauses and recorded results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from v6t.core.config.explain import settings_of
+from v6t.core.config.plugins import load_plugin
+from v6t.drivers.duts.options import DutOptions, LinuxOptions
+from v6t.tests.bench import bench_search
+from v6t.tests.drivers import accuracy_page, audits, matrix
+from v6t.tests.drivers.duts import faults
+from v6t.tests.drivers.duts import pages as device_pages
+from v6t.tools import reference_pages
+
+from . import clauses
+
+MARK = re.compile(r"^> Built by `make docs`: (.+)\.$", re.MULTILINE)
+DEVICE = "options, telemetry and plan of "
+TECHNOLOGY = "parameters of "
+PARTS: dict[str, Callable[[], str]] = {
+    "options of every device": lambda: device_pages.options_table(DutOptions),
+    "options of every Linux device": lambda: device_pages.options_table(LinuxOptions),
+    "accuracy of the testers": accuracy_page.certificate_tables,
+    "planted faults": accuracy_page.fault_table,
+    "comparison with other testers": accuracy_page.peer_table,
+    "audited devices": audits.tables,
+    "cells of the matrix": matrix.tables,
+    "comparison of searches": lambda: bench_search.RECORDED.read_text(encoding="utf-8"),
+}
+
+
+def build_pages() -> dict[str, str]:
+    """Return the text of each page that is not committed, by its path in the site's sources."""
+    reference = {f"reference/{name}": text for name, text in reference_pages.pages().items()}
+    return {"compliance.md": clauses.render_page(), "duts/faults.md": faults.table(), **reference}
+
+
+def fill(text: str) -> str:
+    """Return a committed page with its marks replaced by what they name."""
+    return MARK.sub(lambda mark: build_part(mark[1]), text)
+
+
+def build_part(name: str) -> str:
+    """Return the Markdown of one part.
+
+    Raises:
+        KeyError: there is no part of that name.
+    """
+    if name.startswith(DEVICE):
+        return device_pages.render_device(name.removeprefix(DEVICE))
+    if name.startswith(TECHNOLOGY):
+        return "\n".join(parameter_table(name.removeprefix(TECHNOLOGY)))
+    return PARTS[name]()
+
+
+def parameter_table(name: str) -> Iterator[str]:
+    """Yield the rows of a technology's parameters; what is within one is its default."""
+    yield "| parameter | default | what it is |"
+    yield "|---|---|---|"
+    rows = settings_of(load_plugin(name).params_model)
+    for row in rows:
+        if "." not in row.name:
+            parts = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]
+            default = row.default or ", ".join(f"{r.name.split('.')[1]} {r.default}" for r in parts)
+            text = row.text.replace("|", "\\|")
+            yield f"| `{row.name}` | {default} | {text} |"
