@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from v6t.base.errors import InvalidValue
 
+_af_packet: Any
+try:
+    from v6t.drivers.trex.client import af_packet as _af_packet
+except ImportError:
+    _af_packet = None
+"""What exists for interfaces of Linux alone; None: that module was left out, and so are these."""
+
 _MEMIF_END = {"id", "role", "socket", "socket-abstract"}
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
 _PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
 _VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
-
-
-def _import_af_packet() -> Any:
-    try:
-        return importlib.import_module("v6t.drivers.trex.client.af_packet")
-    except ModuleNotFoundError:
-        return None
-
-
-_af_packet = _import_af_packet()
-"""What exists for interfaces of Linux alone; None: that module was left out, and so are these."""
 
 
 def is_pci(interface: str) -> bool:
