@@ -50,7 +50,7 @@ def full_address(interface: str) -> str:
 
 def make_port(number: int, interface: str, *, ring: int, mtu: int) -> str:
     """Return TRex's text for an interface; those of Linux have rings of ``ring`` frames."""
-    if not is_linux(interface):
+    if _af_packet is None or not is_linux(interface):
         return interface
     return str(_af_packet.make_port(number, interface, ring=ring, mtu=mtu))
 
