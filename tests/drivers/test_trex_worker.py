@@ -683,7 +683,8 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
-    assert wait_until(lambda: len(faketrex.children(server.pid)) == 4)  # with the shell and its watcher
+    # with the shell and its watcher
+    assert wait_until(lambda: len(faketrex.children(server.pid)) == 4)
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)
