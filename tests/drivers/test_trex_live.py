@@ -165,7 +165,7 @@ def test_stolen_ports_end_the_trial():
         tester.attachment.client["executable"], namespace_pid=tester.attachment.namespace()
     )
     try:
-        thief.ask("hello", trex_dir=tester.attachment.directory, deadline_s=60)
+        thief.ask("hello", trex_dir=tester.attachment._directory, deadline_s=60)
         thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)
         with pytest.raises(TesterError, match="already owned"):
             thief.ask("acquire", ports=[0, 1], force=False)
@@ -248,9 +248,9 @@ def test_a_server_is_restarted_when_nobody_uses_it():
             guest.open()
         valid(host, trial("forward"))
         host.attachment.worker.close()  # its ports are free; the server goes on
-        assert host.attachment.server.alive
+        assert host.attachment.server.is_alive
         guest.open()
-        assert not host.attachment.server.alive
+        assert not host.attachment.server.is_alive
         technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
         guest.load(compile_point(technology, technology.frame_pair(104), 1), technology)
         result = valid(guest, replace(trial("forward"), delays=DelayRequest()))
