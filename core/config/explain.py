@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -160,6 +160,8 @@ def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     """Find settings, benchmarks, terms and error codes that have a name, or begin or end with it.
 
+    Fields of data files are looked up where nothing else has the name.
+
     Args:
         name: with dots.
         plugin: technology whose parameters are included.
@@ -170,21 +172,26 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     known = [*every_setting(plugin), *_list_benchmarks(), *_list_words()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
-    matches = [
-        row
-        for row in known
-        if wanted in (row.parts[: len(wanted)], row.parts[max(0, len(row.parts) - len(wanted)) :])
-    ]
+    matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, row.parts[-1])))
         raise UsageError(
-            f"unknown setting, benchmark, term or error code '{name}'",
+            f"unknown setting, benchmark, term, error code or data field '{name}'",
             did_you_mean(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
             code="unknown-name",
         )
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
+
+
+def _filter_rows(rows: Iterable[Setting], wanted: list[str]) -> list[Setting]:
+    size = len(wanted)
+    return [
+        row
+        for row in rows
+        if wanted in (row.parts[:size], row.parts[max(0, len(row.parts) - size) :])
+    ]
 
 
 def list_names(plugin: str | None = None) -> dict[str, list[str]]:
@@ -215,6 +222,14 @@ def _list_words() -> Iterator[Setting]:
         yield Setting(term, TERM, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
         yield Setting(code, "error code", "", meaning)
+
+
+def _list_data_fields() -> Iterator[Setting]:
+    from v6t.core.config.data_dictionary import list_fields
+
+    for field in list_fields():
+        unit = f" [{field.unit}]" if field.unit else ""
+        yield Setting(field.name, f"{field.file}{unit}", "", field.text)
 
 
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:
