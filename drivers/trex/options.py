@@ -125,6 +125,11 @@ class TrexOptions(StrictModel):
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
     ring: int = Field(default=RING_FRAMES, ge=512, le=65_536, multiple_of=512)
     """Frames in each ring between TRex and a Linux interface (a power of two is best)."""
+    left: Side | None = None
+    """MAC addresses and VLAN of the left port, where they are not those of ``links``: for one of several
+    servers."""
+    right: Side | None = None
+    """The same of the right port."""
     pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
     """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False
@@ -311,10 +316,7 @@ class TrexOptions(StrictModel):
 
     def with_swapped_ports(self) -> TrexOptions:
         """Return the options with left and right exchanged."""
-        pairs = tuple(
-            pair.model_copy(update={**_swap_ports(pair), "left": pair.right, "right": pair.left})
-            for pair in self.pairs
-        )
+        pairs = tuple(pair.model_copy(update=_swap_ports(pair)) for pair in self.pairs)
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
@@ -377,9 +379,8 @@ class TrexOptions(StrictModel):
 
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
         """Return own and device's MAC address by port, in the order of TRex's port numbers."""
-        pairs = [(links.left.tester_mac, links.left.dut_mac)]
-        pairs.append((links.right.tester_mac, links.right.dut_mac))
-        for pair in self.pairs:
+        pairs = []
+        for pair in (self, *self.pairs):
             for side, default in ((pair.left, links.left), (pair.right, links.right)):
                 of = side or default
                 pairs.append((of.tester_mac, of.dut_mac))
@@ -388,15 +389,15 @@ class TrexOptions(StrictModel):
     def all_hosts(self, links: Any) -> dict[str, Any]:
         """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
         by_port = {}
-        for of in (None, *self.pairs):
+        for of in (self, *self.pairs):
             for number, name in enumerate(("left", "right")):
                 hosts = host_arguments(getattr(links, name))
-                side = None if of is None else getattr(of, name)
+                side = getattr(of, name)
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
                     hosts |= {} if side.vlan is None else {"vlan": side.vlan}
                 if hosts is not None:
-                    by_port[str((self if of is None else of).ports[number])] = hosts
+                    by_port[str(of.ports[number])] = hosts
         return by_port
 
     @property
@@ -423,7 +424,8 @@ def _with_plural(number: int, noun: str) -> str:
 
 
 def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
-    return {"ports": of.ports[::-1], "interfaces": of.interfaces and of.interfaces[::-1]}
+    interfaces = of.interfaces and of.interfaces[::-1]
+    return {"ports": of.ports[::-1], "interfaces": interfaces, "left": of.right, "right": of.left}
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import BeyondTester, TesterError
@@ -87,7 +87,7 @@ class PortPair:
 
     Attributes:
         tx, rx: TRex's port numbers.
-        sending, receiving: MAC addresses and VLAN where they are not the first pair's.
+        sending, receiving: MAC addresses and VLAN where they are not those of the links.
     """
 
     tx: int
@@ -456,7 +456,6 @@ class TrexTester:
             marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
         control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
         needs_ipdv = trial.delays is not None and trial.delays.ipdv
-        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
         stats = parse_trial(
             self.attachment.ask(
@@ -474,11 +473,13 @@ class TrexTester:
                 marked=marked,
             )
         )
+        began = datetime.now(timezone.utc) - timedelta(seconds=stats.began_ago_s)
         began_s = time.monotonic() - stats.began_ago_s
         if read is not None:  # before frames are compared: it tells what they should be
             read()
         if self._bed is not None:
             self._bed.check()
+        started = began.isoformat(timespec="milliseconds")
         return self._make_result(trial, loads, stats, started), began_s
 
     def _make_sample_requests(
@@ -684,9 +685,8 @@ def _overtime_s(trial: Trial) -> float:
 
 
 def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
-    left, right = options.ports
-    forward, reverse = [PortPair(left, right)], [PortPair(right, left)]
-    for pair in options.pairs:
+    forward, reverse = [], []
+    for pair in (options, *options.pairs):
         low, high = pair.ports
         forward.append(PortPair(low, high, pair.left, pair.right))
         reverse.append(PortPair(high, low, pair.right, pair.left))
