@@ -25,7 +25,6 @@ def notes(values: Sequence[float], unit: str = "") -> list[str]:
 
     Args:
         values: the repetitions; infinite ones (undefined) are counted and left out.
-        unit: appended to numbers.
     """
     sentences = []
     finite = [v for v in values if math.isfinite(v)]

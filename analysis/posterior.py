@@ -89,10 +89,7 @@ def log_erf(load: F64, m: F64, a: F64) -> F64:
 
 Shape = Callable[["F64", "F64", "F64"], "F64"]
 """Loads, m and a to logarithms of loss rates."""
-SHAPES: tuple[tuple[str, Shape], ...] = (
-    ("stretch", log_stretch),
-    ("erf", log_erf),
-)
+SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", log_stretch), ("erf", log_erf))
 
 
 class Inference:
@@ -112,7 +109,6 @@ class Inference:
 
         Args:
             trials: what was offered and lost: those of the call before, and further ones.
-            target: lost share at the critical load.
             most_fps: the largest load: the scale of what is thought of the device beforehand.
         """
         loads = np.array([t.rate_fps for t in trials])

@@ -152,7 +152,6 @@ class Presentation(Generic[R]):
 
     def notes(self, records: Sequence[R]) -> Iterable[str]:
         """Yield the sentences below its table."""
-        del records
         return ()
 
     def sheet(self, records: Sequence[R]) -> Sheet:
@@ -183,17 +182,14 @@ class Presentation(Generic[R]):
 
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
-        del data, records
         yield from ()
 
     def lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures that stand at the beginning of a run's report, beside its verdict."""
-        del data, records
         yield from ()
 
     def traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """How the numbers came about, trial by trial: the end of a run's report."""
-        del data, records
         yield from ()
 
     def overlays(
@@ -203,10 +199,7 @@ class Presentation(Generic[R]):
 
         Args:
             rows: records of one title, each with the values in which its run differs from others.
-            name: of the figures.
-            line_rate_bps: of the fastest medium.
         """
-        del line_rate_bps
         rates = [
             (", ".join([*labels, record.sizes, record.direction]), record)
             for labels, record in rows
@@ -219,12 +212,10 @@ class Presentation(Generic[R]):
 
     def definition(self, records: Sequence[R]) -> str:
         """Define the quantity in a sentence below the figures; empty where its name says it."""
-        del records
         return ""
 
     def results(self, record: R) -> Iterator[Result]:
         """Yield its labelled figures; comparisons, summaries, trends and cards are made from them."""
-        del record
         yield from ()
 
     def reported(self, record: R) -> Iterator[Result]:
@@ -233,7 +224,6 @@ class Presentation(Generic[R]):
 
     def of_tester(self, record: R) -> Mapping[str, float | None]:
         """Return what the tester has without a device, where it was asked, by headline."""
-        del record
         return {}
 
     def shown(self, value: float | None) -> str:
@@ -242,12 +232,10 @@ class Presentation(Generic[R]):
 
     def warnings(self, record: R) -> Iterator[tuple[str, str]]:
         """Yield what a reader must know about the numbers: a code and a sentence each."""
-        del record
         yield from ()
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """Yield what RFCs ask for, and what this run did."""
-        del data
         yield from ()
 
     def measured(self, data: RunData) -> list[R]:

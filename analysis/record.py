@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from functools import cached_property
+from math import inf
+from statistics import median
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
-from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    WithJsonSchema,
+    computed_field,
+    model_validator,
+)
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
 from v6t.base.strict_model import DescribedModel
@@ -15,6 +25,7 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import format_mix, make_sizes_key
 from v6t.trials.verdict import Attempt
 
+F = TypeVar("F", bound="Figure")
 K = TypeVar("K", bound="Record")
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
@@ -38,9 +49,7 @@ class Model(DescribedModel):
     """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
 
     model_config = ConfigDict(
-        defer_build=True,
-        extra="ignore",
-        json_schema_extra={"additionalProperties": False},
+        defer_build=True, extra="ignore", json_schema_extra={"additionalProperties": False}
     )
 
     def to_json(self) -> dict[str, Any]:
@@ -107,16 +116,16 @@ class Means(Model):
 
 
 class Summary(Model):
-    """Repetitions in a few numbers, nearest rank; null is undefined."""
+    """Values that are not kept, in a few numbers; nearest rank, null is undefined."""
 
     count: NonNegativeInt
     """number of values"""
     median: Number | None
-    """middle value (RFC 8219 section 12); null is undefined"""
+    """middle value (RFC 8219 section 12)"""
     p1: Number | None
-    """1st percentile, nearest rank; up to 99 values the smallest"""
+    """1st percentile"""
     p99: Number | None
-    """99th percentile, nearest rank; up to 99 values the largest"""
+    """99th percentile"""
     min: Number | None
     """smallest value"""
     max: Number | None
@@ -126,30 +135,126 @@ class Summary(Model):
     median_interval: Interval | None
     """confidence interval of the median; null where there are too few values"""
 
+    @classmethod
+    def from_values(cls, values: Sequence[float]) -> Summary:
+        """Summarize values."""
+        return cls(**summary_json(values))
+
 
 class Series(Model):
-    """Repetitions that means may stand beside, where a run asks for them."""
+    """The repetitions of a figure; percentiles and notes are computed from them."""
 
+    unit_name: ClassVar[str] = ""
+    """of the values, in notes"""
     means: Means | None = None
     """mean, its margin and the relative deviation, where the run asked for them"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_statistics(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return {k: v for k, v in values.items() if k not in cls.model_computed_fields}
 
     @property
     def repeated(self) -> Sequence[float | None]:
         """The value of each repetition; None is undefined."""
-        return ()
+        raise NotImplementedError
+
+    @cached_property
+    def _summary(self) -> Summary:
+        return Summary.from_values([inf if v is None else v for v in self.repeated])
+
+    @computed_field
+    @property
+    def median(self) -> Number | None:
+        """Middle value (RFC 8219 section 12); null is undefined."""
+        return self._summary.median
+
+    @computed_field
+    @property
+    def p1(self) -> Number | None:
+        """1st percentile, nearest rank; up to 99 values the smallest."""
+        return self._summary.p1
+
+    @computed_field
+    @property
+    def p99(self) -> Number | None:
+        """99th percentile, nearest rank; up to 99 values the largest."""
+        return self._summary.p99
 
 
-class Figure(Summary, Series):
-    """A quantity with each repetition's value."""
+class DispersedSeries(Series):
+    """A figure with the interval of its median."""
+
+    @computed_field
+    @property
+    def dispersion(self) -> Number | None:
+        """(P99 - P1) / median [%]; null where the median is 0."""
+        return self._summary.dispersion
+
+    @computed_field
+    @property
+    def median_interval(self) -> Interval | None:
+        """Confidence interval of the median; null where there are too few values."""
+        return self._summary.median_interval
+
+
+class RangedSeries(DispersedSeries):
+    """A figure with its smallest and largest value."""
+
+    @computed_field
+    @property
+    def min(self) -> Number | None:
+        """Smallest value."""
+        return self._summary.min
+
+    @computed_field
+    @property
+    def max(self) -> Number | None:
+        """Largest value."""
+        return self._summary.max
+
+
+class NotedSeries(Series):
+    """A figure with notes on its repetitions."""
+
+    @computed_field
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about the repetitions."""
+        return notes([inf if v is None else v for v in self.repeated], self.unit_name)
+
+    @property
+    def odd(self) -> Sequence[str]:
+        """The notes of a record that is such a figure."""
+        return self.notes
+
+
+class Values(RangedSeries):
+    """A figure whose repetitions are its `values`."""
 
     values: list[Number | None]
     """each repetition's value; null is undefined"""
-    notes: Sequence[str] = ()
-    """what is odd about the repetitions"""
 
     @property
     def repeated(self) -> Sequence[float | None]:
         return self.values
+
+    @computed_field
+    @property
+    def count(self) -> NonNegativeInt:
+        """Number of values."""
+        return len(self.values)
+
+
+class Figure(Values, NotedSeries):
+    """A quantity with each repetition's value."""
+
+    @classmethod
+    def from_values(cls: type[F], values: Sequence[float]) -> F:
+        """Make a figure; infinite values are undefined."""
+        return cls(values=[finite(v) for v in values])
 
 
 class Record(Model):
@@ -172,7 +277,8 @@ class Record(Model):
     invalid_trials: list[InvalidTrial]
     """trials in which the tester faltered: repeated, never counted as loss of the device"""
     conditions: dict[str, Any]
-    """settings the numbers depend on: traffic, trials, where the capacity comes from"""
+    """settings the numbers depend on: traffic, trials, where the capacity comes from; in a file those
+    that all its records share stand beside the records"""
     not_measured: str | None = None
     """why there is no number"""
     unit: str | None = None
@@ -191,8 +297,7 @@ class Record(Model):
     @classmethod
     def of(
         cls: type[K],
-        spec: Any,
-        attempts: Sequence[Attempt],
+        result: Any,
         conditions: Mapping[str, Any],
         *,
         direction: str = "",
@@ -201,16 +306,17 @@ class Record(Model):
         """Make the record of a point.
 
         Args:
-            spec: of the point; fields of the record that have the name of one of its attributes, or
-                of its conditions', are copied. A rate may have its unit in the name there.
-            attempts: trials behind the number; it is only published with them.
+            result: of a procedure: its specification, repetitions and attempts. Fields of the record
+                that have the name of one of the specification's attributes, or of its conditions', are
+                copied; a rate may have its unit in the name there.
             conditions: what else the reader must know (preset, tester, device, proportions ...).
             direction: in place of the point's, where rates have none.
-            values: all other fields.
         """
+        spec, attempts = result.spec, result.attempts
         at: Conditions = spec.conditions
         invalid = [a for a in attempts if not a.verdict.valid]
         head: dict[str, Any] = {
+            "repetitions": len(result.repetitions),
             "benchmark": spec.benchmark,
             "direction": direction or at.mode,
             "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
@@ -316,40 +422,27 @@ class Record(Model):
 
         Args:
             figure: of a direction, where the metric names one.
-            direction: of the metric, or empty.
             mode: ``forward``, ``reverse`` or ``bidirectional``, as the paper states.
-            is_aggregate: whether the paper adds both directions.
 
         Returns:
             None if the record has no such value.
         """
-        del figure, direction, mode, is_aggregate
         return None
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """Everything that was repeated: whose it is (empty, or ending in a space), and its unit."""
-        yield from ()
+        if isinstance(self, Series):
+            yield "", self, self.unit_name
 
 
-class RatesFound(Series):
+class RatesFound(DispersedSeries, NotedSeries):
     """A rate that a search found in each repetition; rates in the record's `unit`."""
 
+    unit_name = "fps"
     repetitions: NonNegativeInt
     """how often it was measured"""
     rates: list[Number]
     """each repetition's result"""
-    median: Number
-    """middle value of the rates (RFC 8219 section 12)"""
-    p1: Number
-    """1st percentile, nearest rank; up to 99 repetitions the smallest"""
-    p99: Number
-    """99th percentile, nearest rank; up to 99 repetitions the largest"""
-    dispersion: Number | None
-    """(P99 - P1) / median [%]; null where the median is 0"""
-    median_interval: Interval | None
-    """confidence interval of the median; null where there are too few values"""
-    notes: Sequence[str] = ()
-    """what is odd about the repetitions"""
     tester_limited: bool
     """the result is above 90 % of the tester's own capacity, or the trials just above it were
     invalid"""
@@ -366,28 +459,24 @@ class RatesFound(Series):
     def repeated(self) -> Sequence[float | None]:
         return self.rates
 
+    @computed_field
+    @property
+    def median(self) -> Number:
+        """Middle value of the rates (RFC 8219 section 12)."""
+        return median(self.rates)
+
     @property
     def limited(self) -> bool:
         """Whether the tester or the medium, not the device, decided."""
         return self.tester_limited or self.upper_bound_hit
 
-    @property
-    def odd(self) -> Sequence[str]:
-        return self.notes
 
-
-class RateRecord(RatesFound, Record):
+class RateRecord(RatesFound, RangedSeries, Record):
     """A record of one rate."""
-
-    min: Number | None = None
-    """smallest of the rates"""
-    max: Number | None = None
-    """largest of the rates"""
 
     def find_published_value(
         self, figure: str, direction: str, mode: str, *, is_aggregate: bool
     ) -> tuple[float | None, str] | None:
-        del figure, direction, is_aggregate
         if self.direction == "connections":
             return self.median, "phase 1"
         return (self.median, self.direction) if self.direction == mode else None
@@ -399,45 +488,22 @@ def counted_by(results: Iterable[TrialResult]) -> str | None:
     return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None
 
 
-def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
-    """Summary of the rates of all repetitions, by the fields of :class:`RateRecord`."""
-    summary = summary_json(rates)
-    return {
-        "repetitions": summary.pop("count"), "rates": list(rates), **summary,
-        "notes": notes(rates, unit),
-    }  # fmt: skip
-
-
-def summarize_rates(
-    found: Sequence[tuple[float, Sequence[Attempt]]],
-    unit: str,
-    capacity: float | None,
-    margin: float,
+def describe_rates(
+    found: Sequence[tuple[float, Sequence[Attempt]]], capacity: float | None, margin: float
 ) -> dict[str, Any]:
-    """Summarize the rates of all repetitions, and say whether the tester limits them.
+    """Return the rates of all repetitions, and whether the tester limits them.
 
     Args:
-        found: rate and trials of each repetition.
-        unit: of the rates.
         capacity: the tester's own rate; None: unknown.
         margin: results above ``(1 - margin)`` of it are limited by the tester (SELF-02).
     """
-    summary = rates_found([rate for rate, _ in found], unit)
-    above = capacity is not None and summary["median"] > capacity * (1 - margin)
+    rates = [rate for rate, _ in found]
+    above = capacity is not None and median(rates) > capacity * (1 - margin)
     limited = above or any(bounded_by_tester(rate, attempts) for rate, attempts in found)
-    return {**summary, "tester_limited": limited, "tester_ceiling": capacity}
-
-
-def summary_of(values: Sequence[float]) -> Summary:
-    """Summarize values."""
-    return Summary(**summary_json(values))
-
-
-def figure_of(values: Sequence[float], unit: str) -> Figure:
-    """Summarize values and keep each of them; infinite ones are undefined."""
-    return Figure(
-        **summary_json(values), values=[finite(v) for v in values], notes=notes(values, unit)
-    )
+    return {
+        "repetitions": len(rates), "rates": rates, "tester_limited": limited,
+        "tester_ceiling": capacity,
+    }  # fmt: skip
 
 
 def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:

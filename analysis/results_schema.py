@@ -78,6 +78,8 @@ class Results(Model):
     """`--label`"""
     caveats: list[str]
     """what must be said beside every number of this run"""
+    conditions: dict[str, Any] = Field(default_factory=dict)
+    """conditions of all records; a record holds only its others"""
     results: list[Record]
     """the records"""
     finding: dict[str, Any] | None = None
@@ -92,7 +94,6 @@ class _Schema(GenerateJsonSchema):
     """Without titles: the keys say as much."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        del schema
         return False
 
 
@@ -104,7 +105,7 @@ def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     """
     models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
     _, schema = models_json_schema(
-        [(model, "validation") for model in models], schema_generator=_Schema
+        [(model, "serialization") for model in models], schema_generator=_Schema
     )
     definitions = schema["$defs"]
     for definition in definitions.values():

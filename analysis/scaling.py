@@ -47,7 +47,6 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
     """Scale-up over connections, CEs or rules by :data:`S_C` (SC-02, SC-03).
 
     Args:
-        performance: result by number of connections.
         base: the number to compare with; the lowest if None.
 
     Raises:
@@ -63,11 +62,6 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
 def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
     """Compute the degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse (SC-04).
 
-    Args:
-        with_n: result with n network flows.
-        with_one: result with one.
-        more_is_better: as the throughput, and unlike delays.
-
     Raises:
         ValueError: ``with_one`` is 0, or not positive where more is better. A smallest IPDV is negative, and
             the farther from 0 the worse, which the formula says of it as it stands.
@@ -82,8 +76,6 @@ def overlay_min(translated: float, native: float, share: float) -> float:
     """Throughput of a mixture by :data:`T_MIN`: several cores, one flow per class (MIX-02).
 
     Args:
-        translated: throughput of translated traffic alone.
-        native: throughput of native traffic alone.
         share: translated share of the mixture, 0..1.
     """
     _mixture(translated, native, share)
@@ -95,8 +87,6 @@ def overlay_harmonic(translated: float, native: float, share: float) -> float:
     """Throughput of a mixture by :data:`T_HARMONIC`: one core, or many flows (MIX-02).
 
     Args:
-        translated: throughput of translated traffic alone.
-        native: throughput of native traffic alone.
         share: translated share of the mixture, 0..1.
     """
     _mixture(translated, native, share)

@@ -70,12 +70,20 @@ class Sheet:
         )
 
 
+def text_columns(*names: str) -> tuple[Column[Any], ...]:
+    """Make columns of texts."""
+    return tuple(Column(name, text=True) for name in names)
+
+
 def sheet(
-    title: str, names: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
+    title: str,
+    columns: Sequence[Column[Any] | str],
+    rows: Iterable[Sequence[str]],
+    notes: Iterable[str] = (),
 ) -> Sheet:
-    """Make a table; headings of text begin with ``<``, those for wide media only with ``+``."""
-    columns = [Column(n.lstrip("<+"), text="<" in n[:2], wide="+" in n[:2]) for n in names]
-    return _make_sheet(title, columns, [list(row) for row in rows], notes)
+    """Make a table of printed cells; a column that is only a name holds numbers."""
+    whole = [Column(c) if isinstance(c, str) else c for c in columns]
+    return _make_sheet(title, whole, [list(row) for row in rows], notes)
 
 
 def _make_sheet(
@@ -84,7 +92,7 @@ def _make_sheet(
     kept = {
         place: column
         for place, column in enumerate(columns)
-        if not (column.optional and all(row[place] == ABSENT for row in rows))
+        if not (column.optional and all(row[place] in ("", ABSENT) for row in rows))
     }
     for place, column in kept.items():
         both = column.name.startswith(_BOTH)
@@ -100,14 +108,7 @@ def _make_sheet(
 def table(
     title: str, rows: Iterable[T], columns: Sequence[Column[T]], notes: Iterable[str] = ()
 ) -> Sheet:
-    """Make a table of rows of any kind.
-
-    Args:
-        title: what it shows.
-        rows: one for each line.
-        columns: headings and cells.
-        notes: sentences below it.
-    """
+    """Make a table of rows of any kind."""
     return _make_sheet(title, columns, [[c.cell(row) for c in columns] for row in rows], notes)
 
 

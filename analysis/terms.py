@@ -80,11 +80,7 @@ COMMON = {
 
 
 def legend(headings: Iterable[str]) -> list[tuple[str, str]]:
-    """Find the terms that occur as words of headings.
-
-    Args:
-        headings: of a table's columns, or its title.
-    """
+    """Find the terms that occur as words of headings."""
     words = {word.strip(",()+<") for heading in headings for word in heading.split()}
     text = " ".join(" ".join(heading.split()) for heading in headings)
     return [

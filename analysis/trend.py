@@ -170,9 +170,7 @@ def find_changes(
     """Find where changes begin.
 
     Args:
-        values: in order.
         more_is_better: decides whether a change is for the better.
-        least_percent: smaller ones are not told.
     """
     usual = _find_ordinary([v.value for v in values])
     places = [

@@ -13,11 +13,7 @@ _WORDS = {"fixed": "fixed", "random": "random"}
 
 
 def variation(params: Mapping[str, Any]) -> str | None:
-    """``"random IP fixed port"`` and the like; None where both sides do not do the same.
-
-    Args:
-        params: of a technology, with defaults.
-    """
+    """``"random IP fixed port"`` and the like; None where both sides do not do the same."""
     ports = {_policy(params[n]) for n in _PORTS if n in params}
     hosts = {_policy(params[n]) for n in _HOSTS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
@@ -29,11 +25,7 @@ def variation(params: Mapping[str, Any]) -> str | None:
 
 
 def tuples_of(params: Mapping[str, Any]) -> str:
-    """``"ports 40000x100"``, ``"IPs 4000x1000"`` or both: what the connections differ in.
-
-    Args:
-        params: of a stateful technology, with defaults.
-    """
+    """``"ports 40000x100"``, ``"IPs 4000x1000"`` or both: what the connections differ in."""
     parts = []
     if params.get("enumerate_ips"):
         parts.append(f"IPs {params['initiator_count']}x{params['responder_count']}")

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from v6t.audit.clause import (
-    Clause,
-    Frame,
-    Judgement,
-    Probe,
-    ProbeUnable,
-    Suite,
-    subject_of,
-)
+from v6t.audit.clause import Clause, Frame, Judgement, Probe, ProbeUnable, Suite, subject_of
 from v6t.audit.packets import NOTHING, Wire, opposite
 from v6t.audit.record import AuditFrame, Finding
 from v6t.base.entry_points import Extensions
@@ -84,20 +78,18 @@ class AuditRequest:
     quiet_s: float = 0.06
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """The suites that apply, their clauses for the audit's own configuration, and what others lack.
 
     ``unmet``: what the parameters lack for further suites, and what to set.
     """
 
-    suites: tuple[Suite, ...]
-    clauses: tuple[Clause, ...]
-    unmet: tuple[tuple[str, str], ...] = ()
+    suites: list[Suite]
+    clauses: list[Clause]
+    unmet: list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """A clause's judgement, with the frames sent and heard in each exchange of its last try."""
 
     clause: Clause
@@ -119,9 +111,9 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
         ExtensionError: two clauses have the same name.
     """
     subject = subject_of(technology)
-    by_suite = {suite: tuple(suite.clauses(subject)) for suite in suites}
+    by_suite = {suite: list(suite.clauses(subject)) for suite in suites}
     unmet = [lack for suite in suites if (lack := suite.requirement(subject))]
-    clauses = tuple(clause for some in by_suite.values() for clause in some)
+    clauses = list(chain.from_iterable(by_suite.values()))
     if not clauses:
         tried = ", ".join(suite.name for suite in suites)
         problem, fix = f"no clauses exist for {technology.name} ({tried})", advice
@@ -129,11 +121,10 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
             problem = f"no clause applies to {technology.name} with these parameters: {lack}"
             fix = f"{remedy}; or {advice}" if advice else remedy
         raise UsageError(problem, fix, code="no-clauses")
-    names = [clause.name for clause in clauses]
-    for name in names:
-        if names.count(name) > 1:
-            raise ExtensionError(f"two clauses have the name '{name}'", code="duplicate")
-    return Selection(tuple(s for s, some in by_suite.items() if some), clauses, tuple(unmet))
+    [(name, count)] = Counter(clause.name for clause in clauses).most_common(1)
+    if count > 1:
+        raise ExtensionError(f"two clauses have the name '{name}'", code="duplicate")
+    return Selection([suite for suite in suites if by_suite[suite]], clauses, unmet)
 
 
 def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
@@ -155,8 +146,8 @@ def choose_clauses(
     Raises:
         UsageError: a suite is unknown, or none applies.
     """
-    suites, preferred = load_suites(names), device.technology.audit_params()
-    preferred = {name: value for name, value in preferred.items() if name not in user_params}
+    suites, params = load_suites(names), device.technology.audit_params()
+    preferred = {name: value for name, value in params.items() if name not in user_params}
     try:
         better = device.with_params(preferred) if preferred else device
     except UsageError as exc:
@@ -190,7 +181,7 @@ def plan_audit(
     technology: Technology, selection: Selection, request: AuditRequest
 ) -> dict[str, list[Clause]]:
     """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
-    plan: dict[str, Iterable[Clause]] = {"": selection.clauses}
+    plan = {"": selection.clauses}
     own = json.loads(technology.params.model_dump_json(exclude_unset=True))
     for variant, params in technology.audit_variants().items() if request.variants else ():
         try:
@@ -198,18 +189,12 @@ def plan_audit(
             subject = subject_of(type(technology)(changed, technology.links))
         except (ValueError, UsageError):  # they contradict the user's
             subject = subject_of(technology)
-        suites = selection.suites
-        plan[variant] = [c for suite in suites for c in suite.clauses(subject, variant)]
-
-    def is_requested(clause: Clause) -> bool:
-        is_named = not request.clauses or any(part in clause.name for part in request.clauses)
-        return is_named and clause.lasts_s <= request.lasting_s
-
-    requested = {
-        variant: sorted(filter(is_requested, clauses), key=lambda clause: not clause.plain)
-        for variant, clauses in plan.items()
-    }
-    return {variant: clauses for variant, clauses in requested.items() if clauses}
+        plan[variant] = [c for suite in selection.suites for c in suite.clauses(subject, variant)]
+    for variant, clauses in plan.items():
+        named = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
+        requested = [clause for clause in named if clause.lasts_s <= request.lasting_s]
+        plan[variant] = sorted(requested, key=lambda clause: not clause.plain)
+    return {variant: clauses for variant, clauses in plan.items() if clauses}
 
 
 @dataclass
@@ -234,23 +219,18 @@ class AuditProgress:
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
         clause, frames = outcome.clause, []
         for sent, heard in outcome.turns:
-            for number, frame in enumerate((*sent, *heard)):
-                self.frames.append(frame.octets)
-                values = {"sent": number < len(sent), "octets": frame.octets.hex()}
-                frames.append(AuditFrame(side=frame.side, number=len(self.frames), **values))
+            for number, (side, octets) in enumerate((*sent, *heard)):
+                self.frames.append(octets)
+                place = {"side": side, "sent": number < len(sent), "number": len(self.frames)}
+                frames.append(AuditFrame(**place, octets=octets.hex()))
         words = list(dict.fromkeys(wire.describe_sent(sent) for sent, _ in outcome.turns if sent))
         if len(words) > _DESCRIBED_TURNS:
             words[_DESCRIBED_TURNS - 1 : -1] = ["..."]
-        names = "rfc", "section", "level", "title"
-        finding = Finding(
-            clause=clause.name,
-            **{name: getattr(clause, name) for name in names},
-            **{name: getattr(outcome.judgement, name) for name in ("verdict", "expected", "got")},
-            variant=variant,
-            sent="; ".join(words) or NOTHING,
-            tries=outcome.tries,
-            frames=frames,
-        )
+        values = {name: getattr(clause, name) for name in ("rfc", "section", "level", "title")}
+        for name in ("verdict", "expected", "got"):
+            values[name] = getattr(outcome.judgement, name)
+        values |= {"clause": clause.name, "variant": variant, "sent": "; ".join(words) or NOTHING}
+        finding = Finding(**values, tries=outcome.tries, frames=frames)
         self.findings.append(finding)
         if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
             self.save(self)
@@ -362,10 +342,10 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
         again = _try_once(clause, probe, request.wait_s, quiet_s)
         if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "not testable"):
             again = outcome  # the device deviated, and may be dead because of it
-        outcome = replace(again, tries=outcome.tries + 1)
+        outcome = again._replace(tries=outcome.tries + 1)
     if clause.level == "MAY" and outcome.judgement.verdict == "deviates":
         information = replace(outcome.judgement, verdict="information")
-        outcome = replace(outcome, judgement=information)
+        outcome = outcome._replace(judgement=information)
     return outcome
 
 

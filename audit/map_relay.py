@@ -14,15 +14,7 @@ from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Level, Subject, Suite
 from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports
 from v6t.audit.ip_packet import IPPacket, join_fragments
-from v6t.audit.packets import (
-    PROTOCOLS,
-    SERVER_PORT,
-    data,
-    header,
-    icmp6,
-    inner_packet,
-    transport,
-)
+from v6t.audit.packets import PROTOCOLS, SERVER_PORT, data, header, icmp6, inner_packet, transport
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.audit.translation import prefix_requirement
 from v6t.plugins.address_mappings import embed, may_represent

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.record import Model
-from v6t.analysis.sheet import number_of, sheet
+from v6t.analysis.sheet import number_of, sheet, text_columns
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
@@ -20,7 +20,7 @@ SCHEMA = "v6t-audit/2"
 VERDICTS = get_args(Verdict)
 LEVELS = get_args(Level)
 ABSENT = "not tested"
-_HEADS = ("<clause", "<section", "<level", "<sent", "<expected", "<got", "<verdict")
+_HEADS = text_columns("clause", "section", "level", "sent", "expected", "got", "verdict")
 _SECTIONS = (
     ("Deviations", "deviates", "Clauses from which the device deviates"),
     ("Not testable", "not testable", "Clauses that could not be tested"),
@@ -160,7 +160,7 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     summary: list[Block] = [
         Text(summary_sentence(audit), "bad" if audit.fails else "good"),
         Facts(facts),
-        sheet("Clauses by RFC and level", ("<RFC", "<level", *VERDICTS), rows),
+        sheet("Clauses by RFC and level", (*text_columns("RFC", "level"), *VERDICTS), rows),
     ]
     sections = [Section("Summary", "summary", summary)]
     for title, verdict, words in _SECTIONS:
@@ -300,7 +300,7 @@ class AuditComparison:
         blocks: list[Block] = [
             *self._summarize(),
             Facts([("Audits", "; ".join(heads))]),
-            sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
+            sheet("Verdicts", (*text_columns("audit", "made"), *VERDICTS), rows),
         ]
         if self.differences:
             rows = []
@@ -308,7 +308,10 @@ class AuditComparison:
                 clause = next(filter(None, each))
                 words = [f"{f.verdict}: {f.got}" if f else ABSENT for f in each]
                 rows.append([clause.full_title, clause.level, *words])
-            names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
+            names = (
+                *text_columns("clause", "level"),
+                *text_columns(*map(str, range(1, len(audits) + 1))),
+            )
             table = sheet("Clauses with different verdicts", names, rows)
             blocks.append(replace(table, cards=True))
         sections = [Section("Audits", "audits", blocks)]

@@ -5,6 +5,7 @@ One mechanism for technologies, device drivers, testers and benchmarks, v6t's ow
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pkgutil
 import sys
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from v6t.base.errors import ExtensionError, UsageError, V6tError
 from v6t.base.text import suggest_names
@@ -35,31 +36,19 @@ class ExtensionRow(Generic[T]):
     error: str = ""
 
 
-class _OwnedEntry(NamedTuple):
-    """An entry point, the name of its distribution, and its top-level package."""
-
-    entry: EntryPoint
-    owner: str
-    package: str
-
-
 class Extensions(Generic[T]):
-    """All extensions of one kind. Each is imported when it is loaded."""
+    """All extensions of an entry point group, subclasses of ``base``, each imported when it is loaded.
+
+    ``base`` has the form ``module:Class``; ``noun`` names the kind in messages.
+    """
 
     def __init__(self, group: str, base: str, noun: str) -> None:
-        """Import nothing yet.
-
-        Args:
-            group: of the entry points.
-            base: ``module:Class`` from which every extension inherits.
-            noun: name of the kind in messages.
-        """
         self.group, self.noun, self._base = group, noun, base
         self._loaded: dict[tuple[str, ...], type[T]] = {}
 
     def names(self) -> list[str]:
         """Return all names without importing anything."""
-        return sorted({point.entry.name for point in self._entries()})
+        return sorted({entry.name for entry in self._entries()})
 
     def load(self, name: str) -> type[T]:
         """Load the class of this name.
@@ -68,49 +57,41 @@ class Extensions(Generic[T]):
             UsageError: there is none, or there are two.
             ExtensionError: it cannot be imported, or is incomplete.
         """
-        entries = [point for point in self._entries() if point.entry.name == name]
+        entries = [entry for entry in self._entries() if entry.name == name]
         if not entries:
-            raise UsageError(
-                f"unknown {self.noun} '{name}'",
-                suggest_names(name, self.names(), "installed"),
-                code="unknown-name",
-            )
+            hint = suggest_names(name, self.names(), "installed")
+            raise UsageError(f"unknown {self.noun} '{name}'", hint, code="unknown-name")
         if len(entries) > 1:
-            owners = " and ".join(point.owner for point in entries)
-            raise UsageError(
-                f"two {self.noun}s are called '{name}': from {owners}",
-                "uninstall one",
-                code="duplicate",
-            )
-        (point,) = entries
-        key = (name, point.entry.value, point.owner, *sys.path)
+            owners = " and ".join(map(_owner, entries))
+            problem = f"two {self.noun}s are called '{name}': from {owners}"
+            raise UsageError(problem, "uninstall one", code="duplicate")
+        (entry,) = entries
+        key = (name, entry.value, _owner(entry), *sys.path)
         if key not in self._loaded:
-            self._loaded[key] = self._import(point)
+            self._loaded[key] = self._import(entry)
         return self._loaded[key]
 
     def list_rows(self, *, foreign: bool = False) -> list[ExtensionRow[T]]:
         """Return all extensions, or those of other distributions only, by name."""
         rows = []
-        for entry, owner, _ in sorted(self._entries(), key=lambda point: point.entry.name):
-            if foreign and owner == OWN_PACKAGE:
+        for entry in sorted(self._entries(), key=lambda entry: entry.name):
+            if foreign and _owner(entry) == OWN_PACKAGE:
                 continue
             try:
-                rows.append(ExtensionRow(entry.name, owner, self.load(entry.name)))
+                rows.append(ExtensionRow(entry.name, _owner(entry), self.load(entry.name)))
             except V6tError as exc:
-                rows.append(ExtensionRow(entry.name, owner, error=exc.message))
+                rows.append(ExtensionRow(entry.name, _owner(entry), error=exc.message))
         return rows
 
-    def _entries(self) -> list[_OwnedEntry]:
-        return [
-            point for point in _find_installed(tuple(sys.path)) if point.entry.group == self.group
-        ]
+    def _entries(self) -> list[EntryPoint]:
+        return [entry for entry in _find_installed(tuple(sys.path)) if entry.group == self.group]
 
-    def _import(self, point: _OwnedEntry) -> type[T]:
-        subject = f"the {self.noun} '{point.entry.name}' of {point.owner}"
+    def _import(self, entry: EntryPoint) -> type[T]:
+        subject = f"the {self.noun} '{entry.name}' of {_owner(entry)}"
         try:
-            kind: type[T] = point.entry.load()
+            kind: type[T] = entry.load()
         except (Exception, SystemExit) as exc:  # a foreign module may raise anything
-            places = (place for package, place in _walk_frames(exc) if package == point.package)
+            places = (at for package, at in _walk_frames(exc) if package == _package(entry))
             # a syntax error names its place in its text
             place = "" if isinstance(exc, SyntaxError) and exc.filename else next(places, "")
             problem = f"cannot be loaded: {type(exc).__name__}: {exc}{place and f' ({place})'}"
@@ -145,7 +126,7 @@ def attribute_errors() -> Iterator[None]:
         subject, place, is_origin = _find_culprit(exc)
         if not subject or is_origin:
             raise
-        error = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located, code=exc.code)
+        error = copy.copy(exc)
         error.add_hint(f"{subject} caused it ({place})")
         raise error from exc
     except V6tError:
@@ -165,13 +146,11 @@ def describe_culprit(exc: BaseException) -> str | None:
 
 def _find_culprit(exc: BaseException) -> tuple[str, str, bool]:
     """Return the extension on the way to an error, its last line there, and whether that raised it."""
-    foreign = [p for p in _find_installed(tuple(sys.path)) if p.package != OWN_PACKAGE]
     for depth, (package, place) in enumerate(_walk_frames(exc)):
-        points = [point for point in foreign if point.package == package]
-        if points:
-            owner = points[0].owner
-            name = f"'{points[0].entry.name}'" if len(points) == 1 else "code"
-            return f"{name} of {owner}", place, depth == 0
+        entries = [e for e in _find_installed(tuple(sys.path)) if _package(e) == package]
+        if entries and package != OWN_PACKAGE:
+            name = f"'{entries[0].name}'" if len(entries) == 1 else "code"
+            return f"{name} of {_owner(entries[0])}", place, depth == 0
     return "", "", False
 
 
@@ -184,15 +163,21 @@ def _walk_frames(exc: BaseException) -> list[tuple[str, str]]:
     return [(module.partition(".")[0], place) for module, place in reversed(frames)]
 
 
+def _owner(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else ""
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.module.partition(".")[0]
+
+
 @lru_cache(maxsize=4)
-def _find_installed(_path: tuple[str, ...]) -> tuple[_OwnedEntry, ...]:
+def _find_installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return the installed entry points along a search path; reading takes long."""
-    points: dict[tuple[str, ...], _OwnedEntry] = {}
+    entries: dict[tuple[str, ...], EntryPoint] = {}
     for distribution in distributions():
         if f"[{OWN_PACKAGE}." in (distribution.read_text("entry_points.txt") or ""):
-            owner = distribution.name
             for entry in distribution.entry_points:
-                package = entry.value.partition(":")[0].partition(".")[0]
-                key = (entry.group, entry.name, entry.value, owner)
-                points.setdefault(key, _OwnedEntry(entry, owner, package))
-    return tuple(points.values())
+                key = (entry.group, entry.name, entry.value, distribution.name)
+                entries.setdefault(key, entry)
+    return tuple(entries.values())

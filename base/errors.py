@@ -41,11 +41,10 @@ class V6tError(Exception):
     ) -> None:
         super().__init__(message)
         self.message, self.hint, self.code = message, hint, code
-        self.path = tuple(path)
-        self.related = tuple(map(tuple, related))
+        self.path, self.related = tuple(path), tuple(map(tuple, related))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without calling the constructor, whose keywords pickle does not know."""
+        """Copy or pickle without calling the constructor, whose keywords pickle does not know."""
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def add_hint(self, hint: str) -> None:
@@ -63,8 +62,7 @@ class InvalidValue(ValueError):
         self, message: str, hint: str = "", *, code: str, settings: Sequence[str] = ()
     ) -> None:
         super().__init__(message)
-        self.message, self.hint, self.code = message, hint, code
-        self.settings = tuple(settings)
+        self.message, self.hint, self.code, self.settings = message, hint, code, tuple(settings)
 
 
 class UsageError(V6tError):
@@ -87,16 +85,13 @@ class UsageError(V6tError):
         code: str,
         params: Mapping[str, object] | None = None,
         dut_params: Mapping[str, object] | None = None,
-        path: Sequence[str | int] = (),
-        related: Sequence[Sequence[str | int]] = (),
         located: bool = False,
         technology: str = "",
+        **paths: Any,
     ) -> None:
-        super().__init__(message, hint, code=code, path=path, related=related)
-        self.params = dict(params or {})
-        self.dut_params = dict(dut_params or {})
-        self.located = located
-        self.technology = technology
+        super().__init__(message, hint, code=code, **paths)
+        self.params, self.dut_params = dict(params or {}), dict(dut_params or {})
+        self.located, self.technology = located, technology
 
 
 class ExtensionError(UsageError):
@@ -133,10 +128,7 @@ class TranslationError(V6tError):
 
 
 def hides_interrupt(error: BaseException | None) -> bool:
-    """Return whether an error replaced a Ctrl-C, for example when a rollback failed on the way.
-
-    The program must end all the same instead of going on with the next run.
-    """
+    """Return whether an error replaced a Ctrl-C, after which the program must end all the same."""
     seen: list[BaseException] = []
     pending = [error]
     while pending:

@@ -29,33 +29,25 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 
     Args:
         line_rate_bps: bits per second of the medium.
         frame_size: octets with FCS; of a mix of sizes their mean.
-        overhead: octets that the device adds before this line; 0 if ``frame_size`` is the size
-            on this line.
+        overhead: octets that the device adds to ``frame_size`` before this line.
 
     Raises:
         UsageError: an impossible size or rate.
     """
+    problem = hint = ""
     if line_rate_bps <= 0:
-        raise UsageError(
-            f"a line rate of {line_rate_bps} bit/s is not positive", code="out-of-range"
-        )
-    if frame_size < MIN_FRAME_OCTETS or overhead < 0:
-        raise UsageError(
-            f"frame size {frame_size} plus {overhead} octets is below the Ethernet minimum",
-            f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included",
-            code="out-of-range",
-        )
+        problem = f"a line rate of {line_rate_bps} bit/s is not positive"
+    elif frame_size < MIN_FRAME_OCTETS or overhead < 0:
+        problem = f"frame size {frame_size} plus {overhead} octets is below the Ethernet minimum"
+        hint = f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included"
+    if problem:
+        raise UsageError(problem, hint, code="out-of-range")
     return int(Fraction(line_rate_bps) // (8 * (Fraction(frame_size) + overhead + GAP_OCTETS)))
 
 
 def frame_rate_fps(rate_bps: float, octets: float) -> float:
     """Return the frames per second of a rate that counts preamble and gap."""
     return rate_bps / (8 * (octets + GAP_OCTETS))
-
-
-def bit_rate_bps(rate_fps: float, octets: float) -> float:
-    """Return the bits per second of frames, preamble and gap included."""
-    return rate_fps * (octets + GAP_OCTETS) * 8
 
 
 def parse_line_rate(text: str) -> float:

@@ -31,13 +31,6 @@ JOURNAL_OCTETS = 512 << 20
 LOCK = ".lock"
 """The lock file in a locked directory."""
 
-_KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
 
 def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
     """Read a regular file of at most ``limit`` octets.
@@ -47,32 +40,22 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
         UsageError: it is not a regular file, or is larger.
     """
     try:
-        _require_regular(path, os.stat(path).st_mode)  # opening some devices has effects
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        mode = os.stat(path).st_mode  # opening some devices has effects
     except ValueError as exc:  # an octet 0 in the name
         raise UsageError(f"{str(path)!r} is not a valid file name", code="not-a-file-name") from exc
-    with os.fdopen(handle, "rb") as file:
-        _require_regular(path, os.fstat(handle).st_mode)
-        octets = file.read(limit + 1) if os.fstat(handle).st_size <= limit else None
-    if octets is None or len(octets) > limit:
-        size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
-        raise UsageError(
-            f"{path} is larger than the limit of {size}",
-            "check that this is the right file",
-            code="file-too-large",
-        )
-    return octets
-
-
-def _require_regular(path: Path, mode: int) -> None:
-    if kind := _KINDS.get(stat.S_IFMT(mode)):
-        raise UsageError(
-            f"{path} is {kind}, not a regular file",
-            "save its content to a file and name that file",
-            code="not-a-regular-file",
-        )
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "Is a directory", str(path))
+    if not stat.S_ISREG(mode):
+        problem = f"{path} is a pipe, socket or device, not a regular file"
+        hint = "save its content to a file and name that file"
+        raise UsageError(problem, hint, code="not-a-regular-file")
+    with path.open("rb") as file:
+        octets = file.read(limit + 1)
+    if len(octets) > limit:
+        size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
+        problem = f"{path} is larger than the limit of {size}"
+        raise UsageError(problem, "check that this is the right file", code="file-too-large")
+    return octets
 
 
 def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
@@ -80,9 +63,8 @@ def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
     try:
         return read_octets(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
-        raise UsageError(
-            f"{path} is not UTF-8 text", "save the file as UTF-8", code="not-text"
-        ) from exc
+        problem = f"{path} is not UTF-8 text"
+        raise UsageError(problem, "save the file as UTF-8", code="not-text") from exc
 
 
 def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
@@ -95,23 +77,9 @@ def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON without NaN, infinite numbers and unpaired surrogates, which Python would accept.
-
-    Raises:
-        ValueError: it is not valid.
-    """
-
-    def reject_constant(name: str) -> Any:
-        raise ValueError(f"{name} is not a valid number")
-
-    def parse_float(number: str) -> float:
-        value = float(number)
-        if math.isinf(value):
-            raise ValueError(f"the number {number[:40]} is too large")
-        return value
-
+    """Parse JSON; raise ValueError also for NaN, infinite numbers and unpaired surrogates."""
     try:
-        value = json.loads(text, parse_constant=reject_constant, parse_float=parse_float)
+        value = json.loads(text, parse_constant=_parse_float, parse_float=_parse_float)
         # journals have many lines, so only those with an escape are encoded again
         escapes = "\\u" in text if isinstance(text, str) else b"\\u" in text
         if escapes and not is_encodable(json.dumps(value, ensure_ascii=False)):
@@ -121,24 +89,30 @@ def parse_json(text: str | bytes) -> Any:
     return value
 
 
+def _parse_float(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number[:40]} is not a finite number")
+    return value
+
+
 def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
     """Make the error for a file, given by its path or description, that cannot be read."""
     if isinstance(error, FileNotFoundError):
         return UsageError(f"{subject} does not exist", "check the path", code="file-not-found")
     if isinstance(error, IsADirectoryError):
-        return UsageError(
-            f"{subject} is a directory", "name a file in it", code="not-a-regular-file"
-        )
+        problem = f"{subject} is a directory"
+        return UsageError(problem, "name a file in it", code="not-a-regular-file")
     hint = "check the permissions of the file" if isinstance(error, PermissionError) else ""
     return UsageError(f"cannot read {subject}: {error.strerror}", hint, code="file-unreadable")
 
 
 def write_atomically(path: Path, text: str, *, private: bool = True, durable: bool = False) -> None:
-    """Replace a file by a text; readers see the old or the new content, never a part.
+    """Replace a file by UTF-8 text; readers see the old or the new content, never a part.
 
     Args:
         path: the file.
-        text: its new content, written as UTF-8.
+        text: its new content.
         private: only the owner may read the file.
         durable: return after file and directory are on the disk.
 
@@ -192,9 +166,8 @@ def acquire_lock(directory: Path) -> FileLock:
     except Timeout as exc:
         raise UsageError(f"another v6t process uses {directory}", code="directory-locked") from exc
     except OSError as exc:
-        raise UsageError(
-            f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        problem = f"cannot write {directory}: {exc.strerror}"
+        raise UsageError(problem, code="file-unwritable") from exc
     return lock
 
 

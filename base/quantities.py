@@ -7,28 +7,18 @@ from fractions import Fraction
 
 _NUMBER = r"\s*([+-]?\d{1,20}(?:\.\d{1,20})?)\s*"
 _SECONDS = {
-    "ns": Fraction(1, 10**9),
-    "us": Fraction(1, 10**6),
-    "µs": Fraction(1, 10**6),
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "min": Fraction(60),
-    "h": Fraction(3600),
+    **{"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6)},
+    **{"ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)},
 }
-_MINUTES = {**_SECONDS, "m": Fraction(60)}
-"""Units of durations of trials, where ``m`` cannot mean milliseconds."""
 _SCALES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
-_BITS = re.compile(_NUMBER + r"([kKMG]?)(?:bps|[bB]its?(?:ps|/s)?|b/s)")
-_FRAMES = re.compile(_NUMBER + r"([kKMG]?)(?:fps|pps|cps|/s)?")
 _PERCENT = re.compile(_NUMBER + "()%")
 _RATES = {
-    "fps": (_FRAMES, "frames a second, for example 10k, 250000 or 1.5Mpps"),
-    "cps": (_FRAMES, "connections a second, for example 10k, 2500 or 10kcps"),
-    "bps": (_BITS, "bits a second, for example 100Mbps or 1Gbit/s"),
-    "percent": (_PERCENT, "per cent, for example 0.5 or 0.5%"),
+    "fps": (r"([kKMG]?)(?:fps|pps|cps|/s)?", "frames a second, for example 10k, 250000 or 1.5Mpps"),
+    "cps": (r"([kKMG]?)(?:fps|pps|cps|/s)?", "connections a second, for example 10k or 10kcps"),
+    "bps": (r"([kKMG]?)(?:bps|[bB]its?(?:ps|/s)?|b/s)", "bits a second, for example 100Mbps"),
+    "percent": ("()%", "per cent, for example 0.5 or 0.5%"),
 }
-"""Pattern and description of valid values, by the ending of a setting's name."""
-_COUNT = re.compile(_NUMBER + r"([kKMG]?)")
+"""Unit and description of valid values, by the ending of a setting's name."""
 _UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
 
 
@@ -42,11 +32,11 @@ def convert_quantity(name: str, text: str) -> str:
     """
     ending = name.rpartition("_")[2]
     scales, unit = _SCALES, Fraction(1)
-    pattern, _ = _RATES.get(ending, (_COUNT, ""))
+    pattern, _ = _RATES.get(ending, (r"([kKMG]?)", ""))
     if ending in _UNITS:
         scales, unit = _list_time_units(name), _SECONDS[ending]
-        pattern = re.compile(_NUMBER + f"({'|'.join(scales)})")
-    match = pattern.fullmatch(text)
+        pattern = f"({'|'.join(scales)})"
+    match = re.fullmatch(_NUMBER + pattern, text)
     if match is None:
         return text
     value = Fraction(match[1]) * scales[match[2]] / unit
@@ -68,8 +58,9 @@ def describe_quantity(name: str, text: str, *, whole: bool) -> str:
 
 def is_bit_rate(text: str) -> bool:
     """Return whether a text is a rate in bits, not frames, per second."""
-    return _BITS.fullmatch(text) is not None
+    return re.fullmatch(_NUMBER + _RATES["bps"][0], text) is not None
 
 
 def _list_time_units(name: str) -> dict[str, Fraction]:
-    return _MINUTES if name.endswith("duration_s") else _SECONDS
+    """Return the units of a duration; ``m`` cannot mean milliseconds in that of a trial."""
+    return {**_SECONDS, "m": Fraction(60)} if name.endswith("duration_s") else _SECONDS

@@ -13,7 +13,6 @@ import ipaddress
 import textwrap
 from collections.abc import Mapping
 from functools import cache
-from ipaddress import IPv6Address, IPv6Network
 from itertools import pairwise
 from typing import Any, TypeVar, get_args
 
@@ -51,7 +50,6 @@ class DescribedModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> dict[str, Any]:
-        """Add the descriptions."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, text in describe_fields(cls).items():
@@ -71,10 +69,14 @@ class StrictModel(DescribedModel):
     def _keep_type(
         cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
-        if isinstance(value, str) and info.field_name and _is_number(cls, info.field_name):
-            value = convert_quantity(info.field_name, value)
-        if isinstance(value, Mapping) and info.field_name:
-            value = _complete(value, _find_default_model(cls, info.field_name))
+        kinds, default = _inspect_field(cls, info.field_name or "")
+        if isinstance(value, str) and kinds & {int, float} and kinds <= {int, float, type(None)}:
+            value = convert_quantity(info.field_name or "", value)
+        if isinstance(value, Mapping) and isinstance(default, StrictModel):
+            # What the default leaves to its class depends on other values there (a fixed port
+            # differs from the lowest of a range), so the class decides.
+            explicit = default.model_fields_set - set(value)
+            value = {**{name: getattr(default, name) for name in explicit}, **value}
         typed = handler(value)
         errors = [] if typed is value else _find_conversions(value, typed, ())
         if errors:
@@ -83,33 +85,13 @@ class StrictModel(DescribedModel):
 
 
 @cache
-def _is_number(model: type[BaseModel], name: str) -> bool:
-    """Return whether a field takes a number and no other text."""
-    annotation = model.model_fields[name].annotation
-    kinds = set(get_args(annotation)) or {annotation}
-    return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
-
-
-@cache
-def _find_default_model(model: type[BaseModel], name: str) -> StrictModel | None:
-    """Return the default of a field if it is a model."""
+def _inspect_field(model: type[BaseModel], name: str) -> tuple[set[Any], Any]:
+    """Return the types that a field takes, and its default unless that depends on other fields."""
     field = model.model_fields[name]
+    kinds = set(get_args(field.annotation)) or {field.annotation}
     if field.default_factory_takes_validated_data:
-        return None
-    default = field.get_default(call_default_factory=True)
-    return default if isinstance(default, StrictModel) else None
-
-
-def _complete(value: Mapping[Any, Any], default: StrictModel | None) -> Mapping[Any, Any]:
-    """Add the values that the default sets explicitly and the user leaves out.
-
-    What the default leaves to its class depends on other values there (a fixed port differs from
-    the lowest of a range), so the class decides.
-    """
-    if default is None:
-        return value
-    missing = default.model_fields_set - set(value)
-    return {**{name: getattr(default, name) for name in missing}, **value} if missing else value
+        return kinds, None
+    return kinds, field.get_default(call_default_factory=True)
 
 
 def _find_conversions(
@@ -123,9 +105,8 @@ def _find_conversions(
     else:
         kind = _ERROR_TYPES.get(type(typed))
         is_number = type(value) in (int, float)
-        if kind is None or not (is_number or isinstance(value, bool)):
-            return []
-        if is_number and isinstance(typed, (int, float)):
+        is_kept = is_number and isinstance(typed, (int, float))
+        if kind is None or is_kept or not (is_number or isinstance(value, bool)):
             return []
         # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
         error = PydanticCustomError(kind, "wrong type")
@@ -136,21 +117,16 @@ def _find_conversions(
 
 
 def refuse_zone(value: Value) -> Value:
-    """Return a value if no address in it has a zone identifier (RFC 4007).
+    """Return a value, or raise InvalidValue if an address in it has a zone identifier (RFC 4007).
 
     A zone names an interface of one machine: it means nothing on the device and is not part of a
     frame.
-
-    Raises:
-        InvalidValue: an address has one.
     """
-    if isinstance(value, Mapping):
-        refuse_zone(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for each in value:
+    if isinstance(value, (Mapping, list, tuple)):
+        for each in value.values() if isinstance(value, Mapping) else value:
             refuse_zone(each)
-    address = value.network_address if isinstance(value, IPv6Network) else value
-    if isinstance(address, IPv6Address) and address.scope_id is not None:
+    address = value.network_address if isinstance(value, ipaddress.IPv6Network) else value
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
         raise InvalidValue(
             f"{value} has a zone identifier, which is valid on one machine only; "
             f"delete %{address.scope_id}",
@@ -164,27 +140,23 @@ def describe_fields(model: type[BaseModel]) -> dict[str, str]:
 
     Pydantic's ``use_attribute_docstrings`` would parse the sources of all models at each start.
     """
-    return {
-        name: field.description or _find_docstring(model, name)
-        for name, field in model.model_fields.items()
-    }
-
-
-def _find_docstring(model: type, name: str) -> str:
-    owner = next(c for c in model.__mro__ if name in inspect.get_annotations(c))
-    return _parse_docstrings(owner).get(name, "")
+    texts: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        if names := model.model_fields.keys() & inspect.get_annotations(owner).keys():
+            texts |= dict.fromkeys(names, "") | _parse_docstrings(owner)
+    return {name: field.description or texts[name] for name, field in model.model_fields.items()}
 
 
 @cache
-def _parse_docstrings(model: type) -> Mapping[str, str]:
+def _parse_docstrings(model: type) -> dict[str, str]:
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError):  # a model that was made at run time has no source
         return {}
-    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    pairs = pairwise(definition.body if isinstance(definition, ast.ClassDef) else ())
     return {
         field.target.id: inspect.cleandoc(below.value.value)
-        for field, below in pairwise(body)
+        for field, below in pairs
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
         if isinstance(below.value.value, str)

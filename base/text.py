@@ -8,11 +8,7 @@ from collections.abc import Iterable
 
 def is_encodable(text: str) -> bool:
     """Return whether text has no unpaired surrogates, which escapes of YAML and JSON can spell."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text == text.encode(errors="ignore").decode()
 
 
 def escape_controls(text: str, keep: str = "\n") -> str:
@@ -22,16 +18,13 @@ def escape_controls(text: str, keep: str = "\n") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+    escapes = {c: " " if c == "\t" else c.encode("unicode_escape").decode() for c in set(text)}
+    return "".join(c if c.isprintable() or c in keep else escapes[c] for c in text)
 
 
 def escape_line(text: str) -> str:
     """Replace unprintable characters, line ends among them, by their escape sequences."""
     return escape_controls(text, keep="")
-
-
-def _escape(character: str) -> str:
-    return " " if character == "\t" else character.encode("unicode_escape").decode()
 
 
 def suggest_names(name: str, known: Iterable[str], label: str = "known") -> str:

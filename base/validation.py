@@ -16,45 +16,33 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 
-_NUMBER = ("not-a-number", "must be a number", "")
-_LIST = ("not-a-list", "must be a list", "write it in brackets: [one, another]")
-_SECTION = (
-    "not-a-section",
-    "must be a section of named settings",
-    "write NAME: VALUE in indented lines below it",
+# fmt: off
+_GROUPS: tuple[tuple[str, str, str, str], ...] = (
+    ("list_type tuple_type", "not-a-list", "must be a list", "write it in brackets: [one, another]"),
+    ("dict_type model_type model_attributes_type", "not-a-section",
+     "must be a section of named settings", "write NAME: VALUE in indented lines below it"),
+    ("int_type int_parsing int_from_float", "not-a-number", "must be a whole number", ""),
+    ("float_type float_parsing", "not-a-number", "must be a number", ""),
+    ("finite_number", "not-a-number", "must be a finite number", ""),
+    ("bool_type bool_parsing", "not-a-boolean", "must be true or false", ""),
+    ("string_type", "not-text", "must be text", "put it in quotes"),
+    ("missing", "missing-setting", "is missing", ""),
+    ("multiple_of", "out-of-range", "", ""),
+    ("too_short too_long string_too_short string_too_long", "wrong-length", "", ""),
+    ("string_pattern_mismatch", "wrong-form", "", ""),
+    ("literal_error", "unknown-name", "", ""),
+    ("extra_forbidden", "unknown-setting", "", ""),
+    *((f"ip_v{version}_{kind}", code, f"must be an IPv{version} {noun}", f"write for example {example}")
+      for kind, noun, code, examples in (
+          ("address", "address", "not-an-address", ("192.0.2.1", "2001:db8::1")),
+          ("interface", "address with prefix length", "not-an-address",
+           ("192.0.2.1/24", "2001:db8::1/64")),
+          ("network", "prefix", "not-a-prefix", ("192.0.2.0/24", "2001:db8::/32")))
+      for version, example in zip((4, 6), examples, strict=True)),
 )
-_PROBLEMS: dict[str, tuple[str, str, str]] = {
-    **dict.fromkeys(("list_type", "tuple_type"), _LIST),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), _SECTION),
-    **dict.fromkeys(
-        ("int_type", "int_parsing", "int_from_float"),
-        ("not-a-number", "must be a whole number", ""),
-    ),
-    **dict.fromkeys(("float_type", "float_parsing"), _NUMBER),
-    "finite_number": ("not-a-number", "must be a finite number", ""),
-    **dict.fromkeys(("bool_type", "bool_parsing"), ("not-a-boolean", "must be true or false", "")),
-    "string_type": ("not-text", "must be text", "put it in quotes"),
-    "missing": ("missing-setting", "is missing", ""),
-    "multiple_of": ("out-of-range", "", ""),
-    **dict.fromkeys(
-        ("too_short", "too_long", "string_too_short", "string_too_long"), ("wrong-length", "", "")
-    ),
-    "string_pattern_mismatch": ("wrong-form", "", ""),
-    "literal_error": ("unknown-name", "", ""),
-    "extra_forbidden": ("unknown-setting", "", ""),
-}
+# fmt: on
+_PROBLEMS = {kind: problem for kinds, *problem in _GROUPS for kind in kinds.split()}
 """Code, problem and hint by type of pydantic's error; without a problem, pydantic's own message."""
-for _kind, _noun, _code, _example4, _example6 in (
-    ("address", "address", "not-an-address", "192.0.2.1", "2001:db8::1"),
-    ("interface", "address with prefix length", "not-an-address", "192.0.2.1/24", "2001:db8::1/64"),
-    ("network", "prefix", "not-a-prefix", "192.0.2.0/24", "2001:db8::/32"),
-):
-    for _version, _example in ((4, _example4), (6, _example6)):
-        _PROBLEMS[f"ip_v{_version}_{_kind}"] = (
-            _code,
-            f"must be an IPv{_version} {_noun}",
-            f"write for example {_example}",
-        )
 _BOUNDS = {
     "greater_than": ("must be above {}", "gt"),
     "greater_than_equal": ("must be at least {}", "ge"),
@@ -84,9 +72,8 @@ class SettingProblem(NamedTuple):
 
     def name_settings(self, *above: str) -> str:
         """Return all paths with dots, each below the keys ``above``."""
-        return " and ".join(
-            ".".join(map(str, (*above, *path))) for path in (self.path, *self.related)
-        )
+        paths = ((*above, *path) for path in (self.path, *self.related))
+        return " and ".join(".".join(map(str, path)) for path in paths)
 
 
 def describe_problem(model: type[BaseModel], exc: ValidationError) -> SettingProblem:
@@ -123,16 +110,12 @@ def _explain(problem: ErrorDetails) -> tuple[str, str, str]:
     if isinstance(cause, Exception):
         code = cause.code if isinstance(cause, (InvalidValue, V6tError)) else "invalid-value"
         return code, str(cause) or "is invalid", getattr(cause, "hint", "")
+    if kind in _BOUNDS and isinstance(value, bool):
+        kind = "float_type"
     if kind in _BOUNDS:
-        if isinstance(value, bool):
-            return _NUMBER
         text, bound = _BOUNDS[kind]
-        limit = context[bound]
-        return (
-            "out-of-range",
-            text.format(f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"),
-            "",
-        )
+        form = "," if isinstance(context[bound], int) else "g"
+        return "out-of-range", text.format(f"{context[bound]:{form}}"), ""
     code, reason, hint = _PROBLEMS.get(kind, ("invalid-value", "", ""))
     if kind == "literal_error":
         names = re.findall(r"'([^']*)'", str(context["expected"]))
@@ -157,8 +140,7 @@ def _suggest_setting(model: type[BaseModel], path: Path) -> str:
     inner: Any = model
     for part in path[:-1]:
         if field := getattr(inner, "model_fields", {}).get(str(part)):
-            annotation = field.annotation
-            models = (kind for kind in get_args(annotation) if hasattr(kind, "model_fields"))
-            inner = next(models, annotation)
+            models = (kind for kind in get_args(field.annotation) if hasattr(kind, "model_fields"))
+            inner = next(models, field.annotation)
     names = list(getattr(inner, "model_fields", ()))
     return suggest_names(str(path[-1]), names) if names else ""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
-from v6t.analysis.notes import notes
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Number, Record, Row, Series
+from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
-from v6t.analysis.statistics import summary_json
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
@@ -26,12 +25,11 @@ from v6t.procedures.back_to_back import (
     measure_back_to_back,
 )
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
-
-class BurstRecord(Series, Record):
+class BurstRecord(RangedSeries, NotedSeries, Record):
     """Longest burst without loss (RFC 9004)."""
+
+    unit_name = "frames"
 
     unit: Literal["frames"]
     """of the bursts"""
@@ -47,22 +45,8 @@ class BurstRecord(Series, Record):
     """mean length of the longest burst without loss; the benchmark of RFC 9004 [frames]"""
     deviation: Number | None
     """standard deviation (RFC 9004 section 6.4) [frames]"""
-    median: Number | None = None
-    """middle value; null is undefined"""
-    p1: Number | None = None
-    """1st percentile, nearest rank"""
-    p99: Number | None = None
-    """99th percentile, nearest rank"""
-    min: Number | None = None
-    """shortest"""
-    max: Number | None = None
-    """longest"""
-    dispersion: Number | None = None
-    """(P99 - P1) / median [%]"""
     values: list[Number]
     """each repetition's burst"""
-    notes: Sequence[str] = ()
-    """what is odd about the repetitions"""
     hit_longest: int = 0
     """repetitions in which no burst lost anything, up to the longest of the search"""
     longest_frames: int | None = None
@@ -93,15 +77,8 @@ class BurstRecord(Series, Record):
         return self.values
 
     @property
-    def odd(self) -> Sequence[str]:
-        return self.notes
-
-    @property
     def offered(self) -> Sequence[float]:
         return [self.burst_rate]
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, self.unit
 
 
 def burst_record(
@@ -114,10 +91,8 @@ def burst_record(
     title = "Back-to-back frames"
     if spec.rate_reason == "tester":
         title += " at the tester's maximum rate"
-    attempts = [a for r in result.repetitions for a in r.attempts]
     return BurstRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=title,
         burst_rate=spec.rate_fps,
@@ -127,9 +102,7 @@ def burst_record(
         invalid_repetitions=sum(not r.valid for r in result.repetitions),
         average=result.average_frames,
         deviation=deviation(bursts),
-        **{k: v for k, v in summary_json(bursts).items() if k != "count"},
         values=bursts,
-        notes=notes(bursts, "frames"),
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
         algorithm=spec.search,
@@ -190,16 +163,20 @@ class BurstSettings(StrictModel):
 
 
 class BackToBack(Benchmark[BurstRecord, BurstSettings]):
-    """The longest burst at the smallest gap that the device forwards without loss."""
+    """The longest burst without loss, and the buffer it stands for."""
 
     name = "back-to-back"
+    csv_columns: ClassVar = {
+        "burst_rate": "rate of the bursts [frames per second per direction]",
+        "frames": "longest burst without loss; empty: none was valid [frames]",
+        "hit_longest": "the longest burst that was allowed passed",
+        "trials": "bursts sent",
+    }
     title = "Back-to-back frames"
     record = BurstRecord
-    summary = "The longest burst without loss, and the buffer it stands for."
     order = 50
     searches = True
     connections = "also"
-    section = "back_to_back"
     model = BurstSettings
     quick = BurstSettings(
         repetitions=2,
@@ -245,9 +222,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
         refused = refused or self._unprovable(point.bound)
         result = (
-            BurstResult(spec, ())
-            if refused
-            else measure_back_to_back(spec, point.measure, point.watch)
+            BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
         record = burst_record(result, refused=refused, conditions=point.said)
         return Measured(record, burst_rows(result))
@@ -271,17 +246,15 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         b = self.own(point.bound)
         tolerance = self._tolerance(point.bound)
         error_s = point.bound.tester.sending_error_s
-        return BurstSpec(
+        return point.specify(
+            BurstSpec,
+            b,
             conditions=point.conditions(
                 residual_wait_s=b.residual_wait_s, sending_time_tolerance=tolerance
             ),
             rate_fps=point.limit_fps,
             rate_reason=point.limit_reason,
             throughput_fps=throughput_fps,
-            longest_s=b.longest_s,
-            resolution_frames=b.resolution_frames,
-            repetitions=point.repeat(b.repetitions),
-            verifications=b.verifications,
             shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )
 

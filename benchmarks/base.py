@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from v6t.analysis.means import with_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Record, counted_by
+from v6t.analysis.record import FrameSizes, Model, Record, counted_by
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -27,9 +27,7 @@ __all__ = ["RFC_DURATION_S", "Benchmark", "Phase", "R", "S"]
 
 R = TypeVar("R", bound=Record)
 
-
 S = TypeVar("S", bound=StrictModel)
-
 
 RFC_DURATION_S = 60.0
 """Trials of RFC 2544 section 24; shorter ones are demonstrations."""
@@ -66,11 +64,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
     """A benchmark: its settings, requirements, measurement and results.
 
     Attributes:
-        summary: one sentence on what it finds out.
+        summary: one sentence on what it finds out; by default the first line of the class's docstring.
         phase, order: when it has its turn: those of a phase by their order.
         connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
-        section: the key of its settings below ``procedure``; None: it has none of its own.
-        model: of these settings.
+        section: the key of its settings below ``procedure``; by default its name, with underscores.
+        model: of these settings; None: it has none of its own.
         further: settings it shares with others, by their key below ``procedure``.
         quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
@@ -83,6 +81,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
         alone: it cannot stand beside others in one run.
         searches: it offers what device or tester may not carry; trials that the tester spoils are made again.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
+        csv_columns: meaning of each column of its CSV file, with the unit in brackets.
+        csv_model: model whose fields are columns as well.
+        further_csv: columns of its other CSV files, by their names.
     """
 
     summary: ClassVar[str]
@@ -103,6 +104,17 @@ class Benchmark(Presentation[R], Generic[R, S]):
     alone: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
+    csv_columns: ClassVar[Mapping[str, str]] = {}
+    csv_model: ClassVar[type[Model] | None] = None
+    further_csv: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls)
+        if "name" in own and "summary" not in own:
+            cls.summary = (cls.__doc__ or "").partition("\n")[0]
+        if "name" in own and "model" in own and "section" not in own:
+            cls.section = cls.name.replace("-", "_")
 
     @property
     def csv_file(self) -> str:
@@ -121,7 +133,6 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
         """Parameters of a technology that it wants where the user says nothing else."""
-        del plugin
         return {}
 
     def own(self, bound: RunContext) -> S:
@@ -135,12 +146,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     def needs(self, bound: RunContext) -> frozenset[Capability]:
         """Return what the tester must be able to do in this run."""
-        del bound
         return self.capabilities
 
     def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
         """Other benchmarks that it carries out as a part of itself: their settings have an effect."""
-        del bound
         return ()
 
     def most_connections(self, bound: RunContext) -> int:
@@ -170,12 +179,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
         """Yield what must be said beside its numbers: where the run is not what the RFC asks for."""
-        del bound
         yield from ()
 
     def cautions(self, bound: RunContext) -> Iterator[str]:
         """Yield what is allowed and yet probably not meant."""
-        del bound
         yield from ()
 
     def measure(self, point: Point) -> Measured:
@@ -184,7 +191,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     def refuse(self, point: Point, why: str) -> Measured:
         """Make the complete record of a point that is not measured."""
-        return self._complete(point, self.nothing(point, why, point.said))
+        return self._complete(point, self.nothing(point, why))
 
     def _complete(self, point: Point, measured: Measured) -> Measured:
         record = measured.record
@@ -206,14 +213,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
     def run(self, point: Point) -> Measured:
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
-    def nothing(self, point: Point, why: str, conditions: Mapping[str, Any]) -> Measured:
-        """Make a record that says why there is no number.
-
-        Args:
-            point: where.
-            why: one phrase.
-            conditions: of the point.
-        """
+    def nothing(self, point: Point, why: str) -> Measured:
+        """Make a record that says why there is no number."""
         record = Record(
             benchmark=self.name,
             title=self.name,
@@ -223,6 +224,6 @@ class Benchmark(Presentation[R], Generic[R, S]):
             repetitions=0,
             trials=[],
             invalid_trials=[],
-            conditions=dict(conditions),
+            conditions=point.said,
         )
         return Measured(record)

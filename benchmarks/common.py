@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from v6t.analysis.presentation import Clause, clause
+from v6t.analysis.marks import marked
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import Interval, RateRecord, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count
+from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count, percent
 from v6t.trials.conditions import Conditions
 
 REPETITIONS, TRIAL_S = 20, 60.0
 
 
 class Line(NamedTuple):
-    """A row of a table: a part of a record, and the direction that it is of.
-
-    Attributes:
-        record: that the part belongs to.
-        value: of the row.
-        way: its direction; None: the record's.
-        case: which of several variants of the traffic it is of.
-    """
+    """A row of a table: a part of a record, its direction (None: the record's) and variant."""
 
     record: Any
     value: Any
@@ -41,8 +36,8 @@ def _record(row: Any) -> Record:
 
 
 def _direction(row: Any) -> str:
-    record, way = _record(row), row.way if isinstance(row, Line) else None
-    return record.direction if way is None else record.way(way)
+    way = row.way if isinstance(row, Line) else None
+    return _record(row).direction if way is None else _record(row).way(way)
 
 
 POINT: tuple[Column[Any], ...] = (
@@ -55,6 +50,54 @@ COUNTED_BY: Column[Any] = Column(
 )
 """How test frames were told from others, where testers differ."""
 REPEATED: Column[Any] = Column("repetitions", lambda row: str(_record(row).repetitions))
+
+WIDE_REPEATED = replace(REPEATED, wide=True)
+
+
+def part(row: Any) -> Any:
+    """Return the part of a record that a row is about."""
+    return row.value if isinstance(row, Line) else row
+
+
+def rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[Any]]:
+    """Return the columns of the median, with its mark, and of the percentiles of a rate."""
+    return (
+        Column(heading, lambda row: marked(count(part(row).median), part(row).limited)),
+        Column("P1", lambda row: count(part(row).p1)),
+        Column("P99", lambda row: count(part(row).p99)),
+    )
+
+
+INTERVAL: Column[Any] = Column(
+    "95 % interval\nof the median", lambda row: interval(part(row).median_interval), wide=True
+)
+DISPERSION: Column[Any] = Column(
+    "dispersion\n%", lambda row: percent(part(row).dispersion), wide=True
+)
+
+
+def rate_result(
+    rates: Any,
+    name: str = "rate",
+    unit: str = "fps",
+    *,
+    resolution: float = 0.0,
+    headline: str = "",
+    card: tuple[str, str] | None = None,
+) -> Result:
+    """Return the figure of a rate; ``card``: unit and description on the first page of a report."""
+    limit = " - limited by the tester or the medium" if rates.limited else ""
+    number = marked(count(rates.median), rates.limited)
+    return Result(
+        name,
+        unit,
+        rates.repeated,
+        resolution=resolution,
+        limited=rates.limited,
+        headline=headline,
+        summary=rates,
+        card=card and Card(number, card[0], card[1] + limit),
+    )
 
 
 def interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
@@ -104,11 +147,30 @@ def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
 
 
 def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
-    """Return the smallest of what was found in words, and whether it is as much as wanted."""
+    """Return the smallest value in words, and whether it is as much as wanted."""
     least = min(values, default=None)
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted
+
+
+ROW_HEAD: Mapping[str, str] = {
+    "No": "number of the repetition, trial or stretch, from 1",
+    "Size": "frame size on the IPv6 side with FCS, or mix of sizes [octets]",
+    "Dir": "direction: `f` forward, `r` reverse, `b` both, `c` connections",
+}
+"""Meaning of the first columns of the CSV files of benchmarks."""
+ROW_RATE = "rate of the row [frames per second per direction]"
+ROW_DIRECTION = "direction of the frames counted in this row: `forward` or `reverse`"
+ROW_DURATION = "duration of the trial [s]"
+SEARCH_COLUMNS: Mapping[str, str] = {
+    "Initial Rate": "upper bound of the search, its first rate [frames per second per direction]",
+    "Error": "width of the interval that the search left open [frames per second]",
+    "Date": "start of the first trial, ISO 8601, UTC",
+    "Iterations": "trials of the search",
+    "rate": "highest rate that passed [frames per second per direction]",
+}
+"""Meaning of the columns of a search for a rate."""
 
 
 def row_head(at: Conditions, number: int) -> Row:

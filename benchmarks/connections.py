@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt
-from v6t.analysis.marks import marked
-from v6t.analysis.presentation import (
-    AT_LEAST,
-    Card,
-    Clause,
-    Percentiles,
-    Result,
-    clause,
-)
+from v6t.analysis.presentation import AT_LEAST, Clause, Percentiles, Result, clause
 from v6t.analysis.record import (
     FindResult,
     Model,
+    NotedSeries,
     Number,
     RateRecord,
     Record,
     Row,
-    Series,
-    rates_found,
-    summarize_rates,
+    describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Column, count, percent, seconds
-from v6t.analysis.statistics import finite
+from v6t.analysis.sheet import SIZES, Column, count, seconds
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import repeated
+from v6t.benchmarks.common import (
+    DISPERSION,
+    REPEATED,
+    SEARCH_COLUMNS,
+    WIDE_REPEATED,
+    rate_columns,
+    rate_result,
+    repeated,
+)
+from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.settings import MOST_CONNECTIONS
+from v6t.benchmarks.settings import MOST_CONNECTIONS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -45,14 +44,11 @@ from v6t.procedures.stateful.connection_rate import (
 )
 from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+from v6t.procedures.trial_runner import Repeated
 from v6t.trials.codec import connections_to_json
 from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import MeasuredTechnology, RunContext
-    from v6t.benchmarks.settings import ProcedureSettings
 
 ANY_DIRECTION = "connections"
 """In place of a direction: phase 1 goes forward, the validation back."""
@@ -127,6 +123,7 @@ class Counts(Model):
 class ConnectionRateRecord(RateRecord):
     """Maximum connection establishment rate (RFC 9693 section 4.5)."""
 
+    unit_name = "connections/s"
     unit: Literal["connections per second"]
     """of the rates"""
     connections: Annotated[int, Field(ge=1)]
@@ -146,8 +143,12 @@ class ConnectionRateRecord(RateRecord):
     setup: Setup
     """how the connections were made"""
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "connections/s"
+    @property
+    def per_bucket(self) -> str:
+        """Connections for each bucket of the device's hash table, for a table."""
+        device = (self.counts.device if self.counts else None) or {}
+        buckets = device.get("nf_conntrack_buckets")
+        return f"{self.connections / buckets:.3g}" if buckets else "-"
 
 
 R = TypeVar("R", bound="ConnectionRateRecord")
@@ -159,14 +160,12 @@ def connection_rate_record(
 ) -> R:
     """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
-    attempts = [a for r in result.repetitions for a in r.attempts]
     found = [(r.rate_cps, r.attempts) for r in result.repetitions]
     capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
     return kind.of(
-        spec,
-        attempts,
+        result,
         point.said,
-        **summarize_rates(found, "connections/s", capacity, margin),
+        **describe_rates(found, capacity, margin),
         title=title,
         direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
@@ -174,7 +173,7 @@ def connection_rate_record(
         resolution_cps=result.error_cps,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
-        counts=_counts(attempts, point.find),
+        counts=_counts(result.attempts, point.find),
         setup=setup_of(point.bound.technology),
         **values,
     )
@@ -183,24 +182,26 @@ def connection_rate_record(
 def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
     """Return the counts of the last trial that passed, those of both sides apart (ST-15)."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
-    phase_one = find(passed[-1]).connections if passed else None
-    if phase_one is None:
+    one = find(passed[-1]).connections if passed else None
+    if one is None:
         return None
     return Counts(
-        connections=phase_one.required,
-        learned=phase_one.learned,
-        sessions=phase_one.sessions,
-        sessions_before=phase_one.sessions_before,
-        initiator_endpoints=phase_one.inside_endpoints,
-        public_endpoints=phase_one.outside_endpoints,
-        device=None if phase_one.device is None else dict(phase_one.device),
-        gap_s=phase_one.gap_s,
-        kept=phase_one.reused,
+        connections=one.required,
+        learned=one.learned,
+        sessions=one.sessions,
+        sessions_before=one.sessions_before,
+        initiator_endpoints=one.inside_endpoints,
+        public_endpoints=one.outside_endpoints,
+        device=None if one.device is None else dict(one.device),
+        gap_s=one.gap_s,
+        kept=one.reused,
     )
 
 
-class EmptyingRecord(Series, Record):
-    """Times to empty a connection table, full and empty."""
+class TeardownRecord(NotedSeries, Record):
+    """Connection tear-down rate (RFC 9693 section 4.8)."""
+
+    unit_name = "connections/s"
 
     unit: Literal["connections per second"]
     """of the rates"""
@@ -225,27 +226,7 @@ class EmptyingRecord(Series, Record):
 
     @property
     def repeated(self) -> Sequence[float | None]:
-        return self.rates
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "connections/s"
-
-
-class TeardownRecord(EmptyingRecord):
-    """Connection tear-down rate (RFC 9693 section 4.8)."""
-
-    median: Number
-    """middle value of the rates"""
-    p1: Number
-    """1st percentile, nearest rank"""
-    p99: Number
-    """99th percentile, nearest rank"""
-    notes: Sequence[str] = ()
-    """what is odd about the repetitions"""
-
-    @property
-    def odd(self) -> Sequence[str]:
-        return self.notes
+        return [rate for rate in self.rates if rate is not None]
 
 
 class Step(Model):
@@ -311,12 +292,10 @@ def capacity_record(
     if not result.capacity:
         values["not_measured"] = "not even one connection was established"
     return kind.of(
-        spec,
-        [*result.attempts, *also],
+        Repeated(spec, (result,), (*result.attempts, *also)),
         point.said,
         title=title,
         direction=ANY_DIRECTION,
-        repetitions=1,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
         first_failed=result.first_failed,
@@ -326,12 +305,7 @@ def capacity_record(
         r0=result.first_rate_cps,
         alpha=spec.phase_one.alpha,
         steps=[
-            {
-                "phase": s.phase,
-                "connections": s.connections,
-                "rate_cps": finite(s.rate_cps),
-                "carried": s.carried,
-            }
+            Step(phase=s.phase, connections=s.connections, rate_cps=s.rate_cps, carried=s.carried)
             for s in result.steps
         ],
         setup=setup_of(point.bound.technology),
@@ -371,10 +345,6 @@ def share_of(
     """Return a rate that is given, or a share of P1 of one that was found; and where it comes from.
 
     Args:
-        point: where it was found.
-        benchmark: that found it.
-        words: what it is called.
-        share: of it.
         given_cps: takes its place [connections per second].
     """
     if given_cps is not None:
@@ -390,13 +360,13 @@ def rate_search(
     """Specify the search for the highest rate at which connections come about."""
     p, c = point.procedure, point.procedure.connections
     upper, reason = upper_bound(point)
-    return ConnectionRateSpec(
-        conditions=point.conditions(),
+    return point.specify(
+        ConnectionRateSpec,
+        p,
         connections=c.count,
         upper_bound_cps=upper,
         upper_bound_reason=reason,
         resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
-        repetitions=point.repeat(p.repetitions),
         phase_one=phase_one,
         benchmark=benchmark,
     )
@@ -406,7 +376,6 @@ def prepared(point: Point, flows: int | None = None) -> Point | None:
     """Return the point at which every trial gets its connections first; None: no rate passed.
 
     Args:
-        point: as it is without.
         flows: so many connections, which frames take in turn both ways; None: as the run has it.
     """
     c = point.procedure.connections
@@ -446,7 +415,6 @@ def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
 
 C = TypeVar("C", bound=Record)
 
-
 S = TypeVar("S", bound=StrictModel)
 
 
@@ -472,7 +440,6 @@ class CapacitySearch(OfConnections[C, S]):
         return there if most is None else min(there, most)
 
     def least_connections(self, bound: RunContext) -> int:
-        """Return what the search begins with; where the table ends is its result."""
         settings: Any = self.own(bound)
         return int(settings.first)
 
@@ -488,13 +455,14 @@ class CapacitySearch(OfConnections[C, S]):
             )
 
 
-def _device(record: ConnectionRateRecord) -> Mapping[str, Any]:
-    return (record.counts.device if record.counts else None) or {}
+def _counted(
+    heading: str, count_of: Callable[[Counts], float | None]
+) -> Column[ConnectionRateRecord]:
+    def cell(record: ConnectionRateRecord) -> str:
+        value = None if record.counts is None else count_of(record.counts)
+        return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
 
-
-def _per_bucket(record: ConnectionRateRecord) -> str:
-    buckets = _device(record).get("nf_conntrack_buckets")
-    return f"{record.connections / buckets:.3g}" if buckets else "-"
+    return Column(heading, cell, wide=True)
 
 
 def found_capacity(record: CapacityRecord) -> str:
@@ -503,13 +471,21 @@ def found_capacity(record: CapacityRecord) -> str:
 
 
 class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
-    """The highest rate at which every new connection is forwarded and stands."""
+    """The highest rate at which every new connection stands."""
 
     name = "connection-rate"
+    csv_columns: ClassVar = {
+        **SEARCH_COLUMNS,
+        "Connections": "connections to establish",
+        "Initial Rate": "upper bound of the search, its first rate [connections per second]",
+        "Timeout": "wait for late frames after phase 1 [s]",
+        "Alpha": "rate of the validation as a share of that of phase 1; empty: no validation",
+        "Error": "width of the interval that the search left open [connections per second]",
+        "rate": "highest rate that passed [connections per second]",
+    }
     title = "Maximum connection establishment rate"
     record = ConnectionRateRecord
     metrics: ClassVar = {"max connection establishment rate": ""}
-    summary = "The highest rate at which every new connection stands."
     phase = Phase.CONNECTIONS
     order = 10
     searches = True
@@ -539,30 +515,23 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        Column("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
-        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        *rate_columns("median\nconnections/s"),
+        DISPERSION,
         Column("source\nports", lambda r: _ports(r.setup.initiator_ports)),
         Column("destination\nports", lambda r: _ports(r.setup.responder_ports)),
         Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-        Column(
-            "DUT\ncounts", lambda r: _number(r.counts.sessions if r.counts else None), wide=True
-        ),
-        Column("public\nendpoints", lambda r: _number(_public(r)), wide=True),
-        Column("DUT\ntimeout s", lambda r: _number(_device(r).get("timeout_s")), wide=True),
-        Column(
-            "DUT's table\nentries", lambda r: _number(_device(r).get("nf_conntrack_max")), wide=True
-        ),
-        Column("connections\nper bucket", _per_bucket, wide=True),
-        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        _counted("DUT\ncounts", lambda c: c.sessions),
+        _counted("public\nendpoints", lambda c: c.public_endpoints),
+        _counted("DUT\ntimeout s", lambda c: (c.device or {}).get("timeout_s")),
+        _counted("DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")),
+        Column("connections\nper bucket", lambda r: r.per_bucket, wide=True),
+        WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
     )
 
     def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
-        yield rate_result(
-            self.name, record, f"{record.title}, {record.point}", record.resolution_cps
-        )
+        label = f"{record.title}, {record.point}"
+        yield connection_rate_result(record, label, record.resolution_cps)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -603,16 +572,20 @@ class CapacitySettings(StrictModel):
 
 
 class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
-    """How many connections a table holds."""
+    """How many connections the device's table holds."""
 
     name = "capacity"
+    csv_columns: ClassVar = {
+        "phase": "phase of the search: `first`, `exponential` or `binary`",
+        "connections": "connections to establish",
+        "carried": "the table is large enough for them",
+        "rate": "highest rate at which they were established; empty: none [connections per second]",
+    }
     title = "Connection tracking table capacity"
     record = CapacityRecord
-    summary = "How many connections the device's table holds."
     phase = Phase.TABLE
     order = 20
     one_size = True
-    section = "capacity"
     model = CapacitySettings
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
@@ -627,37 +600,25 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
         super().check(bound)
 
     def run(self, point: Point) -> Measured:
-        result = measure_capacity(self._spec(point), point.measure, point.watch)
-        record = capacity_record(CapacityRecord, result, point, self.title)
-        rows = [
-            {
-                "phase": s.phase,
-                "connections": s.connections,
-                "rate": s.rate_cps,
-                "carried": s.carried,
-            }
-            for s in result.steps
-        ]
-        return Measured(record, rows_of(result.spec.conditions, rows))
-
-    def _spec(self, point: Point) -> CapacitySpec:
         p, own = point.procedure, self.own(point.bound)
         upper, reason = upper_bound(point)
         most = self.most_connections(point.bound)
-        return CapacitySpec(
-            conditions=point.conditions(),
+        resolution_cps = own.resolution_cps or p.connections.resolution_cps
+        spec = point.specify(
+            CapacitySpec,
+            own,
             first=min(own.first, most),
             most=most,
             upper_bound_cps=upper,
             upper_bound_reason=reason,
-            resolution_cps=own.resolution_cps
-            or p.connections.resolution_cps
-            or p.resolution_ratio * upper,
-            beta=own.beta,
-            gamma=own.gamma,
-            error=own.error,
+            resolution_cps=resolution_cps or p.resolution_ratio * upper,
             phase_one=phase_one_settings(p),
         )
+        result = measure_capacity(spec, point.measure, point.watch)
+        record = capacity_record(CapacityRecord, result, point, self.title)
+        names = {"rate_cps": "rate"}
+        rows = [{names.get(k, k): v for k, v in step} for step in record.steps]
+        return Measured(record, rows_of(result.spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -693,84 +654,72 @@ class TeardownSettings(StrictModel):
 
 
 class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
-    """How fast a full table is emptied."""
+    """How fast the device empties a full table of connections."""
 
     name = "teardown"
+    csv_columns: ClassVar = {
+        "Connections": "connections in the table",
+        "full_s": "time to empty the full table; empty: not measured [s]",
+        "idle_s": "time to empty the empty table; empty: not measured [s]",
+        "rate": "connections by the difference of both times; empty: undefined [connections per second]",
+    }
     title = "Connection tear-down rate"
     record = TeardownRecord
-    summary = "How fast the device empties a full table of connections."
     phase = Phase.TABLE
     order = 10
     connections = "only"
     one_size = True
-    section = "teardown"
     model = TeardownSettings
 
     def run(self, point: Point) -> Measured:
         rate_cps, source = rate(point)
         if not rate_cps:
-            return self.nothing(point, "no connection rate passed", point.said)
-        spec = self._spec(point, rate_cps, source)
-        result = measure_teardown(spec, point.measure, point.watch)
-        rates = [r.rate_cps(spec.connections) for r in result.repetitions]
-        attempts = [a for r in result.repetitions for a in r.attempts]
-        values: dict[str, Any] = {
-            "title": self.title,
-            "direction": ANY_DIRECTION,
-            "repetitions": len(result.repetitions),
-            "rates": rates,
-            "established_at_cps": spec.rate_cps,
-            "method": point.emptying(),
-            "full_s": [r.full_s for r in result.repetitions],
-            "idle_s": [r.idle_s for r in result.repetitions],
-            "sessions": [r.sessions for r in result.repetitions],
-            "setup": setup_of(point.bound.technology),
-        }
-        known = [rate for rate in rates if rate is not None]
-        kind: type[EmptyingRecord] = TeardownRecord if known else EmptyingRecord
-        if known:
-            summary = rates_found(known, "connections/s")
-            values |= {k: summary[k] for k in ("median", "p1", "p99", "notes")}
-        else:
-            why = "emptying a full table took no longer than emptying an empty one"
-            values["not_measured"] = why
-        record = kind.of(spec, attempts, point.said, **values)
-        rows = [
-            {
-                "Connections": spec.connections,
-                "full_s": r.full_s,
-                "idle_s": r.idle_s,
-                "rate": rate,
-            }
-            for r, rate in zip(result.repetitions, rates, strict=True)
-        ]
-        return Measured(record, rows_of(spec.conditions, rows))
-
-    def _spec(self, point: Point, rate_cps: float, source: str) -> TeardownSpec:
+            return self.nothing(point, "no connection rate passed")
         p, c = point.procedure, point.procedure.connections
-        return TeardownSpec(
-            conditions=point.conditions(),
+        spec = point.specify(
+            TeardownSpec,
+            self.own(point.bound),
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
-            repetitions=point.repeat(self.own(point.bound).repetitions or p.repetitions),
             phase_one=phase_one_settings(p),
             retakes=c.retakes,
         )
+        result = measure_teardown(spec, point.measure, point.watch)
+        rates = [r.rate_cps(spec.connections) for r in result.repetitions]
+        unknown = "emptying a full table took no longer than emptying an empty one"
+        record = TeardownRecord.of(
+            result,
+            point.said,
+            title=self.title,
+            direction=ANY_DIRECTION,
+            not_measured=unknown if all(rate is None for rate in rates) else None,
+            rates=rates,
+            established_at_cps=spec.rate_cps,
+            method=point.emptying(),
+            full_s=[r.full_s for r in result.repetitions],
+            idle_s=[r.idle_s for r in result.repetitions],
+            sessions=[r.sessions for r in result.repetitions],
+            setup=setup_of(point.bound.technology),
+        )
+        columns = zip(record.full_s, record.idle_s, rates, strict=True)
+        rows = [
+            {"Connections": spec.connections, "full_s": full_s, "idle_s": idle_s, "rate": rate}
+            for full_s, idle_s, rate in columns
+        ]
+        return Measured(record, rows_of(spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        Column("median\nconnections/s", lambda r: count(r.median)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
+        *rate_columns("median\nconnections/s"),
         Column("full table\ns", lambda r: _longest(r.full_s)),
         Column("empty table\ns", lambda r: _longest(r.idle_s)),
-        Column("repetitions", lambda r: str(r.repetitions)),
+        REPEATED,
     )
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
-        yield rate_result(self.name, record, f"{record.title}, {record.point}")
+        yield connection_rate_result(record, f"{record.title}, {record.point}")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -784,36 +733,28 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         yield repeated(self.name, records)
 
 
-def rate_result(
-    name: str,
+def connection_rate_result(
     record: ConnectionRateRecord | TeardownRecord,
     label: str,
     resolution_cps: float = 0.0,
     unit: str = "connections/s",
 ) -> Result:
     """Return the rate of a benchmark; ``label`` and ``unit``: on its card."""
-    limit = " - limited by the tester or the medium" if record.limited else ""
-    what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
-    number = marked(count(record.median), record.limited)
-    return Result(
-        "rate",
-        "connections/s",
-        record.rates,
+    what = f"{label}, {record.connections:,} connections, median of {record.repetitions}"
+    return rate_result(
+        record,
+        unit="connections/s",
         resolution=resolution_cps,
-        limited=record.limited,
-        headline=name,
-        summary=record,
-        card=Card(number, unit, f"{label}, {what}"),
+        headline=record.benchmark,
+        card=(unit, what),
     )
 
 
 def capacity_result(name: str, record: CapacityRecord) -> Result:
     """Return the one number that was found, or that it is at least so large."""
-    found = record.capacity
-    summary = Percentiles(found, found, found)
-    return Result(
-        "", "connections", (), headline=AT_LEAST if record.at_least else name, summary=summary
-    )
+    summary = Percentiles(*(record.capacity,) * 3)
+    headline = AT_LEAST if record.at_least else name
+    return Result("", "connections", (), headline=headline, summary=summary)
 
 
 def _bracketed(record: CapacityRecord) -> bool:
@@ -840,14 +781,6 @@ def _longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
-
-
 def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
     """Return rows of a benchmark without a direction, each with its number and frame size."""
     return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]
-
-
-def _public(record: ConnectionRateRecord) -> int | None:
-    return record.counts.public_endpoints if record.counts else None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Record, Row, Series, figure_of
+from v6t.analysis.record import Figure, Model, Number, Row, Series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
 from v6t.base.errors import UsageError
@@ -25,6 +24,9 @@ from v6t.benchmarks.common import (
     COUNTED_BY,
     POINT,
     REPEATED,
+    ROW_DIRECTION,
+    ROW_DURATION,
+    ROW_RATE,
     TRIAL_S,
     Line,
     at_least,
@@ -34,8 +36,10 @@ from v6t.benchmarks.common import (
     repeated,
     row_head,
 )
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
+from v6t.benchmarks.share import StreamRecord
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import (
@@ -49,17 +53,19 @@ from v6t.trials.delays import Distribution
 from v6t.trials.result import DirectionResult
 from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
-
 DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
     "first bit out (RFC 1242 section 3.8), by the frame's own time on the wire and by the tester's "
     "share, which is measured in loopback and not subtracted"
 )
 
-
 UNSAID = "between the moments at which the tester stamps a frame, which it does not name"
+
+
+class DelayFigure(Figure):
+    """A delay, or difference of delays, of each repetition [ms]."""
+
+    unit_name = "ms"
 
 
 class Delays(Model):
@@ -80,13 +86,13 @@ class Delays(Model):
 class Latencies(Delays):
     """Latencies of one direction or class."""
 
-    tl: Figure
+    tl: DelayFigure
     """typical latency: median of the tagged frames [ms]"""
-    wcl: Figure
+    wcl: DelayFigure
     """worst case latency: 99.9th percentile of the tagged frames [ms]"""
-    min: Figure
+    min: DelayFigure
     """shortest delay [ms]"""
-    max: Figure
+    max: DelayFigure
     """longest delay [ms]"""
     classes: Mapping[str, Latencies] = {}
     """the same of each class of frames; empty for a class"""
@@ -95,13 +101,13 @@ class Latencies(Delays):
 class Pdvs(Delays):
     """Packet delay variation of one direction or class."""
 
-    pdv: Figure
+    pdv: DelayFigure
     """D99.9 - Dmin [ms]"""
-    min: Figure
+    min: DelayFigure
     """Dmin, shortest delay [ms]"""
-    p99_9: Figure
+    p99_9: DelayFigure
     """D99.9, 99.9th percentile of the delays [ms]"""
-    max: Figure
+    max: DelayFigure
     """Dmax, longest delay [ms]"""
     classes: Mapping[str, Pdvs] = {}
     """the same of each class of frames; empty for a class"""
@@ -110,17 +116,17 @@ class Pdvs(Delays):
 class Ipdvs(Delays):
     """Inter packet delay variation of one direction or class."""
 
-    min: Figure
+    min: DelayFigure
     """smallest difference of consecutive delays [ms]"""
-    med: Figure
+    med: DelayFigure
     """median of the differences [ms]"""
-    max: Figure
+    max: DelayFigure
     """largest difference [ms]"""
     classes: Mapping[str, Ipdvs] = {}
     """the same of each class of frames; empty for a class"""
 
 
-class DelayRecord(Record):
+class DelayRecord(StreamRecord):
     """Delays, or their variation, at one rate: medians of the repetitions with P1 and P99.
 
     A figure that a lost frame decides is null, "undefined" (LAT-05, PDV-02).
@@ -133,10 +139,6 @@ class DelayRecord(Record):
     """of all figures"""
     convention: Literal["per_direction"]
     """the rate is per direction"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str
-    """where that rate comes from"""
     share_of_rate: Number = 1.0
     """of that rate, where the tester could not carry out the trial at the rate itself"""
     duration_s: Number
@@ -156,10 +158,6 @@ class DelayRecord(Record):
     """the documented error of the tester's delays; empty: the tester sends no frames"""
 
     @property
-    def offered(self) -> Sequence[float]:
-        return [self.rate]
-
-    @property
     def offered_from(self) -> str:
         return self.rate_source
 
@@ -170,7 +168,6 @@ class DelayRecord(Record):
     def find_published_value(
         self, figure: str, direction: str, mode: str, *, is_aggregate: bool
     ) -> tuple[float | None, str] | None:
-        del mode, is_aggregate
         if self.direction != "bidirectional" or direction not in self.directions:
             return None
         return self.directions[direction].figures[figure].median, f"{direction}, both"
@@ -235,17 +232,13 @@ def timing_record(
     """Make the record of one latency, PDV or IPDV point.
 
     Args:
-        result: the repetitions.
         loopback: the tester's own delays at the same rate, without a device (LAT-09).
-        conditions: what else the reader must know.
         stamps: when the tester stamps a frame, and how finely (LAT-03).
-        tester_error: documented error of the tester's delays.
     """
     spec, tags = result.spec, result.spec.request.tags
     kind = _KINDS[spec.benchmark]
     ways = list_directions(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
-    attempts = [a for r in result.repetitions for a in r.attempts]
     alone = [r for r in loopback.repetitions if r.valid] if loopback else []
     of_tags: dict[str, Any] = {
         "tags": tags,
@@ -253,8 +246,7 @@ def timing_record(
         "below_rfc_tags": tags < RFC_MIN_TAGS,
     }
     return kind.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=_title(result),
         rate=result.rate_fps,
@@ -316,7 +308,7 @@ def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str
 
 def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
     return {
-        **{name: figure_of([t.figures[name] / 1e6 for t in timed], "ms") for name in names},
+        **{name: {"values": [_ms(t.figures[name]) for t in timed]} for name in names},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
@@ -334,6 +326,8 @@ class DelaySettings(StrictModel):
     """Rate of latency, PDV and IPDV [fps]; none: the measured throughput (LAT-01)."""
     rate_bps: float | None = Field(default=None, gt=0)
     """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
+    duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
+    """Length of the stream [s]."""
 
     def given_fps(self, longest: float) -> float | None:
         """Return the rate that was given, for frames of so many octets on the link where they are larger."""
@@ -356,13 +350,9 @@ class LatencySettings(DelaySettings):
 class DelayVariationSettings(DelaySettings):
     """PDV and IPDV (PDV-01, IPDV-01)."""
 
-    duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
-    """Length of the stream [s]."""
-
 
 LOWER_SHARES = (0.75, 0.5, 0.25)
 """Of the throughput: a tester that found it in a search may not time frames at it."""
-
 
 D = TypeVar("D", bound=DelaySettings)
 
@@ -379,6 +369,17 @@ class Shown(NamedTuple):
     card: str = ""
 
 
+_STREAM_COLUMNS: Mapping[str, str] = {
+    "direction": ROW_DIRECTION,
+    "rate": ROW_RATE,
+    "duration_s": ROW_DURATION,
+    "frames": "frames, or pairs of frames, with a delay",
+    "lost": "of those to be timed, frames or pairs lost",
+    "clamped": "negative delays counted as 0",
+}
+"""Meaning of the columns of every CSV file of delays."""
+
+
 class Delay(Benchmark[DelayRecord, D]):
     """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
 
@@ -388,13 +389,21 @@ class Delay(Benchmark[DelayRecord, D]):
     heeds = frozenset({"rate_from"})
     incremental = True
 
-    @abstractmethod
-    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        """Specify the streams.
+    def request(self, settings: D, extra_s: float) -> DelayRequest:
+        """Return what the tester times; ``extra_s``: by which the stream is longer than asked for."""
+        return DelayRequest(ipdv="ipdv" in self.capabilities)
 
-        Raises:
-            ValueError: that cannot be at this rate.
-        """
+    def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
+        own, at = self.own(point.bound), point.conditions()
+        return point.specify(
+            TimingSpec,
+            own,
+            rate_fps=rate_fps,
+            rate_source=source,
+            duration_s=own.duration_s + at.extra_duration_s,
+            request=self.request(own, at.extra_duration_s),
+            benchmark=self.name,
+        )
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
         s = self.own(bound)
@@ -434,17 +443,16 @@ class Delay(Benchmark[DelayRecord, D]):
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
         if not rate_fps:
-            why = "no rate passed, so there is no rate to measure at"
-            return self.nothing(point, why, point.said)
+            return self.nothing(point, "no rate passed, so there is no rate to measure at")
         try:
-            spec = self.spec(point, rate_fps, source)
+            spec = self._specify(point, rate_fps, source)
         except ValueError as exc:
-            return self.nothing(point, str(exc), point.said)
+            return self.nothing(point, str(exc))
         if fixed_fps is None:
             shares = []
             for share in LOWER_SHARES:
                 with contextlib.suppress(ValueError):  # there can be no such trial
-                    self.spec(point, rate_fps * share, source)
+                    self._specify(point, rate_fps * share, source)
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
@@ -568,30 +576,26 @@ class Delay(Benchmark[DelayRecord, D]):
 
 
 class Latency(Delay[LatencySettings]):
-    """Typical and worst case delay of tagged frames."""
+    """Typical and worst case delay of tagged frames at the throughput."""
 
     name = "latency"
+    csv_columns: ClassVar = {
+        **_STREAM_COLUMNS,
+        "tl": "typical latency: median of the tagged frames; empty: undefined [ms]",
+        "wcl": "worst case latency: 99.9th percentile of the tagged frames; empty: undefined [ms]",
+        "min": "shortest delay [ms]",
+        "max": "longest delay; empty: undefined [ms]",
+    }
     title = "Latency"
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
-    summary = "Typical and worst case delay of tagged frames at the throughput."
     order = 60
-    section = "latency"
     model = LatencySettings
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     capabilities = frozenset({"tags"})
 
-    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        s, at = self.own(point.bound), point.conditions()
-        return TimingSpec(
-            self.name,
-            at,
-            rate_fps,
-            source,
-            duration_s=s.duration_s + at.extra_duration_s,
-            request=DelayRequest(tags=s.tags, first_tag_s=s.first_tag_s + at.extra_duration_s),
-            repetitions=point.repeat(point.procedure.repetitions),
-        )
+    def request(self, settings: LatencySettings, extra_s: float) -> DelayRequest:
+        return DelayRequest(settings.tags, settings.first_tag_s + extra_s)
 
     def check(self, bound: RunContext) -> None:
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
@@ -623,10 +627,7 @@ class Latency(Delay[LatencySettings]):
 
     def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
-            yield (
-                "few-tags",
-                "fewer tagged frames than the 500 of RFC 8219",
-            )
+            yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
         yield from super().warnings(record)
 
     def stream(self, data: RunData) -> Iterator[Clause]:
@@ -669,19 +670,6 @@ class DelayVariation(Delay[DelayVariationSettings]):
     section = "delay_variation"
     model = DelayVariationSettings
     quick = DelayVariationSettings(duration_s=0.6)
-    request = DelayRequest()
-
-    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        at = point.conditions()
-        return TimingSpec(
-            self.name,
-            at,
-            rate_fps,
-            source,
-            duration_s=self.own(point.bound).duration_s + at.extra_duration_s,
-            request=self.request,
-            repetitions=point.repeat(point.procedure.repetitions),
-        )
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
         length_s = self.own(bound).duration_s
@@ -690,14 +678,20 @@ class DelayVariation(Delay[DelayVariationSettings]):
 
 
 class Pdv(DelayVariation):
-    """Spread of the delays."""
+    """How much the delays of all frames differ (99.9th percentile less the smallest)."""
 
     name = "pdv"
+    csv_columns: ClassVar = {
+        **_STREAM_COLUMNS,
+        "pdv": "packet delay variation: D99.9 - Dmin; empty: undefined [ms]",
+        "min": "Dmin, shortest delay [ms]",
+        "p99_9": "D99.9, 99.9th percentile of the delays; empty: undefined [ms]",
+        "max": "Dmax, longest delay; empty: undefined [ms]",
+    }
     title = "PDV"
     record = PdvRecord
     metrics: ClassVar = {"PDV": "pdv"}
     source = "RFC 8219 section 7.3.1 (PDV-01)"
-    summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
     capabilities = frozenset({"every-frame"})
 
@@ -710,16 +704,20 @@ class Pdv(DelayVariation):
 
 
 class Ipdv(DelayVariation):
-    """Differences between the delays of successive frames."""
+    """How much the delay changes from one frame to the next."""
 
     name = "ipdv"
+    csv_columns: ClassVar = {
+        **_STREAM_COLUMNS,
+        "min": "smallest difference of consecutive delays [ms]",
+        "med": "median of the differences [ms]",
+        "max": "largest difference [ms]",
+    }
     title = "IPDV"
     record = IpdvRecord
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
-    summary = "How much the delay changes from one frame to the next."
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
-    request = DelayRequest(ipdv=True)
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
         """Differences of consecutive delays."""

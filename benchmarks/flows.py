@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
+from v6t.analysis.record import FPS, PER_DIRECTION, Figure, Number, RatesFound, Record, Row, Values
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, milliseconds, table
-from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import POINT, Line, matched, row_head
+from v6t.benchmarks.common import (
+    POINT,
+    ROW_HEAD,
+    SEARCH_COLUMNS,
+    Line,
+    matched,
+    rate_columns,
+    rate_result,
+    row_head,
+)
 from v6t.benchmarks.connections import prepared, rate
+from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
-from v6t.procedures.rss_probe import CASES, Advice, Case, advise, holds
+from v6t.procedures.rss_probe import CASES, Case, advise, holds
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, ThroughputSpec, measure_throughput
 from v6t.profiles import entropy
 from v6t.profiles.entropy import find_variation, hold_variables
 from v6t.trials.trial import Capability, list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext, TechnologyClass
 
 _CASES = {
     "fixed": "fixed ports and addresses",
@@ -41,7 +45,6 @@ _CASES = {
     "addresses": "addresses vary",
     "both": "ports and addresses vary",
 }
-
 
 MANY = 6
 """Of more values than this, as the losses at all rates, each has a row."""
@@ -72,7 +75,7 @@ class FlowRates(VariantRates):
     """length of the trials [s]"""
 
 
-class FlowFigure(Summary):
+class FlowFigure(Values):
     """A quantity of another benchmark, with a number of flows."""
 
     benchmark: str
@@ -89,8 +92,6 @@ class FlowFigure(Summary):
     """how the flows begin: `together` or `successive`"""
     rate: Number | None
     """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
-    values: list[Number | None]
-    """each repetition's value; null is undefined"""
     degradation_percent: Number | None
     """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
     is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
@@ -115,23 +116,6 @@ class VariantsRecord(Record):
         return any(rates.limited for rates in self.variants)
 
 
-@dataclass(frozen=True)
-class Degraded:
-    """A figure with a number of flows: what it is, the applied rate, summary and degradation."""
-
-    benchmark: str
-    figure: str
-    unit: str
-    more_is_better: bool
-    flows: int
-    start: str
-    rate: float | None
-    median: float | None
-    p1: float | None
-    p99: float | None
-    degradation_percent: float | None
-
-
 class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
@@ -143,15 +127,23 @@ class FlowsRecord(VariantsRecord):
     """quantities of further benchmarks, by benchmark and number of flows"""
 
     @property
-    def all_figures(self) -> Iterator[Degraded]:
-        """Of the throughput, too; its rate is what was applied."""
-        for p in self.points:
-            figures = p.median, p.p1, p.p99, p.degradation_percent
-            yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *figures)
-        for f in self.figures:
-            what = f.benchmark, f.figure, f.unit, f.more_is_better
-            seen = f.median, f.p1, f.p99, f.degradation_percent
-            yield Degraded(*what, f.flows, f.start, f.rate, *seen)
+    def all_figures(self) -> list[FlowFigure]:
+        """Figures of the throughput, at what was found, and of the further benchmarks."""
+        rates = [
+            FlowFigure(
+                benchmark=THROUGHPUT,
+                figure="rate",
+                unit="fps",
+                more_is_better=True,
+                flows=p.flows,
+                start=p.start,
+                rate=p.median,
+                values=p.rates,
+                degradation_percent=p.degradation_percent,
+            )
+            for p in self.points
+        ]
+        return [*rates, *self.figures]
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -175,89 +167,33 @@ class ProbeRecord(VariantsRecord):
         return self.cases.values()
 
 
-def probe_record(
-    by_case: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
-) -> ProbeRecord:
-    """Make the record of one probe."""
-    records = list(by_case.values())
-    return ProbeRecord(
-        **_head("rss-probe", records, conditions),
-        title="Entropy this device needs (throughput by what varies)",
-        cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
-        use=advice.use,
-        why=advice.why,
-        duration_s=records[0].duration_s,
-    )
-
-
-def flows_record(
-    points: Sequence[tuple[FlowPoint, ThroughputRecord]],
-    *,
-    interval_s: float,
-    conditions: Mapping[str, Any],
-    further: Sequence[FurtherFound] = (),
-) -> FlowsRecord:
-    """Throughput by the number of flows, and Xpd against one flow (SC-04)."""
-    base = points[0][1].median
-    records = [record for _, record in points] + [each.record for each in further]
-    return FlowsRecord(
-        **_head("flows", records, conditions),
-        figures=list(_figures(further)),
-        title=f"Throughput by network flows, {XPD}",
-        interval_s=interval_s,
-        points=[
-            {
-                "flows": point.flows,
-                "start": point.start,
-                "degradation_percent": degradation_percent(record.median, base) if base else None,
-                **_rates(record, FlowRates),
-            }
-            for point, record in points
-        ],
-    )
-
-
-@dataclass(frozen=True)
-class FurtherFound:
-    """Another benchmark with a number of flows.
-
-    Attributes:
-        point: how many, and how they begin.
-        record: what it found.
-        quantities: of the record, by name: unit, whether more is better, value of each repetition.
-        rate_fps: applied, per direction; None: it is the benchmark's own.
-    """
-
-    point: FlowPoint
-    record: Record
-    quantities: Mapping[str, tuple[str, bool, Sequence[float | None]]]
-    rate_fps: float | None
-
-
-def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
+def _degradations(
+    further: Sequence[tuple[Benchmark[Any, Any], FlowPoint, Record]],
+) -> Iterator[FlowFigure]:
+    """Yield the figures of further benchmarks; of each, one flow comes first."""
     base: dict[tuple[str, str], float | None] = {}
-    for each in further:
-        for name, (unit, more_is_better, values) in each.quantities.items():
-            summary = summary_json([math.inf if v is None else v for v in values])
-            key = each.record.benchmark, name
-            if each.point.flows == 1:
-                base[key] = summary["median"]
-            one, many = base.get(key), summary["median"]
-            xpd = None
-            if one and many is not None and (one > 0 or not more_is_better):
-                xpd = degradation_percent(many, one, more_is_better=more_is_better)
-            yield {
-                "benchmark": each.record.benchmark,
-                "figure": name,
-                "unit": unit,
-                "more_is_better": more_is_better,
-                "flows": each.point.flows,
-                "start": each.point.start,
-                "rate": each.rate_fps,
-                **summary,
-                "values": list(values),
-                "degradation_percent": xpd,
-            }
+    for benchmark, point, record in further:
+        rate = record.offered[0] if len(record.offered) == 1 else None
+        for result in benchmark.reported(record) if record.measured else ():
+            figure = Figure(values=result.values)
+            key = benchmark.name, result.name
+            if point.flows == 1:
+                base[key] = figure.median
+            one, many, more = base.get(key), figure.median, result.more_is_better
+            defined = one is not None and many is not None and (one > 0 or not more)
+            yield FlowFigure(
+                benchmark=benchmark.name,
+                figure=result.name,
+                unit=result.unit,
+                more_is_better=more,
+                flows=point.flows,
+                start=point.start,
+                rate=rate,
+                values=figure.values,
+                degradation_percent=degradation_percent(many, one, more_is_better=more)
+                if defined
+                else None,
+            )
 
 
 def _head(
@@ -278,12 +214,7 @@ def _head(
 
 
 def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
-    return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
-
-
-def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
-    """Return a row for each repetition; rates per direction."""
-    return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
+    return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
 def degradation_rows(record: FlowsRecord) -> list[Row]:
@@ -309,19 +240,11 @@ def degradation_rows(record: FlowsRecord) -> list[Row]:
     ]
 
 
-def probe_rows(case: str, result: ThroughputResult) -> list[Row]:
-    """Return a row for each repetition of a case; rates per direction."""
-    return [{**row, "case": case} for row in _rows(result)]
-
-
-def _rows(result: ThroughputResult) -> list[Row]:
+def _rows(result: ThroughputResult, **variant: Any) -> list[Row]:
+    """Return a row for each repetition; rates per direction."""
     at = result.spec.conditions
     return [
-        {
-            **row_head(at, r.number),
-            "rate": r.rate_fps,
-            "Iterations": len(r.attempts),
-        }
+        {**row_head(at, r.number), "rate": r.rate_fps, "Iterations": len(r.attempts), **variant}
         for r in result.repetitions
     ]
 
@@ -329,14 +252,7 @@ def _rows(result: ThroughputResult) -> list[Row]:
 DEGRADATION = "flows-degradation.csv"
 """Every figure with each number of flows."""
 
-_RATE_COLUMNS: tuple[Column[Line], ...] = (
-    Column(
-        "median fps\nper direction",
-        lambda line: marked(count(line.value.median), line.value.limited),
-    ),
-    Column("P1", lambda line: count(line.value.p1)),
-    Column("P99", lambda line: count(line.value.p99)),
-)
+_RATE_COLUMNS = rate_columns("median fps\nper direction")
 _LIMIT_COLUMNS: tuple[Column[Line], ...] = (
     Column("tester's own\ncapacity", lambda line: count(line.value.tester_ceiling), wide=True),
     Column("frames\nmatched", lambda line: matched(line.value.matched)),
@@ -371,14 +287,36 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     """The throughput of one flow, and how it changes with more of them."""
 
     name = "flows"
+    csv_columns: ClassVar = {
+        "rate": SEARCH_COLUMNS["rate"],
+        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "flows": "number of flows",
+        "start": "how flows begin: `together` or `successive`",
+    }
+    further_csv: ClassVar = {
+        DEGRADATION: {
+            "Size": ROW_HEAD["Size"],
+            "Dir": ROW_HEAD["Dir"],
+            "benchmark": "benchmark measured with this number of flows",
+            "figure": "name of the figure",
+            "unit": "unit of the figure",
+            "flows": "number of flows",
+            "start": "how flows begin: `together` or `successive`",
+            "interval_s": "time between the starts of two flows; empty: they start together [s]",
+            "applied_fps": "rate offered; empty: the figure is a rate [frames per second per direction]",
+            "median": "median of the figure [see `unit`]",
+            "P1": "1st percentile [see `unit`]",
+            "P99": "99th percentile [see `unit`]",
+            "better": "`higher` or `lower`: which value is better",
+            "Xpd_percent": "degradation from one flow (RFC 8219, section 10.2) [%]",
+        }
+    }
     title = "Throughput by network flows"
     record = FlowsRecord
-    summary = "The throughput of one flow, and how it changes with more of them."
     phase = Phase.VARIANTS
     order = 10
     searches = True
     connections = "also"
-    section = "flows"
     model = FlowSettings
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
     heeds = frozenset({"adaptive"})
@@ -439,8 +377,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
 
     def run(self, point: Point) -> Measured:
         if point.bound.settings.connects and not rate(point)[0]:
-            return self.nothing(point, "no connection rate passed", point.said)
-        points, rows, further = [], [], []
+            return self.nothing(point, "no connection rate passed")
+        points, rows = [], []
+        further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
         at = point
         for each in self._points(point):
             at = self._varied(point, each)
@@ -448,7 +387,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             at.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             result = measure_throughput(self._spec(at, each), at.measure, at.watch)
             points.append((each, search_record(at, result)))
-            rows += flow_rows(each, result)
+            rows += _rows(result, flows=each.flows, start=each.start)
             measured = replace(
                 at,
                 within=self._within(point, each),
@@ -456,9 +395,24 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             )
             for benchmark in self._beside(point, each):
                 at.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
-                further.append(_further_figures(benchmark, each, benchmark.run(measured).record))
-        interval_s = self.own(point.bound).interval_s
-        record = flows_record(points, interval_s=interval_s, conditions=at.said, further=further)
+                further.append((benchmark, each, benchmark.run(measured).record))
+        records = [record for _, record in points] + [record for *_, record in further]
+        base = points[0][1].median
+        record = FlowsRecord(
+            **_head(self.name, records, at.said),
+            figures=list(_degradations(further)),
+            title=f"Throughput by network flows, {XPD}",
+            interval_s=self.own(point.bound).interval_s,
+            points=[
+                {
+                    "flows": each.flows,
+                    "start": each.start,
+                    "degradation_percent": degradation_percent(r.median, base) if base else None,
+                    **_rates(r, FlowRates),
+                }
+                for each, r in points
+            ],
+        )
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
     def _varied(self, point: Point, each: FlowPoint) -> Point:
@@ -525,23 +479,17 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield Result(name, figure.unit, figure.values, figure.more_is_better, at=load)
 
 
-def _further_figures(
-    benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record
-) -> FurtherFound:
-    results = benchmark.reported(record) if record.measured else ()
-    rate = record.offered[0] if len(record.offered) == 1 else None
-    return FurtherFound(
-        point, record, {r.name: (r.unit, r.more_is_better, r.values) for r in results}, rate
-    )
-
-
 class RssProbe(Benchmark[ProbeRecord, StrictModel]):
-    """The throughput with fixed headers, random ports, random addresses, and both."""
+    """Which pseudorandom header fields spread frames over the device's cores."""
 
     name = "rss-probe"
+    csv_columns: ClassVar = {
+        "rate": SEARCH_COLUMNS["rate"],
+        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "case": "what varies: addresses, ports, both or nothing",
+    }
     title = "Entropy this device needs"
     record = ProbeRecord
-    summary = "Which pseudorandom header fields spread frames over the device's cores."
     phase = Phase.VARIANTS
     order = 20
     searches = True
@@ -581,10 +529,19 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             spec = search_spec(at, at.conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
             by_case[case] = search_record(at, result)
-            rows += probe_rows(case, result)
+            rows += _rows(result, case=case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
         advice = advise({case: record.median for case, record in by_case.items()}, limited)
-        return Measured(probe_record(by_case, advice, conditions=at.said), rows)
+        records = list(by_case.values())
+        record = ProbeRecord(
+            **_head(self.name, records, at.said),
+            title="Entropy this device needs (throughput by what varies)",
+            cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
+            use=advice.use,
+            why=advice.why,
+            duration_s=records[0].duration_s,
+        )
+        return Measured(record, rows)
 
     columns = (
         *POINT,
@@ -604,10 +561,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
     def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
-        yield (
-            "advice",
-            record.why,
-        )
+        yield "advice", record.why
 
 
 def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
@@ -639,7 +593,7 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     for figure, unit in figures:
         cells += [
             Column(f"{figure}\n{unit}", lambda row, f=figure: _print_figure(row[1].get(f), _value)),
-            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _degradation)),
+            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _print_xpd)),
         ]
     return table(title, list(by_point.items()), cells)
 
@@ -674,7 +628,7 @@ def _print_figure(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
     return "-" if line is None else cell(line.value)
 
 
-def _degradation(figure: FlowFigure) -> str:
+def _print_xpd(figure: FlowFigure) -> str:
     return _xpd(figure.degradation_percent)
 
 
@@ -695,12 +649,4 @@ def _value(figure: FlowFigure) -> str:
 
 
 def _result(variant: VariantRates, name: str, headline: str = "") -> Result:
-    return Result(
-        name,
-        "fps",
-        variant.rates,
-        resolution=variant.resolution_fps,
-        limited=variant.limited,
-        headline=headline,
-        summary=variant,
-    )
+    return rate_result(variant, name, resolution=variant.resolution_fps, headline=headline)

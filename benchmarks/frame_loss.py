@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import CYCLE, look, thousands
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
 from v6t.analysis.marks import offered
-from v6t.analysis.presentation import (
-    MAX_LINES,
-    Clause,
-    Result,
-    clause,
-    split_batches,
-    split_lines,
-)
-from v6t.analysis.record import Model, Number, Record, Row, Summary, summary_of
+from v6t.analysis.presentation import MAX_LINES, Clause, Result, clause, split_batches, split_lines
+from v6t.analysis.record import Model, Number, Record, Row, Summary
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
@@ -29,11 +22,15 @@ from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
     COUNTED_BY,
     POINT,
+    ROW_DIRECTION,
+    ROW_DURATION,
+    ROW_RATE,
     Line,
     long_enough,
     repeated,
     row_head,
 )
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
 from v6t.procedures.frame_loss import (
@@ -45,9 +42,6 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 FULL = 60.0
 """Beyond this share of the medium's rate the axis shows all of it (FLR-07) [%]."""
@@ -85,8 +79,17 @@ class LossAtRate(Model):
     """surplus and other errors at this rate, in words"""
     by_role: dict[str, Summary] = Field(default_factory=dict)
     """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
-    fairness: Number | None = None
-    """share of the background that came through over that of the foreground, medians; 1: alike"""
+
+    @computed_field
+    @property
+    def fairness(self) -> Number | None:
+        """Share of the background that came through over that of the foreground (MIX-06)."""
+        foreground, background = (
+            self.by_role[role].median if self.by_role else None for role in FORWARDED_ROLES
+        )
+        if foreground is None or background is None or foreground >= 100:
+            return None
+        return (100 - background) / (100 - foreground)
 
     @property
     def loss(self) -> Summary:
@@ -136,10 +139,8 @@ def frame_loss_record(
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
-    attempts = [a for o in result.offered for a in o.attempts]
     return FrameLossRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=_title(result, restricted),
         unit="per cent of the frames required",
@@ -148,13 +149,8 @@ def frame_loss_record(
         procedure="listed rates, none left out"
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        repetitions=_repetitions(result),
         rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
     )
-
-
-def _repetitions(result: FrameLossResult) -> int:
-    return max((o.repetition for o in result.offered), default=0)
 
 
 def _title(result: FrameLossResult, restricted: bool) -> str:
@@ -164,7 +160,7 @@ def _title(result: FrameLossResult, restricted: bool) -> str:
         title += f" with per-frame timeout {spec.conditions.frame_timeout_s * 1000:g} ms"
     remarks = ["restricted range"] * restricted
     if spec.adaptive is not None:
-        remarks.append(f"adaptive, n={_repetitions(result)}")
+        remarks.append(f"adaptive, n={len(result.repetitions)}")
     return title + (f" ({', '.join(remarks)})" if remarks else "")
 
 
@@ -195,9 +191,11 @@ def _at(
     lines: dict[str, Summary] = {}
     for name in (*ways, "sum") if len(ways) > 1 else ways:
         losses = [o.loss(None if name == "sum" else name) for o in offered]
-        lines[name] = summary_of([100 * share for share in losses if share is not None])
+        lines[name] = Summary.from_values([100 * share for share in losses if share is not None])
     roles = {
-        role: summary_of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
+        role: Summary.from_values(
+            [100 * loss for o in offered if (loss := o.loss_of(role)) is not None]
+        )
         for role in FORWARDED_ROLES
     }
     valid = [o for o in offered if o.valid]
@@ -217,20 +215,12 @@ def _at(
         loss_percent=lines,
         frames=frames,
         # what the device forwards under overload: a stable one keeps it (FLR-05)
-        forwarded=summary_of(
+        forwarded=Summary.from_values(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
         errors=[o.error for o in offered if o.error],
         by_role=roles if all(s.count for s in roles.values()) else {},
-        fairness=_fairness(*(s.median for s in roles.values())),
     )
-
-
-def _fairness(foreground: float | None, background: float | None) -> float | None:
-    """How overload falls on the two (MIX-06), of lost shares [%]."""
-    if foreground is None or background is None or foreground >= 100:
-        return None
-    return (100 - background) / (100 - foreground)
 
 
 class FrameLossSettings(StrictModel):
@@ -247,16 +237,24 @@ class FrameLossSettings(StrictModel):
 
 
 class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
-    """Lost shares of the frames at falling rates."""
+    """The share of frames that is lost at rates from the maximum down."""
 
     name = "frame-loss"
+    csv_columns: ClassVar = {
+        "direction": ROW_DIRECTION,
+        "rate": ROW_RATE,
+        "duration_s": ROW_DURATION,
+        "required": "frames to send, without negative traffic [frames]",
+        "sent": "frames that left the tester [frames]",
+        "received": "distinct frames that returned in time [frames]",
+        "surplus": "duplicates received [frames]",
+        "loss_percent": "lost share of the frames; empty: the trial is invalid [%]",
+    }
     title = "Frame loss rate"
     record = FrameLossRecord
-    summary = "The share of frames that is lost at rates from the maximum down."
     order = 30
     searches = True
     connections = "also"
-    section = "frame_loss"
     model = FrameLossSettings
     quick = FrameLossSettings(duration_s=0.4, repetitions=1)
     heeds = frozenset({"adaptive"})
@@ -277,23 +275,22 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def run(self, point: Point) -> Measured:
         """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
-        result = measure_frame_loss(self._spec(point), point.measure, point.watch)
-        record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
-        return Measured(record, frame_loss_rows(result))
-
-    def _spec(self, point: Point) -> FrameLossSpec:
-        f, p, at = self.own(point.bound), point.procedure, self.conditions(point)
+        f, at = self.own(point.bound), self.conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
-        return FrameLossSpec(
+        duration_s = f.duration_s or point.procedure.trial_duration_s
+        spec = point.specify(
+            FrameLossSpec,
+            f,
             conditions=replace(at, search_limit_fps=maximum_fps),
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
-            duration_s=(f.duration_s or p.trial_duration_s) + at.extra_duration_s,
-            repetitions=point.repeat(f.repetitions or point.most_repetitions),
-            step=f.step,
-            rates_fps=f.rates_fps,
+            duration_s=duration_s + at.extra_duration_s,
+            repetitions=f.repetitions or point.most_repetitions,
             adaptive=point.adaptive,
         )
+        result = measure_frame_loss(spec, point.measure, point.watch)
+        record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
+        return Measured(record, frame_loss_rows(result))
 
     columns = (
         *POINT,
@@ -349,7 +346,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        del line_rate_bps
         every = [record for records in split_lines(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
         for number, records in enumerate(split_batches(every, MAX_LINES)):
@@ -411,11 +407,10 @@ _BY_ROLE: Sequence[Column[Line]] = (
 
 
 class FrameLossFrameTimeout(Deadline, FrameLoss):
-    """A frame that takes longer than a deadline is lost (FLR-06)."""
+    """The share of frames that is lost or comes too late, at falling rates."""
 
     name = "frame-loss-frame-timeout"
     title = "Frame loss rate with per-frame timeout"
-    summary = "The share of frames that is lost or comes too late, at falling rates."
     order = 40
 
     def trial_s(self, bound: RunContext) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import marked
@@ -19,30 +17,37 @@ from v6t.analysis.record import (
     Record,
     Row,
     Series,
-    figure_of,
-    summarize_rates,
+    describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, percent
+from v6t.analysis.sheet import Column, count
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import POINT, Line, interval, repeated, row_head
+from v6t.benchmarks.common import (
+    DISPERSION,
+    INTERVAL,
+    POINT,
+    SEARCH_COLUMNS,
+    WIDE_REPEATED,
+    Line,
+    rate_columns,
+    rate_result,
+    repeated,
+    row_head,
+)
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
 from v6t.procedures.search.goals import Goal, GoalResult
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
-
 _LIKE = {
     "unconditionally": "unconditionally compliant with RFC 2544 section 24: its throughput",
     "conditionally": "conditionally compliant with RFC 2544: its throughput but for shorter trials",
     "not": "MLRsearch, no throughput of RFC 2544 or RFC 8219",
 }
-
 
 CONTROLLER = f"{mlr.LIBRARY} {mlr.VERSION}"
 
@@ -74,14 +79,20 @@ class GoalAttributes(Model):
     """how far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)"""
 
 
+class LoadFigure(Figure):
+    """A load of each repetition."""
+
+    unit_name = "fps"
+
+
 class GoalFigures(Model):
     """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
     goal: GoalAttributes
     """whose"""
-    upper_bounds: Figure
+    upper_bounds: LoadFigure
     """relevant upper bounds; null: no load is one"""
-    conditional_throughput: Figure
+    conditional_throughput: LoadFigure
     """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
     irregular: list[str]
     """of each repetition why its result is irregular (RFC 9971 section 4.8.4.2); empty: it is
@@ -91,6 +102,20 @@ class GoalFigures(Model):
     def irregular_count(self) -> int:
         """Repetitions whose result is irregular."""
         return sum(bool(why) for why in self.irregular)
+
+    @property
+    def mark(self) -> str:
+        """``"regular"``, or how many repetitions are irregular."""
+        many = self.irregular_count
+        return f"IRREGULAR {many}/{len(self.irregular)}" if many else "regular"
+
+    @property
+    def regularity(self) -> str:
+        """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
+        if not self.irregular_count:
+            return "regular"
+        whys = "; ".join(dict.fromkeys(filter(None, self.irregular)))
+        return f"IRREGULAR in {self.irregular_count} of {len(self.irregular)}: {whys}"
 
 
 class GoalFound(RatesFound, GoalFigures):
@@ -137,59 +162,42 @@ class MlrRecord(Record):
 
 
 def goal_figures(results: Sequence[GoalResult]) -> dict[str, Any]:
-    """Of one goal, by the fields of :class:`GoalFigures`; undefined is what is infinite."""
+    """Return the figures of one goal by the fields of :class:`GoalFigures`."""
+    goal = results[0].goal
     return {
-        "goal": attributes(results[0].goal),
-        "upper_bounds": figure_of(
-            [inf if r.upper_fps is None else r.upper_fps for r in results], "fps"
-        ),
-        "conditional_throughput": figure_of([r.conditional_fps or 0.0 for r in results], "fps"),
+        "goal": {**asdict(goal), "code": goal.code, "like_rfc2544": goal.like_rfc2544},
+        "upper_bounds": {"values": [r.upper_fps for r in results]},
+        "conditional_throughput": {"values": [r.conditional_fps or 0.0 for r in results]},
         "irregular": [r.irregular for r in results],
     }
 
 
-def attributes(goal: Goal) -> GoalAttributes:
-    """All that was applied (RFC 9971 section 4.9.3)."""
-    return GoalAttributes(**asdict(goal), code=goal.code, like_rfc2544=goal.like_rfc2544)
-
-
-def mlr_record(
-    result: MlrResult,
-    *,
-    capacity_fps: float | None,
-    selftest_margin: float,
-    conditions: Mapping[str, Any],
-) -> MlrRecord:
+def mlr_record(result: MlrResult, point: Point) -> MlrRecord:
     """Make the record of one point."""
+    spec, capacity = result.spec, point.tester_capacity.rate_fps
+    goals = []
+    for place, _ in enumerate(spec.goals):
+        results = [r.results[place] for r in result.repetitions]
+        found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
+        goals.append(
+            GoalFound(
+                **describe_rates(found, capacity, point.procedure.selftest_margin),
+                **goal_figures(results),
+                upper_bound=spec.max_load_fps,
+                upper_bound_reason=spec.max_load_reason,
+                upper_bound_hit=any(r.upper_fps is None and bool(r.rate_fps) for r in results),
+            )
+        )
     return MlrRecord.of(
-        result.spec,
-        [a for r in result.repetitions for a in r.attempts],
-        conditions,
+        result,
+        point.said,
         title="MLRsearch (RFC 9971)",
-        repetitions=len(result.repetitions),
         controller=CONTROLLER,
-        goals=[
-            _goal_figures(result, place, capacity_fps, selftest_margin)
-            for place, _ in enumerate(result.spec.goals)
-        ],
+        goals=goals,
     )
 
 
-def _goal_figures(
-    result: MlrResult, place: int, capacity_fps: float | None, margin: float
-) -> GoalFound:
-    results = [r.results[place] for r in result.repetitions]
-    found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
-    return GoalFound(
-        **summarize_rates(found, "fps", capacity_fps, margin),
-        **goal_figures(results),
-        upper_bound=result.spec.max_load_fps,
-        upper_bound_reason=result.spec.max_load_reason,
-        upper_bound_hit=any(r.upper_fps is None and r.lower_fps is not None for r in results),
-    )
-
-
-def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
+def _mlr_rows(result: MlrResult, point: Point) -> list[Row]:
     """Return a row for each repetition and goal; rates per direction."""
     at = result.spec.conditions
     return [
@@ -197,7 +205,7 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
             **row_head(at, r.number),
             "Goal": result.goal.name,
             "Code": result.goal.code,
-            "Date": started(r.attempts[0].trial.key),
+            "Date": point.find(r.attempts[0].trial.key).started,
             "Iterations": len(r.attempts),
             "lower bound": result.lower_fps,
             "upper bound": result.upper_fps,
@@ -255,10 +263,7 @@ class MlrSettings(StrictModel):
     """Multiple Loss Ratio search (RFC 9971)."""
 
     goals: Annotated[tuple[GoalSettings, ...], Flag("--goals")] = Field(
-        default=(
-            GoalSettings(name="NDR"),
-            GoalSettings(name="PDR", loss_ratio=0.005),
-        ),
+        default=(GoalSettings(name="NDR"), GoalSettings(name="PDR", loss_ratio=0.005)),
         min_length=1,
         max_length=20,
     )
@@ -276,17 +281,26 @@ def _aggregate(line: Line) -> str:
 
 
 class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
-    """Bounds and conditional throughput of several goals, from one search."""
+    """Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."""
 
     name = "mlrsearch"
+    csv_columns: ClassVar = {
+        "Goal": "name of the search goal",
+        "Code": "attributes of the goal (RFC 9971, section 4.6.7)",
+        "Date": SEARCH_COLUMNS["Date"],
+        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "lower bound": "relevant lower bound [frames per second per direction]",
+        "upper bound": "relevant upper bound [frames per second per direction]",
+        "conditional throughput": "conditional throughput [frames per second per direction]",
+        "regular": "the goal result is regular",
+        "irregular": "reason why the goal result is irregular; empty: it is regular",
+    }
     title = "MLRsearch (RFC 9971)"
     record = MlrRecord
     metrics: ClassVar = {"relevant lower bound": ""}
-    summary = "Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."
     order = 15
     searches = True
     connections = "also"
-    section = "mlrsearch"
     model = MlrSettings
     # in shorter trials one hiccup of a shared machine is longer than what sending may take
     quick = MlrSettings(
@@ -347,20 +361,10 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 )
 
     def run(self, point: Point) -> Measured:
-        result = measure_mlrsearch(self._spec(point), point.measure, point.watch)
-        record = mlr_record(
-            result,
-            capacity_fps=point.tester_capacity.rate_fps,
-            selftest_margin=point.procedure.selftest_margin,
-            conditions=point.said,
-        )
-        return Measured(record, mlr_rows(result, lambda key: point.find(key).started))
-
-    def _spec(self, point: Point) -> MlrSpec:
         goals, max_load = self.goals(point.bound), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
         least = self.own(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
-        return MlrSpec(
+        spec = MlrSpec(
             conditions=point.conditions(loss_tolerance=0.0, search_limit_fps=max_load),
             goals=goals,
             min_load_fps=min(least, max_load / 2),
@@ -368,6 +372,8 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             max_load_reason=point.limit_reason,
             repetitions=point.repeat(point.procedure.repetitions),
         )
+        result = measure_mlrsearch(spec, point.measure, point.watch)
+        return Measured(mlr_record(result, point), _mlr_rows(result, point))
 
     columns = (
         *POINT,
@@ -376,30 +382,25 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
         Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
         Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
-        Column("lower\nbound fps", lambda line: _mark_limited(line, line.value.median)),
-        Column("P1", lambda line: count(line.value.p1)),
-        Column("P99", lambda line: count(line.value.p99)),
-        Column(
-            "95 % interval\nof the median",
-            lambda line: interval(line.value.median_interval),
-            wide=True,
-        ),
-        Column("dispersion\n%", lambda line: percent(line.value.dispersion), wide=True),
+        *rate_columns("lower\nbound fps"),
+        INTERVAL,
+        DISPERSION,
         Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
         Column(
             "conditional\nthroughput",
-            lambda line: _mark_limited(line, line.value.conditional_throughput.median),
+            lambda line: marked(
+                count(line.value.conditional_throughput.median), line.value.limited
+            ),
         ),
         Column("aggregate\nof both\ndirections", _aggregate, wide=True),
-        Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
-        Column("result", lambda line: mark(line.value), text=True),
+        WIDE_REPEATED,
+        Column("result", lambda line: line.value.mark, text=True),
     )
 
     def rows(self, records: Sequence[MlrRecord]) -> list[Line]:
         return [Line(r, figures) for r in records for figures in r.goals]
 
     def definition(self, records: Sequence[MlrRecord]) -> str:
-        del records
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
             "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "
@@ -412,28 +413,24 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         for figures in record.goals:
             goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""
-            odd = f" - {regularity(figures)}" if figures.irregular_count else ""
+            odd = f" - {figures.regularity}" if figures.irregular_count else ""
             what = (
                 f"{self.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
-            bound = Result(
+            bound = rate_result(
+                figures,
                 f"lower bound, {goal.name} {goal.code}",
-                "fps",
-                figures.rates,
                 resolution=goal.width * figures.median,
-                limited=figures.limited,
                 headline=f"{goal.name} lower bound",
-                summary=figures,
-                card=Card(count(figures.median), "frames/s per direction", what + odd + limit),
             )
-            yield bound
+            card = Card(count(figures.median), "frames/s per direction", what + odd + limit)
+            yield replace(bound, card=card)
             yield replace(
                 bound,
                 name=f"conditional throughput, {goal.name} {goal.code}",
                 values=conditional.values,
                 headline=f"{goal.name} conditional throughput",
                 summary=conditional,
-                card=None,
             )
 
     def warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
@@ -457,46 +454,16 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                          len(lengths) == 1)  # fmt: skip
 
 
-def mark(figures: GoalFigures) -> str:
-    """Whether results are regular, for a table."""
-    return (
-        f"IRREGULAR {figures.irregular_count}/{len(figures.irregular)}"
-        if figures.irregular_count
-        else "regular"
-    )
-
-
-def _mark_limited(line: Line, rate_fps: float | None) -> str:
-    return marked(count(rate_fps), line.value.limited)
-
-
-def regularity(figures: GoalFigures) -> str:
-    """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
-    if not figures.irregular_count:
-        return "regular"
-    whys = Counter(why for why in figures.irregular if why)
-    return f"IRREGULAR in {figures.irregular_count} of {len(figures.irregular)}: " + "; ".join(whys)
-
-
 def goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
-    """Describe the goal in a sentence, and what is irregular."""
+    """Describe the goal with every attribute (RFC 9971 section 4.9.3), and what is irregular."""
+    goal = figures.goal
     yield (
         "goal",
-        f"goal {describe_attributes(figures.goal)}",
-    )
-    if figures.irregular_count:
-        yield (
-            "irregular-goal",
-            f"goal {figures.goal.name}: {regularity(figures)}",
-        )
-
-
-def describe_attributes(goal: GoalAttributes) -> str:
-    """Describe every attribute that was applied (RFC 9971 section 4.9.3)."""
-    return (
-        f"{goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
+        f"goal {goal.name} ({goal.code}): loss ratio {goal.loss_ratio:.4g}, exceed ratio "
         f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "
         f"duration {goal.initial_trial_s:g} s and {goal.final_trial_s:g} s, duration sum "
         f"{goal.duration_sum_s:g} s, {goal.preceding_targets} preceding targets, expansion coefficient "
-        f"{goal.expansion_coefficient}; {_LIKE[goal.like_rfc2544]}"
+        f"{goal.expansion_coefficient}; {_LIKE[goal.like_rfc2544]}",
     )
+    if figures.irregular_count:
+        yield "irregular-goal", f"goal {goal.name}: {figures.regularity}"

@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import Number, Record, Series, Summary
+from v6t.analysis.record import Number, Record, Series, Values
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, seconds
-from v6t.analysis.statistics import finite, summary_json
+from v6t.analysis.statistics import finite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
 from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, list_lines
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
 from v6t.trials.device_events import RESET_HOOKS
 from v6t.trials.trial import list_directions
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
-
-class Outages(Summary, Series):
+class Outages(Values):
     """How long frames of one direction were lost, repetition by repetition; null: to the end."""
 
-    average: Number | None
-    """mean; null where one repetition did not recover [s]"""
-    values: list[Number | None]
-    """each repetition's time; null: it did not recover [s]"""
-
+    @computed_field
     @property
-    def repeated(self) -> Sequence[float | None]:
-        return self.values
+    def average(self) -> Number | None:
+        """Mean; null where one repetition did not recover [s]."""
+        known = [t for t in self.values if t is not None]
+        return sum(known) / len(known) if known and len(known) == len(self.values) else None
 
 
 class Recoveries(Outages):
@@ -119,18 +115,14 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
     for way in list_directions(spec.conditions.mode):
         times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
         directions[way] = {
-            "average": finite(result.average_s(way)),
-            **_times(times),
+            "values": [finite(t) for t in times],
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
-    attempts = [a for r in result.repetitions for a in r.attempts]
     return RecoveryRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title="System recovery",
         overload_limited=spec.limited,
-        repetitions=len(result.repetitions),
         directions=directions,
     )
 
@@ -139,34 +131,24 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
     """Make the record of one kind of reset; None is "did not come back" (RST-02)."""
     spec = result.spec
     at = spec.conditions
-    directions = {}
+    directions: dict[str, dict[str, Any]] = {}
     for way in list_directions(at.mode):
-        times = result.by_loss_s(way)
+        seen = [outages[way] for outages in result.repetitions if way in outages]
         directions[way] = {
-            "average": finite(sum(times) / len(times)) if times else None,
-            **_times(times),
-            "by_silence": [
-                r.outages[way].by_silence_s for r in result.repetitions if way in r.outages
-            ],
+            "values": [finite(outage.by_loss_s) for outage in seen],
+            "by_silence": [outage.by_silence_s for outage in seen],
         }
     survived = None
     if "connections" in conditions and at.mode == "reverse":
         # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
-        survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
-    attempts = [a for r in result.repetitions for a in r.attempts]
+        survived = [time is not None for time in directions["reverse"]["values"]]
     return ResetRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
         title=f"Reset ({spec.hook}), frame-loss method",
         state_survived=survived,
-        repetitions=len(result.repetitions),
         directions=directions,
     )
-
-
-def _times(times: Sequence[float]) -> dict[str, Any]:
-    return {**summary_json(times), "values": [finite(t) for t in times]}
 
 
 class ResetSettings(StrictModel):
@@ -212,15 +194,13 @@ class Outage(Benchmark[OutageRecord, S]):
 
 
 class Reset(Outage[ResetSettings]):
-    """How long a device forwards nothing while it is reset."""
+    """How long nothing is forwarded while the device is reset."""
 
     name = "reset"
     title = "Reset"
     record = ResetRecord
-    summary = "How long nothing is forwarded while the device is reset."
     order = 100
     connections = "also"
-    section = "reset"
     model = ResetSettings
     quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
@@ -230,9 +210,7 @@ class Reset(Outage[ResetSettings]):
         r = self.own(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
-                f"unknown reset '{r.hook}'",
-                "one of " + ", ".join(RESET_HOOKS),
-                code="unknown-name",
+                f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
             )
         if r.at_s >= r.duration_s:
             raise UsageError(
@@ -250,22 +228,10 @@ class Reset(Outage[ResetSettings]):
     def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
-            why = "no rate passed, so there is no rate to reset at"
-            return self.nothing(point, why, point.said)
-        result = measure_reset(self._spec(point, throughput_fps), point.measure, point.watch)
-        record = reset_record(result, conditions=point.said)
-        return Measured(record)
-
-    def _spec(self, point: Point, rate_fps: float) -> ResetSpec:
-        r = self.own(point.bound)
-        return ResetSpec(
-            conditions=point.conditions(),
-            hook=r.hook,
-            rate_fps=rate_fps,
-            duration_s=r.duration_s,
-            at_s=r.at_s,
-            repetitions=point.repeat(r.repetitions),
-        )
+            return self.nothing(point, "no rate passed, so there is no rate to reset at")
+        spec = point.specify(ResetSpec, self.own(point.bound), rate_fps=throughput_fps)
+        result = measure_reset(spec, point.measure, point.watch)
+        return Measured(reset_record(result, conditions=point.said))
 
     def warnings(self, record: OutageRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, ResetRecord) and record.state_survived:
@@ -300,15 +266,13 @@ class RecoverySettings(StrictModel):
 
 
 class SystemRecovery(Outage[RecoverySettings]):
-    """How long a device loses frames after an overload."""
+    """How long frames are still lost after an overload has ended."""
 
     name = "system-recovery"
     title = "System recovery"
     record = RecoveryRecord
-    summary = "How long frames are still lost after an overload has ended."
     order = 90
     connections = "also"
-    section = "system_recovery"
     model = RecoverySettings
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
@@ -318,23 +282,17 @@ class SystemRecovery(Outage[RecoverySettings]):
     def run(self, point: Point) -> Measured:
         throughput_fps, _ = point.throughput()
         if not throughput_fps:
-            why = "no rate passed, so there is nothing to overload"
-            return self.nothing(point, why, point.said)
-        spec = self._spec(point, throughput_fps)
-        result = measure_recovery(spec, point.measure, point.watch)
-        record = recovery_record(result, conditions=point.said)
-        return Measured(record)
-
-    def _spec(self, point: Point, throughput_fps: float) -> RecoverySpec:
-        r, at = self.own(point.bound), point.conditions()
-        return RecoverySpec(
-            conditions=at,
+            return self.nothing(point, "no rate passed, so there is nothing to overload")
+        own = self.own(point.bound)
+        spec = point.specify(
+            RecoverySpec,
+            own,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=r.overload_s + at.extra_duration_s,
-            afterwards_s=r.afterwards_s,
-            repetitions=point.repeat(r.repetitions or point.procedure.repetitions),
+            overload_s=own.overload_s + point.conditions().extra_duration_s,
         )
+        result = measure_recovery(spec, point.measure, point.watch)
+        return Measured(recovery_record(result, conditions=point.said))
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]

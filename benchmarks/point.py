@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from v6t.analysis.record import FindResult, Record
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial_runner import Progress, Watch
+from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext
     from v6t.benchmarks.settings import ProcedureSettings
 
+P = TypeVar("P", bound=PointSpec)
 Row = dict[str, Any]
 Vary = Callable[[Traffic], Traffic]
 
@@ -169,6 +170,21 @@ class Point:
             invalid_retries=p.invalid_retries,
         )
         return replace(conditions, **{**self.within, **changes})
+
+    def specify(self, kind: type[P], own: object, **values: Any) -> P:
+        """Make the specification of a procedure.
+
+        Fields that are not given are the settings of their name: the benchmark's ``own``, else the run's.
+        """
+        values.setdefault("conditions", self.conditions())
+        for name in {known.name for known in fields(kind)} - values.keys():
+            settings = (getattr(of, name, None) for of in (own, self.procedure))
+            setting = next((value for value in settings if value is not None), None)
+            if setting is not None:
+                values[name] = setting
+        if "repetitions" in values:
+            values["repetitions"] = self.repeat(values["repetitions"])
+        return kind(**values)
 
     def throughput(self) -> tuple[float, str]:
         """Return the throughput measured here, and which figure of it; 0.0 if no rate passed."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Result
-from v6t.analysis.record import Number, Record, Row, Series, Summary
+from v6t.analysis.record import Number, Row, Series, Values
 from v6t.analysis.sheet import Column, count, seconds
-from v6t.analysis.statistics import summary_json
 from v6t.base.errors import UsageError
-from v6t.benchmarks.common import POINT, Line, row_head
+from v6t.benchmarks.common import POINT, ROW_DIRECTION, Line, row_head
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.share import AtShare, ShareSettings
+from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
 from v6t.procedures.reconfiguration import (
     ReconfigurationResult,
     ReconfigurationSpec,
@@ -23,15 +23,10 @@ from v6t.procedures.reconfiguration import (
 from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE
 from v6t.trials.trial import list_directions
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
-
-class BlockedTimes(Summary, Series):
+class BlockedTimes(Values):
     """Effective blocked time of one direction with one kind of change: lost frames over rate [s]."""
 
-    values: list[Number]
-    """each stream's [s]"""
     lost: list[int]
     """lost frames of each stream"""
     frames: list[int]
@@ -40,26 +35,18 @@ class BlockedTimes(Summary, Series):
     """longest time without a frame of each stream; null: not known [s]"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
-        return self.values
-
-    @property
     def longest_silence_s(self) -> float | None:
         """Longest time without a frame in any stream [s]; None if it is not known."""
         return max((s for s in self.silence if s is not None), default=None)
 
 
-class ReconfigurationRecord(Record):
+class ReconfigurationRecord(StreamRecord):
     """What traffic lost while something beside it was changed."""
 
     unit: Literal["s"]
     """of blocked times"""
     what: str
     """what was added, changed and removed"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str
-    """where the rate is from"""
     duration_s: Number
     """length of each stream [s]"""
     at_s: Number
@@ -72,10 +59,6 @@ class ReconfigurationRecord(Record):
         """What was done, in which direction, and the times, in the order of the streams."""
         for change in CONFIGURATION_CHANGES:
             yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
-
-    @property
-    def offered(self) -> Sequence[float]:
-        return [self.rate]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
@@ -91,21 +74,19 @@ def reconfiguration_record(
         for way in list_directions(spec.conditions.mode):
             seen = [
                 s.directions[way]
-                for s in result.streams
+                for streams in result.repetitions
+                for s in streams
                 if s.change == change and way in s.directions
             ]
             if seen:
-                times = [b.blocked_s for b in seen]
                 changes.setdefault(change, {})[way] = {
-                    **summary_json(times),
-                    "values": times,
+                    "values": [b.blocked_s for b in seen],
                     "lost": [b.lost for b in seen],
                     "frames": [b.frames for b in seen],
                     "silence": [b.silence_s for b in seen],
                 }
     return ReconfigurationRecord.of(
-        spec,
-        result.attempts,
+        result,
         conditions,
         title="Reconfiguration under traffic, effective blocked time",
         not_measured=None if changes else "the tester faltered in every stream",
@@ -121,7 +102,8 @@ def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
         {**row_head(at, s.number), "change": s.change,
          "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
          "silence_s": b.silence_s}
-        for s in result.streams
+        for streams in result.repetitions
+        for s in streams
         for way, b in s.directions.items()
     ]  # fmt: skip
 
@@ -138,17 +120,21 @@ class ReconfigurationSettings(ShareSettings):
 
 
 class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
-    """Lost frames and blocked time by kind of change."""
+    """What traffic loses while a rule, route or domain beside it is added, changed, removed."""
 
     name = "reconfiguration"
+    csv_columns: ClassVar = {
+        "change": "change of the configuration: `nothing`, `add`, `change` or `remove`",
+        "direction": ROW_DIRECTION,
+        "frames": "frames to send [frames]",
+        "lost": "frames that did not return in time [frames]",
+        "blocked_s": "effective blocked time: lost frames divided by the rate [s]",
+        "silence_s": "longest time between two received frames [s]",
+    }
     title = "Reconfiguration under traffic"
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
-    summary = (
-        "What traffic loses while a rule, route or domain beside it is added, changed, removed."
-    )
     order = 130
     connections = "also"
-    section = "reconfiguration"
     model = ReconfigurationSettings
     quick = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True
@@ -173,7 +159,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         bound.describe_live_change()
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
-        del bound
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
             "traffic"
@@ -182,28 +167,15 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
-            why = "no rate passed, so there is no rate to change the device at"
-            return self.nothing(point, why, point.said)
-        spec = self._spec(point, rate_fps, source)
+            return self.nothing(
+                point, "no rate passed, so there is no rate to change the device at"
+            )
+        own, bound = self.own(point.bound), point.bound
+        spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
-        record = reconfiguration_record(result, what=self._what(point.bound), conditions=point.said)
+        what = "simulated" if bound.tester.simulates else bound.describe_live_change()
+        record = reconfiguration_record(result, what=what, conditions=point.said)
         return Measured(record, reconfiguration_rows(result))
-
-    def _what(self, bound: RunContext) -> str:
-        if bound.tester.simulates:
-            return "simulated"
-        return bound.describe_live_change()
-
-    def _spec(self, point: Point, rate_fps: float, source: str) -> ReconfigurationSpec:
-        own = self.own(point.bound)
-        return ReconfigurationSpec(
-            conditions=point.conditions(),
-            rate_fps=rate_fps,
-            rate_source=source,
-            duration_s=own.duration_s,
-            at_s=own.at_s,
-            repetitions=point.repeat(own.repetitions),
-        )
 
     columns = (
         *POINT,

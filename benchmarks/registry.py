@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="Benchmark[Any, Any]")
 
-
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.benchmarks.base:Benchmark", "benchmark"
 )
-
 
 names = BENCHMARKS.names
 
@@ -114,7 +112,6 @@ def everything(
     """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences.
 
     Args:
-        plugin: of the technology.
         named: beside ``all``: what these lack is said when they are to be measured.
     """
     unfit = "never" if plugin.stateful else "only"

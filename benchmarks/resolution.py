@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
@@ -18,33 +18,39 @@ from v6t.analysis.record import (
     Number,
     RatesFound,
     Record,
-    Row,
     Series,
     bounded_by_tester,
-    rates_found,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, percent, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import REPETITIONS, TRIAL_S, Line, at_least, interval
+from v6t.benchmarks.common import (
+    DISPERSION,
+    INTERVAL,
+    REPETITIONS,
+    ROW_DURATION,
+    SEARCH_COLUMNS,
+    TRIAL_S,
+    WIDE_REPEATED,
+    Line,
+    at_least,
+    rate_columns,
+    rate_result,
+)
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import decisive_trial, search_spec
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
-from v6t.procedures.throughput import ThroughputResult, measure_throughput
+from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
-
 LONGEST_TIMEOUT_S = 1.0
 
-
 SOURCE = "RFC 8219 section 9.2"
-
 
 QPS: Literal["queries per second"] = "queries per second"
 
@@ -65,6 +71,7 @@ class SelfTest(Model):
 class Combination(RatesFound):
     """Names cached and names with an AAAA record of their own, and the rate found with them."""
 
+    unit_name = "queries/s"
     cached_percent: int
     """queries for names that were asked before the trial [%]"""
     own_aaaa_percent: int
@@ -84,6 +91,11 @@ class Combination(RatesFound):
     """median time to an answer in the last deciding trial [microseconds]"""
     decisive_trials: list[str]
     """trial that decided each repetition: the highest that passed"""
+
+    @property
+    def name(self) -> str:
+        """``"20 % cached, 40 % AAAA"``."""
+        return f"{self.cached_percent} % cached, {self.own_aaaa_percent} % AAAA"
 
 
 class ResolutionRecord(Record):
@@ -116,69 +128,29 @@ class ResolutionRecord(Record):
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         for combination in self.combinations:
-            yield f"{name_of(combination)} ", combination, "queries/s"
+            yield f"{combination.name} ", combination, "queries/s"
 
 
-@dataclass(frozen=True)
-class Searched:
-    """A combination and its searches."""
-
-    cached_percent: int
-    own_aaaa_percent: int
-    result: ThroughputResult
-
-
-def name_of(combination: Combination | Searched) -> str:
-    """``"20 % cached, 40 % AAAA"``."""
-    return f"{combination.cached_percent} % cached, {combination.own_aaaa_percent} % AAAA"
-
-
-def resolution_record(
-    searched: Sequence[Searched],
-    find: FindResult,
-    *,
-    selftest: SelfTest,
-    upstream: Literal[4, 6],
-    conditions: Mapping[str, Any],
-) -> ResolutionRecord:
-    """Make the record of all combinations."""
-    spec = searched[0].result.spec
-    at = spec.conditions
-    attempts = [a for s in searched for r in s.result.repetitions for a in r.attempts]
-    combinations = [_combination(s, find, selftest) for s in searched]
-    return ResolutionRecord.of(
-        spec,
-        attempts,
-        conditions,
-        title="DNS resolution performance",
-        direction="queries",
-        repetitions=combinations[0].repetitions,
-        not_measured=combinations[0].refused,
-        combinations=combinations,
-        selftest=selftest,
-        timeout_s=at.queries.timeout_s if at.queries else 0.0,
-        resolution_qps=max(s.result.error_fps for s in searched),
-        upstream=upstream,
-    )
-
-
-def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Combination:
-    result, spec = searched.result, searched.result.spec
-    rates = rates_found([r.rate_fps for r in result.repetitions], "queries/s")
+def _combination(
+    cached: int, own_aaaa: int, result: ThroughputResult, find: FindResult, selftest: SelfTest
+) -> Combination:
+    spec = result.spec
+    rates = [r.rate_fps for r in result.repetitions]
     decisive = [key for key in map(decisive_trial, result.repetitions) if key]
     counted = [find(key).directions["forward"] for key in decisive]
     heard = [c.answers for c in counted if c.answers]
     queries = sum(c.count_frames("required") for c in counted)
-    again = queries * searched.cached_percent / 100
-    every = [find(a.trial.key) for r in result.repetitions for a in r.attempts]
+    again = queries * cached / 100
+    every = [find(a.trial.key) for a in result.attempts]
     reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
     by_tester = hit and spec.upper_bound_reason == "tester"
     last = counted[-1].delay_us if counted else None
     return Combination(
-        **rates,
-        cached_percent=searched.cached_percent,
-        own_aaaa_percent=searched.own_aaaa_percent,
+        repetitions=len(rates),
+        rates=rates,
+        cached_percent=cached,
+        own_aaaa_percent=own_aaaa,
         refused=(
             f"refused: the device answers at least {selftest.covered_qps:,.0f} queries/s, and the "
             f"tester's self-test covers no more (RFC 8219 section 9.2.1)"
@@ -203,25 +175,6 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
         response_us=last["p50"] if last else None,
         decisive_trials=decisive,
     )
-
-
-def resolution_rows(searched: Sequence[Searched], find: FindResult) -> list[Row]:
-    """Return a row for each repetition of each combination."""
-    return [
-        {
-            "No": r.number,
-            "cached %": s.cached_percent,
-            "own AAAA %": s.own_aaaa_percent,
-            "Duration": s.result.spec.duration_s,
-            "Initial Rate": s.result.spec.upper_bound_fps,
-            "Error": r.error_fps(s.result.spec.resolution_fps),
-            "Date": find(r.attempts[0].trial.key).started if r.attempts else "",
-            "Iterations": len(r.attempts),
-            "queries/s": r.rate_fps,
-        }
-        for s in searched
-        for r in s.result.repetitions
-    ]
 
 
 _Percent = Annotated[int, Field(ge=0, le=100)]
@@ -250,18 +203,25 @@ class ResolutionSettings(StrictModel):
 
 
 class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
-    """The highest rate at which every query is answered rightly."""
+    """The highest rate at which every DNS query is answered rightly in time."""
 
     name = "resolution"
+    csv_columns: ClassVar = {
+        **SEARCH_COLUMNS,
+        "cached %": "share of the names that are queried before the trial [%]",
+        "own AAAA %": "share of the names with a native AAAA record [%]",
+        "Duration": ROW_DURATION,
+        "Initial Rate": "upper bound of the search, its first rate [queries per second]",
+        "Error": "width of the interval that the search left open [queries per second]",
+        "queries/s": "highest rate that passed [queries per second]",
+    }
     title = "DNS resolution performance"
     record = ResolutionRecord
     metrics: ClassVar = {"DNS resolution performance": ""}
-    summary = "The highest rate at which every DNS query is answered rightly in time."
     phase = Phase.QUERIES
     order = 10
     searches = True
     exchange = "queries"
-    section = "resolution"
     model = ResolutionSettings
     quick = ResolutionSettings(cached_names=200, resolution_qps=500.0)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
@@ -296,28 +256,48 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         own, bound = self.own(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
-        searched = [
-            Searched(
-                *pair,
-                measure_throughput(self._spec(point, pair, covered), point.measure, point.watch),
-            )
+        searches = {
+            pair: measure_throughput(self._spec(point, pair, covered), point.measure, point.watch)
             for pair in self.combinations(bound)
-        ]
+        }
         selftest = SelfTest(
             capacity_qps=capacity,
             timeout_s=SELFTEST_TIMEOUT_SHARE * own.timeout_s,
             delta=own.delta,
             covered_qps=covered,
         )
-        record = resolution_record(
-            searched,
-            point.find,
+        combinations = [
+            _combination(*pair, result, point.find, selftest) for pair, result in searches.items()
+        ]
+        results = list(searches.values())
+        record = ResolutionRecord.of(
+            replace(results[0], attempts=sum((r.attempts for r in results), ())),
+            point.said,
+            title=self.title,
+            direction="queries",
+            not_measured=combinations[0].refused,
+            combinations=combinations,
             selftest=selftest,
+            timeout_s=own.timeout_s,
+            resolution_qps=max(map(find_error_fps, results)),
             upstream=bound.technology.ip_versions[1],
-            conditions=point.said,
         )
-        rates = [r.rate_fps for r in searched[0].result.repetitions]
-        return Measured(record, resolution_rows(searched, point.find), rates)
+        rows = [
+            {
+                "No": r.number,
+                "cached %": cached,
+                "own AAAA %": own_aaaa,
+                "Duration": result.spec.duration_s,
+                "Initial Rate": result.spec.upper_bound_fps,
+                "Error": r.error_fps(result.spec.resolution_fps),
+                "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
+                "Iterations": len(r.attempts),
+                "queries/s": r.rate_fps,
+            }
+            for (cached, own_aaaa), result in searches.items()
+            for r in result.repetitions
+        ]
+        return Measured(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
         own, p = self.own(point.bound), point.procedure
@@ -331,30 +311,21 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             pause_s=max(own.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
-        usual = search_spec(point, conditions)
-        values: dict[str, Any] = {f.name: getattr(usual, f.name) for f in fields(usual)}
-        return ResolutionSpec(
-            **values
-            | {
-                "conditions": replace(usual.conditions, search_limit_fps=upper),
-                "upper_bound_fps": upper,
-                "upper_bound_reason": "media" if upper == point.media_fps else "tester",
-                "resolution_fps": own.resolution_qps or p.resolution_ratio * upper,
-            }
+        return search_spec(
+            point,
+            conditions,
+            ResolutionSpec,
+            upper_fps=upper,
+            resolution_fps=own.resolution_qps or p.resolution_ratio * upper,
         )
 
     columns = (
         Column("cached\n%", lambda line: str(line.value.cached_percent)),
         Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
         Column("median\nqueries/s", lambda line: _rate(line.value)),
-        Column("P1", lambda line: count(line.value.p1)),
-        Column("P99", lambda line: count(line.value.p99)),
-        Column(
-            "95 % interval\nof the median",
-            lambda line: interval(line.value.median_interval),
-            wide=True,
-        ),
-        Column("dispersion\n%", lambda line: percent(line.value.dispersion), wide=True),
+        *rate_columns("")[1:],
+        INTERVAL,
+        DISPERSION,
         Column("AAAA asked\nfor each", lambda line: _each(line.value.asked_aaaa)),
         Column("A asked\nfor each", lambda line: _each(line.value.asked_a)),
         Column(
@@ -366,7 +337,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column(
             "self-test\ncovers", lambda line: count(line.record.selftest.covered_qps), wide=True
         ),
-        Column("repetitions", lambda line: str(line.value.repetitions), wide=True),
+        WIDE_REPEATED,
         Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
     )
 
@@ -374,7 +345,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return [Line(r, f) for r in records for f in r.combinations]
 
     def notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
-        return [f"{name_of(f)}: {f.refused}" for r in records for f in r.combinations if f.refused]
+        return [f"{f.name}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
     def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
@@ -396,7 +367,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             yield table(f"{r.title}: median (P1 to P99), queries/s", shares, columns)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
-        del data
         for r in records:
             if len(r.combinations) < 2:
                 continue
@@ -420,7 +390,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 "Queries answered per second against the share of cached names: median of the "
                 "repetitions, bars from P1 to P99.",
                 "Queries answered per second: "
-                + "; ".join(f"{name_of(f)}: {f.median:,.0f}" for f in r.combinations),
+                + "; ".join(f"{f.name}: {f.median:,.0f}" for f in r.combinations),
             )
 
     def definition(self, records: Sequence[ResolutionRecord]) -> str:
@@ -432,18 +402,17 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     def results(self, record: ResolutionRecord) -> Iterator[Result]:
         first = record.combinations[0]
-        what = f"{record.title}, {name_of(first)}, median of {first.repetitions}"
+        what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:
-            yield Result(
-                f"queries/s, {name_of(f)}",
+            result = rate_result(
+                f,
+                f"queries/s, {f.name}",
                 "queries/s",
-                f.rates,
                 resolution=record.resolution_qps,
-                limited=f.limited,
-                headline=self.name if f is first else f"{self.name}, {name_of(f)}",
-                summary=f,
-                card=Card(_rate(first), "queries/s", what) if f is first else None,
+                headline=self.name if f is first else f"{self.name}, {f.name}",
             )
+            card = Card(_rate(first), "queries/s", what) if f is first else None
+            yield replace(result, card=card)
 
     def warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
         for f in record.combinations:
@@ -451,19 +420,19 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
                 yield (
                     "unanswered-queries",
-                    f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}",
+                    f"{f.name}: queries not answered in all trials, failed ones too: {reasons}",
                 )
             each = (f.asked_aaaa or 0) + (f.asked_a or 0)
             if each > MAX_QUERIES_PER_NAME * 1.01:
                 yield (
                     "many-questions",
-                    f"{name_of(f)}: the device asks {each:.2f} questions for each query; the self-test "
+                    f"{f.name}: the device asks {each:.2f} questions for each query; the self-test "
                     f"counts on {MAX_QUERIES_PER_NAME} (RFC 8219 section 9.2.1)",
                 )
             if f.cached_found_percent is not None and f.cached_found_percent < 99:
                 yield (
                     "cache-misses",
-                    f"{name_of(f)}: the device asked again for {100 - f.cached_found_percent:.1f} % of "
+                    f"{f.name}: the device asked again for {100 - f.cached_found_percent:.1f} % of "
                     "the queries whose names it had answered before",
                 )
 
@@ -481,7 +450,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         first = [r.combinations[0] for r in records]
         required = all(not f.cached_percent and not f.own_aaaa_percent for f in first)
         yield clause(SOURCE, "0 % cached and 0 % with an AAAA record is measured first",
-                     ", ".join(map(name_of, first)), required if first else None)  # fmt: skip
+                     ", ".join(f.name for f in first), required if first else None)  # fmt: skip
         questions = [f.asked_aaaa for f in first if f.asked_aaaa is not None]
         yield clause(SOURCE, "all names are different: none is in the device's cache",
                      f"at least {min(questions, default=0):.3g} AAAA questions for each query",

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from pydantic import Field
+from v6t.analysis.record import Number, Record
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, R
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Point
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
+
+class StreamRecord(Record):
+    """Something that was measured at one rate."""
+
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str = ""
+    """where that rate comes from"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
 
 
 class ShareSettings(StrictModel):

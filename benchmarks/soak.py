@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
@@ -18,10 +18,19 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, list_lines, row_head
+from v6t.benchmarks.common import (
+    POINT,
+    ROW_DIRECTION,
+    ROW_DURATION,
+    ROW_RATE,
+    Line,
+    list_lines,
+    row_head,
+)
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.share import AtShare, ShareSettings
+from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
     CriticalLoadSpec,
@@ -29,11 +38,9 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
+from v6t.procedures.trial_runner import Repeated
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
-
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
 
 HOUR_S = 3600.0
 
@@ -63,15 +70,11 @@ class Soaked(Model):
     """lost share of the first and of the second half of the intervals [%]"""
 
 
-class SoakRecord(Record):
+class SoakRecord(StreamRecord):
     """Loss over hours at one rate."""
 
     unit: Literal["%"]
     """of lost shares"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str
-    """where the rate is from"""
     duration_s: Number
     """asked for, all stretches together [s]"""
     measured_s: Number
@@ -84,10 +87,6 @@ class SoakRecord(Record):
     """stretches in which the tester faltered: gaps, no loss of the device"""
     directions: dict[str, Soaked]
     """loss of each direction"""
-
-    @property
-    def offered(self) -> Sequence[float]:
-        return [self.rate]
 
 
 class ShapeFound(Model):
@@ -106,6 +105,10 @@ class Found(NamedTuple):
     deviation: float
     low: float
     high: float
+
+    @property
+    def interval(self) -> str:
+        return f"{self.low:,.0f} to {self.high:,.0f}"
 
 
 class CriticalLoadRecord(Record):
@@ -164,18 +167,17 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     """Make the record of a soak test."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
-    good = [s for s in result.stretches if s.intervals]
+    good = [s for s in result.repetitions if s.intervals]
     return SoakRecord.of(
-        spec,
-        result.attempts,
+        result,
         conditions,
         title="Soak test",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
         duration_s=spec.stretches * spec.stretch_s,
         measured_s=len(good) * spec.stretch_s,
-        stretches=len(result.stretches),
-        faltered=len(result.stretches) - len(good),
+        stretches=len(result.repetitions),
+        faltered=len(result.repetitions) - len(good),
         directions={way: _soaked(result.intervals(way)) for way in ways},
     )
 
@@ -210,7 +212,7 @@ def soak_rows(result: SoakResult) -> list[Row]:
     """Return a row for each interval and direction, and one for each stretch that says nothing."""
     rows: list[Row] = []
     at = result.spec.conditions
-    for stretch in result.stretches:
+    for stretch in result.repetitions:
         point = {"No": stretch.number, "Size": at.size_label, "Dir": at.mode[0]}
         for way in list_directions(at.mode):
             intervals = stretch.intervals.get(way, ())
@@ -241,11 +243,9 @@ def critical_load_record(
     estimate = result.estimate
     target_percent = 100 * result.spec.target
     return CriticalLoadRecord.of(
-        result.spec,
-        result.attempts,
+        Repeated(result.spec, (result,), result.attempts),
         conditions,
         title=f"Critical load at {target_percent:g} % loss (PLRsearch, no RFC 8219 throughput)",
-        repetitions=1,
         target_percent=target_percent,
         estimate=estimate.mean_fps if estimate else None,
         deviation=estimate.deviation_fps if estimate else None,
@@ -288,15 +288,21 @@ class SoakSettings(ShareSettings):
 
 
 class Soak(AtShare[SoakRecord, SoakSettings]):
-    """Loss over hours, interval by interval."""
+    """Loss over hours at a share of the throughput, and when it came."""
 
     name = "soak"
+    csv_columns: ClassVar = {
+        "started": "start of the stretch, ISO 8601, UTC",
+        "direction": ROW_DIRECTION,
+        "begins_s": "start of the interval, in seconds of traffic [s]",
+        "length_s": "length of the interval [s]",
+        "frames": "frames due in the interval; empty: the stretch is invalid [frames]",
+        "lost": "of them lost [frames]",
+    }
     title = "Soak test"
     record: ClassVar[type[SoakRecord]] = SoakRecord
-    summary = "Loss over hours at a share of the throughput, and when it came."
     order = 110
     connections = "also"
-    section = "soak"
     model = SoakSettings
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
     in_all = False
@@ -311,19 +317,14 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     def run(self, point: Point) -> Measured:
         rate_fps, source = self.rate(point)
         if not rate_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
-        result = measure_soak(self._spec(point, rate_fps, source), point.measure, point.watch)
-        return Measured(soak_record(result, conditions=point.said), soak_rows(result))
-
-    def _spec(self, point: Point, rate_fps: float, source: str) -> SoakSpec:
+            return self.nothing(point, "no rate passed, so there is no rate to soak at")
         own = self.own(point.bound)
-        return SoakSpec(
-            conditions=point.conditions(),
-            rate_fps=rate_fps,
-            rate_source=source,
-            stretches=max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9)),
-            stretch_s=own.stretch_s,
+        stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
+        spec = point.specify(
+            SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
+        result = measure_soak(spec, point.measure, point.watch)
+        return Measured(soak_record(result, conditions=point.said), soak_rows(result))
 
     columns = (
         *POINT,
@@ -427,24 +428,24 @@ class CriticalLoadSettings(StrictModel):
     """Each trial is longer by so much than the one before [s]."""
 
 
-def _interval(record: CriticalLoadRecord) -> str:
-    load = record.critical_load
-    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
-
-
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
-    """The load at which a share of the frames is lost on average."""
+    """The load at which a device with random loss loses a given share on average (PLRsearch)."""
 
     name = "critical-load"
+    csv_columns: ClassVar = {
+        "rate": ROW_RATE,
+        "duration_s": ROW_DURATION,
+        "frames": "frames to send [frames]",
+        "lost": "of them lost [frames]",
+        "estimate": "mean of the critical load after this trial [frames per second per direction]",
+        "low": "lower end of its interval [frames per second per direction]",
+        "high": "upper end of its interval [frames per second per direction]",
+    }
     title = "Critical load"
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
-    summary = (
-        "The load at which a device with random loss loses a given share on average (PLRsearch)."
-    )
     order = 120
     searches = True
     connections = "also"
-    section = "critical_load"
     model = CriticalLoadSettings
     quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     in_all = False
@@ -459,7 +460,14 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
     def run(self, point: Point) -> Measured:
-        result = measure_critical_load(self._spec(point), point.measure, point.infer(), point.watch)
+        spec = point.specify(
+            CriticalLoadSpec,
+            self.own(point.bound),
+            conditions=point.conditions(search_limit_fps=point.limit_fps),
+            least_fps=point.limit_fps / LEAST,
+            most_fps=point.limit_fps,
+        )
+        result = measure_critical_load(spec, point.measure, point.infer(), point.watch)
         record = critical_load_record(
             result,
             bound=(point.limit_fps, point.limit_reason),
@@ -467,20 +475,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             conditions=point.said,
         )
         if record is None:
-            return self.nothing(point, "the tester faltered in all trials but one", point.said)
+            return self.nothing(point, "the tester faltered in all trials but one")
         return Measured(record, critical_load_rows(result))
-
-    def _spec(self, point: Point) -> CriticalLoadSpec:
-        own = self.own(point.bound)
-        return CriticalLoadSpec(
-            conditions=point.conditions(search_limit_fps=point.limit_fps),
-            least_fps=point.limit_fps / LEAST,
-            most_fps=point.limit_fps,
-            target=own.target,
-            search_s=own.search_s,
-            first_s=own.first_s,
-            longer_s=own.longer_s,
-        )
 
     columns = (
         *POINT,
@@ -488,7 +484,9 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         Column(
             "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
         ),
-        Column("95 % interval", _interval),
+        Column(
+            "95 % interval", lambda r: r.critical_load.interval if r.critical_load else UNDEFINED
+        ),
         Column("deviation", lambda r: count(r.critical_load and r.critical_load.deviation)),
         Column("stretch", lambda r: _shape(r, "stretch")),
         Column("erf", lambda r: _shape(r, "erf")),
@@ -548,10 +546,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield (
-                "not-found",
-                f"{seen}: the critical load is {_above(record)}",
-            )
+            yield "not-found", f"{seen}: the critical load is {_above(record)}"
         elif record.critical_load.estimate < record.lowest:
             yield (
                 "extrapolated",

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
-from v6t.analysis.marks import marked
-from v6t.analysis.presentation import (
-    Card,
-    Clause,
-    Result,
-    clause,
-)
+from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import FindResult, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Column, Sheet, count, percent, seconds, table
+from v6t.analysis.sheet import SIZES, Column, Sheet, count, seconds, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Phase
-from v6t.benchmarks.common import repeated
+from v6t.benchmarks.common import DISPERSION, WIDE_REPEATED, rate_columns, repeated
 from v6t.benchmarks.connections import (
     CapacityRecord,
     CapacitySearch,
@@ -30,28 +24,20 @@ from v6t.benchmarks.connections import (
     capacity_record,
     capacity_result,
     connection_rate_record,
+    connection_rate_result,
     found_capacity,
     phase_one_settings,
-    rate_result,
     rate_search,
     rows_of,
     share_of,
 )
+from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
-from v6t.procedures.stateful.connection_rate import (
-    measure_connection_rate,
-)
+from v6t.procedures.stateful.connection_rate import measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
-from v6t.procedures.stateful.tcp_capacity import (
-    BENCHMARK as CAPACITY,
-)
-from v6t.procedures.stateful.tcp_capacity import (
-    SECOND_TRY,
-    TcpCapacitySpec,
-    measure_tcp_capacity,
-)
+from v6t.procedures.stateful.tcp_capacity import SECOND_TRY, TcpCapacitySpec, measure_tcp_capacity
 from v6t.profiles.model import FramePair
 from v6t.profiles.tcp.http import (
     HEADER_OCTETS,
@@ -68,20 +54,14 @@ from v6t.trials.tcp import Closing, Tcp, TcpCounts
 from v6t.trials.trial import Capability, Trial
 from v6t.trials.verdict import Attempt
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import MeasuredTechnology, RunContext
-
 _FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
 
-
 _SYN = SIZES.replace("octets", "SYN's octets")
-
 
 _TIMES = (
     "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
     "with what the tester itself takes to write a batch of segments and to answer one."
 )
-
 
 _NO_TIMES = "This tester does not tell how long each connection took."
 
@@ -229,6 +209,11 @@ class TcpCapacityRecord(CapacityRecord):
         """The trial that decided."""
         return self.decisive
 
+    @property
+    def attempted_cps(self) -> float:
+        """Rate at which the connections of the capacity came: a second try is slower."""
+        return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
+
 
 def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
     times = []
@@ -265,9 +250,7 @@ def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
 FRAMES_EACH = 2
 """That a client sends to open a connection: SYN and acknowledgement."""
 
-
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
-
 
 _IP_OCTETS = {4: 20, 6: 40}
 
@@ -328,7 +311,6 @@ def _worse(result: TrialResult) -> TrialResult:
 
 
 R = TypeVar("R", bound=Record)
-
 
 S = TypeVar("S", bound=StrictModel)
 
@@ -394,7 +376,6 @@ class OfTcp(OfConnections[R, S]):
         return settings
 
     def follows(self, bound: RunContext) -> tuple[str, ...]:
-        del bound
         return ()
 
     def check(self, bound: RunContext) -> None:
@@ -440,14 +421,12 @@ class OfTcp(OfConnections[R, S]):
 
 
 class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
-    """The highest rate at which every connection of TCP is established and brings its object."""
+    """The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."""
 
     name = "tcp-rate"
+    csv_model = Iteration
     title = "Maximum TCP connection establishment rate"
     record = TcpRateRecord
-    summary = (
-        "The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."
-    )
     order = 10
 
     def run(self, point: Point) -> Measured:
@@ -471,13 +450,11 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     columns = (
         Column(_SYN, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        Column("median\nconnections/s", lambda r: marked(count(r.median), r.limited)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
-        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        *rate_columns("median\nconnections/s"),
+        DISPERSION,
         *_EXCHANGE_COLUMNS,
         Column("DUT\ncounts", lambda r: _print_count(r.last and r.last.sessions), wide=True),
-        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        WIDE_REPEATED,
     )
 
     def notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
@@ -487,9 +464,8 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
         return notes + [_by_itself(r.alone) for r in records if r.alone is not None]
 
     def results(self, record: TcpRateRecord) -> Iterator[Result]:
-        yield rate_result(
-            self.name, record, record.title, record.resolution_cps, "TCP connections/s"
-        )
+        resolution = record.resolution_cps
+        yield connection_rate_result(record, record.title, resolution, "TCP connections/s")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -522,14 +498,13 @@ class TcpCapacity(
     CapacitySearch[TcpCapacityRecord, TcpCapacitySettings],
     OfTcp[TcpCapacityRecord, TcpCapacitySettings],
 ):
-    """How many connections of TCP are open at a time."""
+    """How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."""
 
     name = "tcp-capacity"
+    csv_model = Iteration
     title = "Concurrent TCP connection capacity"
     record = TcpCapacityRecord
-    summary = "How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."
     order = 20
-    section = "tcp_capacity"
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
@@ -542,8 +517,25 @@ class TcpCapacity(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
         )
         if not rate_cps:
-            return self.nothing(point, "no TCP connection rate passed", point.said)
-        result = measure_tcp_capacity(self._spec(point, rate_cps), point.measure, point.watch)
+            return self.nothing(point, "no TCP connection rate passed")
+        own = self.own(point.bound)
+        most = self.most_connections(point.bound)
+        capacity = CapacitySpec(
+            conditions=point.conditions(),
+            first=min(own.first, most),
+            most=most,
+            upper_bound_cps=rate_cps,
+            upper_bound_reason="given",
+            resolution_cps=rate_cps * SECOND_TRY,
+            beta=SECOND_TRY,
+            gamma=SECOND_TRY,
+            error=own.error,
+            phase_one=self._phase_one(point),
+            benchmark=self.name,
+            fixed=True,
+        )
+        spec = TcpCapacitySpec(capacity, own.beyond, own.aging_s)
+        result = measure_tcp_capacity(spec, point.measure, point.watch)
         search, find = result.search, point.find
         tries = find_iterations(search.attempts, find)
         overfull = None if result.overfull is None else find_iteration(result.overfull, find)
@@ -568,30 +560,11 @@ class TcpCapacity(
         after = find_iterations(result.after, find)
         return Measured(record, _rows([*tries, *after], point.conditions()))
 
-    def _spec(self, point: Point, rate_cps: float) -> TcpCapacitySpec:
-        own = self.own(point.bound)
-        most = self.most_connections(point.bound)
-        search = CapacitySpec(
-            conditions=point.conditions(),
-            first=min(own.first, most),
-            most=most,
-            upper_bound_cps=rate_cps,
-            upper_bound_reason="given",
-            resolution_cps=rate_cps * SECOND_TRY,
-            beta=SECOND_TRY,
-            gamma=SECOND_TRY,
-            error=own.error,
-            phase_one=self._phase_one(point),
-            benchmark=CAPACITY,
-            fixed=True,
-        )
-        return TcpCapacitySpec(search, own.beyond, own.aging_s)
-
     columns = (
         Column(_SYN, lambda r: r.sizes),
         Column("maximum\nconnections", found_capacity),
         Column("error", lambda r: count(r.error)),
-        Column("attempt rate\nconnections/s", lambda r: count(_attempted_cps(r))),
+        Column("attempt rate\nconnections/s", lambda r: count(r.attempted_cps)),
         *_EXCHANGE_COLUMNS,
         Column("steps", lambda r: str(len(r.steps)), wide=True),
     )
@@ -616,7 +589,7 @@ class TcpCapacity(
             yield _endings(r)
 
     def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
-        what = f"{record.title}, attempted at {count(_attempted_cps(record))} a second"
+        what = f"{record.title}, attempted at {count(record.attempted_cps)} a second"
         card = Card(found_capacity(record), "concurrent TCP connections", what)
         yield replace(capacity_result(self.name, record), card=card)
 
@@ -642,11 +615,6 @@ def _became(overfull: Iteration) -> str:
     if not overfull.valid:
         return "not known, the tester faltered"
     return overfull.refusals or "all were established"
-
-
-def _attempted_cps(record: TcpCapacityRecord) -> float:
-    """Rate at which the connections of the capacity came: a second try is slower."""
-    return record.attempt_rate_cps if record.decisive is None else record.decisive.rate_cps
 
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
@@ -763,6 +731,3 @@ def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
 def _rows(tries: Sequence[Iteration], at: Conditions) -> list[Row]:
     """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     return rows_of(at, [{k: getattr(one, k) for k in Iteration.model_fields} for one in tries])
-
-
-_TAG_OCTETS = 4

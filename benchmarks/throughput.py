@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
 from v6t.analysis.marks import marked
-from v6t.analysis.presentation import (
-    Card,
-    Clause,
-    Result,
-    clause,
-    split_lines,
-)
+from v6t.analysis.presentation import Clause, Result, clause, split_lines
 from v6t.analysis.record import (
     FindResult,
     Model,
     Number,
     RateRecord,
     Row,
-    Series,
     counted_by,
-    summarize_rates,
+    describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps, percent
+from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import (
     COUNTED_BY,
+    DISPERSION,
+    INTERVAL,
     POINT,
+    ROW_DURATION,
+    SEARCH_COLUMNS,
     TRIAL_S,
+    WIDE_REPEATED,
     at_least,
-    interval,
     matched,
+    rate_columns,
+    rate_result,
     repeated,
     row_head,
 )
-from v6t.benchmarks.mlrsearch import (
-    CONTROLLER,
-    GoalFigures,
-    goal_figures,
-    goal_warnings,
-)
+from v6t.benchmarks.context import RunContext
+from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, goal_figures, goal_warnings
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.search import mlr
@@ -58,24 +53,18 @@ from v6t.procedures.throughput import (
     Repetition,
     ThroughputResult,
     ThroughputSpec,
+    find_error_fps,
     measure_throughput,
 )
 from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
-if TYPE_CHECKING:
-    from v6t.benchmarks.context import RunContext
-
+T = TypeVar("T", bound=ThroughputSpec)
 MOST_STEPS = 2000
 """Trials that a search trace still shows one by one."""
 
-
-_SEARCHES = {
-    "binary": "binary search",
-    "mlrsearch": "MLRsearch with the RFC 2544 goal",
-}
-
+_SEARCHES = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 
 _PLAIN = (
     *("benchmark", "key", "ipv6_frame_size", "ipv4_frame_size", "mode", "rate_fps", "duration_s"),
@@ -124,8 +113,6 @@ class ThroughputRecord(RateRecord):
     """length of the confirming trials; null: as all others [s]"""
     frame_timeout_s: Number | None = None
     """deadline of every frame; null: none [s]"""
-    aggregate_median: Number
-    """sum of the directions' medians [frames per second]"""
     aggregate_convention: Literal["aggregate"]
     """how `aggregate_median` counts: both directions together"""
     loss: dict[str, Number | None]
@@ -149,9 +136,20 @@ class ThroughputRecord(RateRecord):
     decisive_trials: list[str]
     """trial that decided each repetition: the highest that passed"""
 
+    @computed_field
+    @property
+    def aggregate_median(self) -> Number:
+        """Both directions together: the sum of their medians [frames per second]."""
+        return self.median * (2 if self.direction == "bidirectional" else 1)
+
     @property
     def throughput_fps(self) -> float | None:
         return self.median if self.measured and self.frame_timeout_s is None else None
+
+    @property
+    def worst_loss(self) -> float | None:
+        """Larger lost share of both directions at the reported rates; None if it is not known."""
+        return max((v for v in self.loss.values() if v is not None), default=None)
 
     @property
     def published_conditions(self) -> Mapping[str, Any]:
@@ -164,9 +162,6 @@ class ThroughputRecord(RateRecord):
         if value is None or not is_aggregate:
             return value
         return self.aggregate_median, "sum of both directions"
-
-    def series(self) -> Iterator[tuple[str, Series, str]]:
-        yield "", self, "fps"
 
 
 def throughput_record(
@@ -181,34 +176,30 @@ def throughput_record(
     """Make the record of one throughput point."""
     spec, repetitions = result.spec, result.repetitions
     ways = list_directions(spec.conditions.mode)
-    attempts = [a for r in repetitions for a in r.attempts]
     found = [(r.rate_fps, r.attempts) for r in repetitions]
-    summary = summarize_rates(found, "fps", capacity_fps, selftest_margin)
     decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
     goals = [r.search.goal for r in repetitions if r.search.goal is not None]
     return ThroughputRecord.of(
-        spec,
-        attempts,
+        result,
         conditions,
-        **summary,
+        **describe_rates(found, capacity_fps, selftest_margin),
         title=_title(result),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
         goal=goal_figures(goals) if goals else None,
         non_monotonic=sum(r.non_monotonic for r in repetitions),
         unresolved=sum(_unresolved(r, spec) for r in repetitions),
-        aggregate_median=summary["median"] * len(ways),
         loss={way: _worst_loss(repetitions, way, decisive) for way in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
         upper_bound_hit=any(
             r.search.hit_upper_bound and r.rate_fps >= spec.upper_bound_fps for r in repetitions
         ),
-        resolution_fps=result.error_fps,
+        resolution_fps=find_error_fps(result),
         decisive_trials=decisive,
-        counted_by=counted_by(find(a.trial.key) for a in attempts),
+        counted_by=counted_by(find(a.trial.key) for a in result.attempts),
     )
 
 
@@ -225,17 +216,20 @@ def _title(result: ThroughputResult) -> str:
     return title
 
 
-def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> list[Row]:
+def _repetition_rows(result: ThroughputResult, point: Point) -> list[Row]:
     """Return a row for each repetition in siitperf's column order (GEN-28); rates per direction."""
     spec = result.spec
+    n, m = point.bound.technology.params.mixture or ("", "")
     return [
         {
             **row_head(spec.conditions, r.number),
+            "n": n,
+            "m": m,
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,
             "Error": r.error_fps(spec.resolution_fps),
-            "Date": started(r.attempts[0].trial.key) if r.attempts else "",
+            "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
             "Iterations": len(r.attempts),
             "rate": r.rate_fps,
         }
@@ -288,14 +282,9 @@ class Deadline(Benchmark[Any, Any]):
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
-    def deadline_ms(self, bound: RunContext) -> float | None:
-        """Return the deadline, if one is given."""
-        settings: FrameTimeoutSettings = self.shared(bound, "frame_timeout")
-        return settings.deadline_ms
-
     def timeout_s(self, bound: RunContext) -> float:
         """Return the deadline [s]."""
-        return (self.deadline_ms(bound) or 0.0) / 1000
+        return (self.shared(bound, "frame_timeout").deadline_ms or 0.0) / 1000
 
     def trial_s(self, bound: RunContext) -> float:
         """Length of its trials [s]."""
@@ -303,13 +292,10 @@ class Deadline(Benchmark[Any, Any]):
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
-        deadline_ms = self.deadline_ms(bound)
-        if deadline_ms is None:
-            raise UsageError(
-                f"{self.name} needs a deadline",
-                "give --frame-timeout in milliseconds",
-                code="missing-setting",
-            )
+        deadline_ms = 1000 * self.timeout_s(bound)
+        if not deadline_ms:
+            hint = "give --frame-timeout in milliseconds"
+            raise UsageError(f"{self.name} needs a deadline", hint, code="missing-setting")
         longest = 1000 * (self.trial_s(bound) + bound.settings.procedure.residual_wait_s)
         if deadline_ms >= longest:
             raise UsageError(
@@ -325,19 +311,20 @@ def _aggregate(record: ThroughputRecord) -> str:
     return marked(count(record.aggregate_median), record.limited)
 
 
-def _worst_share(record: ThroughputRecord) -> str:
-    losses = [v for v in record.loss.values() if v is not None]
-    return f"{max(losses):.4%}" if losses else UNDEFINED
-
-
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
-    """The highest rate without loss."""
+    """The highest rate at which no frame is lost."""
 
     name = "throughput"
+    csv_columns: ClassVar = {
+        "n": "modulus of the mixture: m of every n frames are foreground traffic",
+        "m": "foreground frames of every n",
+        "Duration": ROW_DURATION,
+        "Timeout": "wait for late frames after the trial [s]",
+        **SEARCH_COLUMNS,
+    }
     title = "Throughput"
     record = ThroughputRecord
     metrics: ClassVar = {"throughput": "", "tester capacity": ""}
-    summary = "The highest rate at which no frame is lost."
     order = 10
     searches = True
     connections = "also"
@@ -353,21 +340,18 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     def run(self, point: Point) -> Measured:
         spec = search_spec(point, self.conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
-        rows = repetition_rows(result, lambda key: point.find(key).started)
         rates = [r.rate_fps for r in result.repetitions]
-        return Measured(search_record(point, result), [_mixed(point, r) for r in rows], rates)
+        return Measured(search_record(point, result), _repetition_rows(result, point), rates)
 
     columns = (
         *POINT,
-        Column("median fps\nper direction", lambda r: marked(count(r.median), r.limited)),
-        Column("P1", lambda r: count(r.p1)),
-        Column("P99", lambda r: count(r.p99)),
-        Column("95 % interval\nof the median", lambda r: interval(r.median_interval), wide=True),
-        Column("dispersion\n%", lambda r: percent(r.dispersion), wide=True),
+        *rate_columns("median fps\nper direction"),
+        INTERVAL,
+        DISPERSION,
         Column("aggregate\nfps", _aggregate),
-        Column("loss", _worst_share),
+        Column("loss", lambda r: UNDEFINED if r.worst_loss is None else f"{r.worst_loss:.4%}"),
         Column("frames\nmatched", lambda r: matched(r.matched)),
-        Column("repetitions", lambda r: str(r.repetitions), wide=True),
+        WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
         Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
         Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
@@ -427,19 +411,10 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 )
 
     def results(self, record: ThroughputRecord) -> Iterator[Result]:
-        limit = " - limited by the tester or the medium" if record.limited else ""
-        what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
-        number = marked(count(record.median), record.limited)
-        yield Result(
-            "rate",
-            "fps",
-            record.rates,
-            resolution=record.resolution_fps,
-            limited=record.limited,
-            headline=self.name,
-            summary=record,
-            card=Card(number, "frames/s per direction", what),
-        )
+        what = f"{record.title}, {record.point}, median of {record.repetitions}"
+        card = "frames/s per direction", what
+        resolution = record.resolution_fps
+        yield rate_result(record, resolution=resolution, headline=self.name, card=card)
 
     def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
@@ -450,10 +425,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)",
             )
         if record.non_monotonic:
-            yield (
-                "non-monotonic",
-                "a rate passed above one that failed (TP-04)",
-            )
+            yield "non-monotonic", "a rate passed above one that failed (TP-04)"
         if record.unresolved:
             yield (
                 "unresolved-search",
@@ -495,12 +467,11 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
 
 class ThroughputFrameTimeout(Deadline, Throughput):
-    """A frame that takes longer than a deadline is lost (TP-06)."""
+    """The highest rate at which every frame arrives within a deadline."""
 
     name = "throughput-frame-timeout"
     title = "Throughput with per-frame timeout"
     metrics: ClassVar = {"throughput with timeout": ""}
-    summary = "The highest rate at which every frame arrives within a deadline."
     order = 20
 
     @property
@@ -511,26 +482,32 @@ class ThroughputFrameTimeout(Deadline, Throughput):
         return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        del data, records
         yield from ()
 
     def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         yield from super().lead(data, records)
 
 
-def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
-    """Specify the search, bounded by medium and tester."""
+def search_spec(
+    point: Point,
+    conditions: Conditions,
+    kind: type[T] = ThroughputSpec,
+    *,
+    upper_fps: float | None = None,
+    resolution_fps: float | None = None,
+) -> T:
+    """Specify the search, bounded by medium and tester, or by another rate."""
     p = point.procedure
-    return ThroughputSpec(
-        conditions=replace(conditions, search_limit_fps=point.limit_fps),
-        upper_bound_fps=point.limit_fps,
-        upper_bound_reason=point.limit_reason,
-        resolution_fps=p.resolution_fps or p.resolution_ratio * point.limit_fps,
+    upper_fps = upper_fps or point.limit_fps
+    return point.specify(
+        kind,
+        p,
+        conditions=replace(conditions, search_limit_fps=upper_fps),
+        upper_bound_fps=upper_fps,
+        upper_bound_reason="media" if upper_fps == point.media_fps else "tester",
+        resolution_fps=resolution_fps or p.resolution_fps or p.resolution_ratio * upper_fps,
         duration_s=p.trial_duration_s,
-        repetitions=point.repeat(point.most_repetitions),
-        confirmations=p.confirmations,
-        final_duration_s=p.final_duration_s,
-        search=p.search,
+        repetitions=point.most_repetitions,
         adaptive=point.adaptive,
     )
 
@@ -545,13 +522,6 @@ def search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
         conditions=point.said,
         compared=not point.bound.tester.simulates,
     )
-
-
-def _mixed(point: Point, row: Row) -> Row:
-    """Put the mixture after the direction, as in siitperf's column order (GEN-28)."""
-    n, m = point.bound.technology.params.mixture or ("", "")
-    head = {k: row[k] for k in ("No", "Size", "Dir")}
-    return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}
 
 
 class Step(NamedTuple):
@@ -605,17 +575,15 @@ def _trial_curve(label: str, steps: Sequence[Step], **style: Any) -> Curve:
 
 
 def _repetition_plot(record: ThroughputRecord, name: str) -> str:
-    numbers = range(1, len(record.rates) + 1)
-    dots = Curve("repetition", numbers, record.rates, style=dict(_DOTS))
+    style = {"color": BLUE, "marker": "o", "linestyle": ""}
+    dots = Curve("repetition", range(1, len(record.rates) + 1), record.rates, style=style)
     lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
     levels = [
         (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
         for word, value, dash in lines
+        if value is not None
     ]
     return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
-
-
-_DOTS = {"color": BLUE, "marker": "o", "linestyle": ""}
 
 
 def _rate_by_size(

@@ -27,7 +27,7 @@ class SoftwireRow(NamedTuple):
     psid_len: int
     psid_offset: int
     b4: IPv6Address
-    br: IPv6Address | None
+    br: IPv6Address | None = None
 
 
 def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
@@ -47,27 +47,19 @@ def read_softwires(path: Path) -> Iterator[tuple[int, SoftwireRow]]:
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
-        if len(words) not in (5, 6):
-            raise UsageError(
-                f"{path}:{number}: {len(words)} column{'s' * (len(words) != 1)} found, "
-                "5 or 6 wanted",
-                _COLUMNS,
-                code="invalid-table-row",
-            )
         try:
-            yield (
-                number,
-                SoftwireRow(
-                    IPv4Address(words[0]),
-                    _parse_number(words[1]),
-                    _parse_number(words[2]),
-                    _parse_number(words[3]),
-                    refuse_zone(IPv6Address(words[4])),
-                    refuse_zone(IPv6Address(words[5])) if len(words) == 6 else None,
-                ),
-            )
+            if len(words) not in (5, 6):
+                plural = "s" * (len(words) != 1)
+                raise ValueError(f"{len(words)} column{plural} found, 5 or 6 wanted")
+            ipv4, (psid, length, offset) = IPv4Address(words[0]), map(_parse_number, words[1:4])
+            row = SoftwireRow(ipv4, psid, length, offset, *map(_parse_ipv6, words[4:]))
         except ValueError as exc:
             raise UsageError(f"{path}:{number}: {exc}", _COLUMNS, code="invalid-table-row") from exc
+        yield number, row
+
+
+def _parse_ipv6(text: str) -> IPv6Address:
+    return refuse_zone(IPv6Address(text))
 
 
 def _parse_number(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -244,9 +244,9 @@ class DeviceIntent:
 
     def to_json(self) -> dict[str, Any]:
         """Return the intent as JSON values."""
-        adapter = TypeAdapter(DeviceIntent)
-        values: dict[str, Any] = adapter.dump_python(self, mode="json", serialize_as_any=True)
-        return values
+        return TypeAdapter(DeviceIntent).dump_python(  # type: ignore[no-any-return]
+            self, mode="json", serialize_as_any=True
+        )
 
     def configuration_as(self, kind: type[ConfigT]) -> ConfigT:
         """Return the configuration as a model of one kind.
@@ -256,22 +256,19 @@ class DeviceIntent:
         """
         if isinstance(self.configuration, kind):
             return self.configuration
-        raise UsageError(
-            f"the configuration of {self.technology} is {self.configuration.family!r}, "
-            f"not a {kind.__name__}",
-            "choose another driver",
-            code="unsupported-technology",
-        )
+        family = self.configuration.family
+        problem = f"the configuration of {self.technology} is {family!r}, not a {kind.__name__}"
+        raise UsageError(problem, "choose another driver", code="unsupported-technology")
 
     @property
     def emulated_links(self) -> Links:
         """The links with the hosts that the tester emulates."""
         emulated: dict[str, Any] = {}
         for name, side in (("left", self.left), ("right", self.right)):
-            link = getattr(self.links, name)
-            values = {f.name: getattr(link, f.name) for f in fields(Link)}
             hosts, device = tuple(map(str, side.neighbors)), tuple(map(str, side.addresses))
-            emulated[name] = EmulatedLink(**values, hosts=hosts, device=device)
+            link: dict[str, Any] = dict(vars(getattr(self.links, name)))
+            link.update(hosts=hosts, device=device)
+            emulated[name] = EmulatedLink(**link)
         return replace(self.links, **emulated)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt
 
@@ -112,11 +112,8 @@ class BufferTime:
 
 
 @dataclass(frozen=True)
-class BurstResult:
+class BurstResult(Repeated[BurstSpec, BurstRepetition]):
     """All repetitions of one point; none where :attr:`BurstSpec.not_applicable`."""
-
-    spec: BurstSpec
-    repetitions: tuple[BurstRepetition, ...]
 
     @property
     def bursts(self) -> tuple[int, ...]:
@@ -138,13 +135,7 @@ class BurstResult:
 
 
 def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
-    """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02).
-
-    Args:
-        average_frames: average of the longest bursts without loss.
-        rate_fps: rate of the frames within the burst.
-        throughput_fps: measured throughput.
-    """
+    """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02)."""
     implied = average_frames / rate_fps
     return BufferTime(implied, implied * (1 - min(1.0, throughput_fps / rate_fps)))
 
@@ -162,9 +153,9 @@ def measure_back_to_back(
 ) -> BurstResult:
     """Repeat the search; deterministic given the trial results."""
     if spec.not_applicable:
-        return BurstResult(spec, ())
+        return BurstResult(spec)
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
-    return BurstResult(spec, done)
+    return BurstResult(spec, done.repetitions, done.attempts)
 
 
 def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:

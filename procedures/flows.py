@@ -50,11 +50,6 @@ def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> Thro
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.
-
-    Args:
-        spec: the search of the run.
-        point: flows and how they begin.
-        interval_s: between the beginnings of two flows.
     """
     conditions = replace(spec.conditions, variant=point.variant)
     starts = flow_starts(point, interval_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import FORWARDED_ROLES, DirectionResult, Measure, TrialResult
 from v6t.trials.trial import list_directions
 from v6t.trials.verdict import Attempt
@@ -145,11 +145,13 @@ class Offered:
 
 
 @dataclass(frozen=True)
-class FrameLossResult:
-    """All trials of one point, in the order they were run."""
+class FrameLossResult(Repeated[FrameLossSpec, list[Offered]]):
+    """Descents of one point."""
 
-    spec: FrameLossSpec
-    offered: tuple[Offered, ...]
+    @property
+    def offered(self) -> tuple[Offered, ...]:
+        """All trials in the order they were run."""
+        return tuple(offered for descent in self.repetitions for offered in descent)
 
     def at(self, rate_fps: float) -> tuple[Offered, ...]:
         """Repetitions of one rate."""
@@ -175,7 +177,7 @@ def measure_frame_loss(
         adaptive=adaptive,
         enough=None if adaptive is None else partial(_can_stop, adaptive),
     )
-    return FrameLossResult(spec, tuple(offered for descent in done for offered in descent))
+    return FrameLossResult(spec, done.repetitions, done.attempts)
 
 
 def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[Offered]:

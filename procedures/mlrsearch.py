@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from v6t.procedures.search.goals import Goal, GoalResult, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
-from v6t.procedures.trial_runner import Outcome, PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import Outcome, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
@@ -50,18 +50,12 @@ class Repetition:
     attempts: tuple[Attempt, ...]
 
 
-@dataclass(frozen=True)
-class MlrResult:
-    """All repetitions of one point."""
-
-    spec: MlrSpec
-    repetitions: tuple[Repetition, ...]
+MlrResult = Repeated[MlrSpec, Repetition]
 
 
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
-    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
-    return MlrResult(spec, done)
+    return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
 def count_loss(at: Conditions, outcome: Outcome) -> Counted:

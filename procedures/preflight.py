@@ -84,7 +84,7 @@ def _look(trial: Trial, result: TrialResult) -> Finding | None:
         counted = result.directions[direction]
         why = _incomplete(direction, counted)
         if why:
-            return Finding(False, direction, why, _silent(counted))
+            return Finding(False, direction, why, counted.missing)
     if not verdict.passed:
         return Finding(False, "", verdict.reasons[0])
     return None
@@ -97,8 +97,3 @@ def _incomplete(direction: str, counted: DirectionResult) -> str:
     if not counted.checked:
         return f"no {direction} frame could be compared with the reference translation"
     return ""
-
-
-def _silent(counted: DirectionResult) -> Mapping[str, str] | None:
-    """Return the example of a lost frame, or None."""
-    return counted.missing

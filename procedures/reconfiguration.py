@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, DeviceEvent, name_change_hook
 from v6t.trials.result import Measure
 from v6t.trials.trial import list_directions
-from v6t.trials.verdict import Attempt
 
 BENCHMARK = "reconfiguration"
 
@@ -70,22 +69,16 @@ class Changed:
     directions: Mapping[str, Blocked]
 
 
-@dataclass(frozen=True)
-class ReconfigurationResult:
-    """All streams of one point."""
-
-    spec: ReconfigurationSpec
-    streams: tuple[Changed, ...]
-    attempts: tuple[Attempt, ...]
+ReconfigurationResult = Repeated[ReconfigurationSpec, list[Changed]]
 
 
 def measure_reconfiguration(
     spec: ReconfigurationSpec, measure: Measure, watch: Watch | None = None
 ) -> ReconfigurationResult:
-    """Each change in a stream of its own; whoever measures makes it while the tester sends."""
+    """Make each change in a stream of its own; ``measure`` makes it while the tester sends."""
     at = spec.conditions
 
-    def change_device(trials: TrialRunner) -> tuple[list[Changed], list[Attempt]]:
+    def change_device(trials: TrialRunner) -> list[Changed]:
         done = []
         for change in CONFIGURATION_CHANGES:
             hook = name_change_hook(change)
@@ -99,11 +92,6 @@ def measure_reconfiguration(
                 lost = frames - counted.count_frames("received")
                 directions[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
             done.append(Changed(change, trials.number, directions))
-        return done, trials.all
+        return done
 
-    done = repeat(spec, spec.repetitions, measure, watch, change_device)
-    return ReconfigurationResult(
-        spec,
-        tuple(changed for changes, _ in done for changed in changes),
-        tuple(attempt for _, attempts in done for attempt in attempts),
-    )
+    return repeat(spec, spec.repetitions, measure, watch, change_device)

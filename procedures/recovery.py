@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Segment, list_directions
-from v6t.trials.verdict import Attempt
 
 BENCHMARK = "system-recovery"
 OVERLOAD = 1.1
@@ -57,32 +56,19 @@ class RecoverySpec(PointSpec):
 
 @dataclass(frozen=True)
 class RecoveryRepetition:
-    """One trial.
+    """One trial, by direction; empty if the tester faltered every time.
 
     Attributes:
-        recovery_s: by direction; infinite if frames were lost to the end; empty if the tester
-            faltered every time.
-        overloaded: something was lost before the change of rate, by direction: without that there
-            was nothing to recover from.
+        recovery_s: infinite if frames were lost to the end.
+        overloaded: something was lost before the change of rate: without that there was nothing to
+            recover from.
     """
 
-    number: int
     recovery_s: Mapping[str, float]
     overloaded: Mapping[str, bool]
-    attempts: tuple[Attempt, ...]
 
 
-@dataclass(frozen=True)
-class RecoveryResult:
-    """All repetitions of one point."""
-
-    spec: RecoverySpec
-    repetitions: tuple[RecoveryRepetition, ...]
-
-    def average_s(self, direction: str) -> float | None:
-        """Average recovery time (REC-01), infinite if it did not recover once; None if unknown."""
-        times = [r.recovery_s[direction] for r in self.repetitions if direction in r.recovery_s]
-        return sum(times) / len(times) if times else None
+RecoveryResult = Repeated[RecoverySpec, RecoveryRepetition]
 
 
 def measure_recovery(
@@ -98,13 +84,11 @@ def measure_recovery(
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         return RecoveryRepetition(
-            trials.number,
             {way: _recovery_s(spec, outcome.result, way) for way in ways},
             {way: _has_overload_loss(spec, outcome.result, way) for way in ways},
-            outcome.attempts,
         )
 
-    return RecoveryResult(spec, repeat(spec, spec.repetitions, measure, watch, recover))
+    return repeat(spec, spec.repetitions, measure, watch, recover)
 
 
 def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:

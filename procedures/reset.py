@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.device_events import RESET_HOOKS, DeviceEvent
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import list_directions
-from v6t.trials.verdict import Attempt
 
 BENCHMARK = "reset"
 
@@ -66,43 +65,26 @@ class Outage:
     by_silence_s: float | None
 
 
-@dataclass(frozen=True)
-class ResetRepetition:
-    """One reset; ``outages`` by direction, empty if the tester faltered every time."""
-
-    number: int
-    outages: Mapping[str, Outage]
-    attempts: tuple[Attempt, ...]
-
-
-@dataclass(frozen=True)
-class ResetResult:
-    """All resets of one point."""
-
-    spec: ResetSpec
-    repetitions: tuple[ResetRepetition, ...]
-
-    def by_loss_s(self, direction: str) -> tuple[float, ...]:
-        """Recovery times by the frame-loss method, one per reset [s]."""
-        return tuple(
-            r.outages[direction].by_loss_s for r in self.repetitions if direction in r.outages
-        )
+ResetResult = Repeated[ResetSpec, Mapping[str, Outage]]
 
 
 def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None) -> ResetResult:
-    """Repeat the reset; whoever measures runs the hook while the tester sends."""
+    """Repeat the reset; ``measure`` runs the hook while the tester sends.
+
+    Returns:
+        The outages of each reset by direction; empty if the tester faltered every time.
+    """
     event = DeviceEvent(spec.hook, spec.at_s)
     trial = spec.conditions.make_trial(
         BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event
     )
 
-    def reset(trials: TrialRunner) -> ResetRepetition:
+    def reset(trials: TrialRunner) -> Mapping[str, Outage]:
         outcome = trials.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        outages = {way: _outage(spec, outcome.result, way) for way in ways}
-        return ResetRepetition(trials.number, outages, outcome.attempts)
+        return {way: _outage(spec, outcome.result, way) for way in ways}
 
-    return ResetResult(spec, repeat(spec, spec.repetitions, measure, watch, reset))
+    return repeat(spec, spec.repetitions, measure, watch, reset)
 
 
 def _outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:

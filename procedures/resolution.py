@@ -30,6 +30,5 @@ def max_covered_qps(capacity_qps: float, delta: float) -> float:
 
     Args:
         capacity_qps: what the tester answers itself, within a quarter of the time-out.
-        delta: share by which it must do better.
     """
     return capacity_qps / (MAX_QUERIES_PER_NAME * (1 + delta))

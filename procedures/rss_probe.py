@@ -39,7 +39,6 @@ def advise(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> A
     """Recommend from measured rates.
 
     Args:
-        rates_fps: throughput per direction of every case.
         limited: cases in which the tester and not the device was the limit: the device's own
             rate is higher.
     """

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure, TrafficInterval
 from v6t.trials.trial import list_directions
-from v6t.trials.verdict import Attempt
 
 BENCHMARK = "soak"
 
@@ -42,16 +41,12 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class SoakResult:
+class SoakResult(Repeated[SoakSpec, Stretch]):
     """All stretches."""
-
-    spec: SoakSpec
-    stretches: tuple[Stretch, ...]
-    attempts: tuple[Attempt, ...]
 
     def intervals(self, way: str) -> list[TrafficInterval]:
         """Everything that was measured of a direction, in order."""
-        return [i for s in self.stretches for i in s.intervals.get(way, ())]
+        return [i for s in self.repetitions for i in s.intervals.get(way, ())]
 
 
 def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -> SoakResult:
@@ -59,7 +54,7 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
     rested = replace(spec, conditions=replace(spec.conditions, invalid_retries=0))
     at = rested.conditions
 
-    def send_stretch(trials: TrialRunner) -> tuple[Stretch, list[Attempt]]:
+    def send_stretch(trials: TrialRunner) -> Stretch:
         pause_s = at.pause_s if trials.number == 1 else 0.0
         trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.stretch_s, pause_s=pause_s)
         outcome = trials.run(trial)
@@ -71,8 +66,7 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
             for way in (list_directions(at.mode) if outcome.verdict.valid else ())
         }
         started = outcome.result.started
-        return Stretch(trials.number, outcome.trial.key, started, directions), trials.all
+        return Stretch(trials.number, outcome.trial.key, started, directions)
 
     done = repeat(rested, spec.stretches, measure, watch, send_stretch)
-    attempts = tuple(attempt for _, attempts in done for attempt in attempts)
-    return SoakResult(spec, tuple(stretch for stretch, _ in done), attempts)
+    return SoakResult(spec, done.repetitions, done.attempts)

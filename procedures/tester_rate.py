@@ -11,7 +11,6 @@ from v6t.trials.verdict import Verdict, assess_trial
 
 BENCHMARK = "selftest"
 
-
 CONFIRMING = 0.9
 """Each rate that is tried under the rules of the results, as a part of the one before."""
 CONFIRMATIONS = 12
@@ -133,13 +132,7 @@ def min_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
 
 
 def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
-    """Whether one short trial far above a capacity passes: then that is not the tester's.
-
-    Args:
-        spec: how the capacity was looked for.
-        capacity_fps: what was found.
-        measure: the tester without a device.
-    """
+    """Whether one short trial far above a capacity passes: then that is not the tester's."""
     rate_fps = min(spec.media_fps, DOUBTFUL * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
@@ -148,16 +141,11 @@ def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> b
 
 
 def plausible_capacity(
-    spec: CapacitySpec,
-    measure: Measure,
-    least_fps: float,
-    say: Callable[[str], None],
+    spec: CapacitySpec, measure: Measure, least_fps: float, say: Callable[[str], None]
 ) -> TesterCapacity:
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
 
     Args:
-        spec: how to look.
-        measure: the tester without a device.
         least_fps: see :func:`least_plausible_fps`.
         say: told when it is looked for again, or by long trials.
     """
@@ -188,10 +176,7 @@ def tester_capacity(
     of the machine in one makes the capacity too low rather than too high.
 
     Args:
-        spec: how to look.
-        measure: the tester without a device.
         again: how often it was looked for before, for the keys of the trials.
-        say: told before such trials begin.
     """
     name = f"a{again + 1}-t" if again else "t"
     keys: list[str] = []

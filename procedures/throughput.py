@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +20,7 @@ from v6t.procedures.search.binary import (
 )
 from v6t.procedures.search.goals import Goal, goal_result
 from v6t.procedures.search.mlr import Counted, mlr_search
-from v6t.procedures.trial_runner import PointSpec, Progress, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import PointSpec, Progress, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -129,18 +129,13 @@ class Repetition:
         )
 
 
-@dataclass(frozen=True)
-class ThroughputResult:
-    """All repetitions of one point."""
+ThroughputResult = Repeated[ThroughputSpec, Repetition]
 
-    spec: ThroughputSpec
-    repetitions: tuple[Repetition, ...]
 
-    @property
-    def error_fps(self) -> float:
-        """Of the least exact of the searches [fps]."""
-        asked = self.spec.resolution_fps
-        return max((r.error_fps(asked) for r in self.repetitions), default=asked)
+def find_error_fps(result: ThroughputResult) -> float:
+    """Return the error of the least exact of the searches [fps]."""
+    asked = result.spec.resolution_fps
+    return max((r.error_fps(asked) for r in result.repetitions), default=asked)
 
 
 def measure_throughput(
@@ -148,20 +143,19 @@ def measure_throughput(
 ) -> ThroughputResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
     adaptive = spec.adaptive
-    done = repeat(
+
+    def is_known(done: Sequence[Repetition]) -> bool:
+        return adaptive is not None and adaptive.can_stop([r.rate_fps for r in done])
+
+    return repeat(
         spec,
         spec.repetitions,
         measure,
         watch,
         lambda trials: _Search(spec, trials).run(),
         adaptive=adaptive,
-        enough=None if adaptive is None else _is_known(adaptive),
+        enough=is_known,
     )
-    return ThroughputResult(spec, done)
-
-
-def _is_known(adaptive: Adaptive) -> Callable[[Sequence[Repetition]], bool]:
-    return lambda done: adaptive.can_stop([r.rate_fps for r in done])
 
 
 class _Search:

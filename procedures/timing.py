@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from v6t.procedures.delay_figures import COMPUTE_FIGURES, Figures, find_tag_conflict
-from v6t.procedures.trial_runner import TrialRunner, Watch
-from v6t.trials.conditions import Conditions
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import DelayRequest, Trial, list_directions
@@ -15,7 +14,7 @@ from v6t.trials.verdict import Attempt, Verdict
 
 
 @dataclass(frozen=True)
-class TimingSpec:
+class TimingSpec(PointSpec):
     """One point of a benchmark about delays.
 
     Attributes:
@@ -29,14 +28,13 @@ class TimingSpec:
             carry out the first or most of them at the rate itself; none: nowhere else.
     """
 
-    benchmark: str
-    conditions: Conditions
     rate_fps: float
     rate_source: str
     duration_s: float
     request: DelayRequest
     repetitions: int
     shares: tuple[float, ...] = ()
+    benchmark: str = "latency"
 
     def __post_init__(self) -> None:
         """Check the tagged frames of latency.
@@ -49,11 +47,6 @@ class TimingSpec:
             conflict = find_tag_conflict(tags, first_tag_s, self.duration_s, self.rate_fps)
             if conflict:
                 raise ValueError(conflict)
-
-    @property
-    def key_prefix(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.make_key_prefix(self.benchmark)
 
 
 @dataclass(frozen=True)
@@ -98,11 +91,9 @@ class TimingRepetition:
 
 
 @dataclass(frozen=True)
-class TimingResult:
+class TimingResult(Repeated[TimingSpec, TimingRepetition]):
     """All repetitions of one point."""
 
-    spec: TimingSpec
-    repetitions: tuple[TimingRepetition, ...]
     share_of_rate: float = 1.0
     """of the rate that was asked for, at which all repetitions were made"""
 
@@ -164,7 +155,8 @@ def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = Non
                 break
         else:
             break
-    return TimingResult(spec, tuple(done), share)
+    attempts = tuple(attempt for repetition in done for attempt in repetition.attempts)
+    return TimingResult(spec, tuple(done), attempts, share)
 
 
 def _is_rate_too_high(carried: Sequence[bool], repetitions: int) -> bool:
@@ -189,10 +181,7 @@ def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
 
 
 def _repetition(
-    spec: TimingSpec,
-    number: int,
-    attempts: tuple[Attempt, ...],
-    result: TrialResult,
+    spec: TimingSpec, number: int, attempts: tuple[Attempt, ...], result: TrialResult
 ) -> TimingRepetition:
     if not attempts[-1].verdict.valid:
         return TimingRepetition(number, {}, {}, attempts, False)

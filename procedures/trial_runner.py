@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from v6t.procedures.repetition import Adaptive
 from v6t.trials.conditions import Conditions
@@ -119,13 +119,7 @@ class TrialRunner:
         """Prepare the first trial.
 
         Args:
-            conditions: of the point.
-            point: common start of the keys.
-                watch: called before and after each trial.
-            repetition: from 1.
-            repetitions: number of repetitions.
-            unit: see :class:`Progress`.
-            searched: see there.
+            repetition, repetitions, unit, searched: see :class:`Progress`.
         """
         self.number = repetition
         self._conditions = conditions
@@ -154,9 +148,7 @@ class TrialRunner:
         """Run one trial, and repeat it while it is invalid.
 
         Args:
-            trial: the trial without its key.
             step: last part of the key; empty if a repetition is one trial.
-            steps: steps expected in this repetition.
             bracket: bounds of the search [fps].
             assess: verdict on a result; None: that of the conditions.
         """
@@ -184,11 +176,21 @@ class TrialRunner:
         return Outcome(tuple(attempts), result)
 
 
+P = TypeVar("P", bound=PointSpec)
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Repeated(Generic[P, T]):
+    """The repetitions of a procedure at one point, and all attempts behind them."""
+
+    spec: P
+    repetitions: tuple[T, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+
 def repeat(
-    spec: PointSpec,
+    spec: P,
     repetitions: int,
     measure: Measure,
     watch: Watch | None,
@@ -196,19 +198,16 @@ def repeat(
     *,
     adaptive: Adaptive | None = None,
     enough: Callable[[Sequence[T]], bool] | None = None,
-) -> tuple[T, ...]:
+) -> Repeated[P, T]:
     """Carry a procedure out as often as asked; deterministic given the trial results.
 
     Args:
-        spec: of the point.
-        repetitions: how often.
-        watch: called before and after each trial.
-        once: carries out one repetition.
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.
         enough: whether the repetitions so far suffice; None: ``repetitions`` of them.
     """
     most = adaptive.most if adaptive else repetitions
     done: list[T] = []
+    attempts: list[Attempt] = []
     while len(done) < most and not (enough is not None and enough(done)):
         trials = TrialRunner(
             spec.conditions,
@@ -221,4 +220,5 @@ def repeat(
             searched=spec.searched,
         )
         done.append(once(trials))
-    return tuple(done)
+        attempts += trials.all
+    return Repeated(spec, tuple(done), tuple(attempts))

@@ -86,7 +86,6 @@ class Distribution:
 
         Args:
             percent: 0 to 100.
-            include_lost: rank lost frames last.
 
         Returns:
             The value [ns]; infinity if the rank is that of a lost frame or no frame has a value.

@@ -29,6 +29,11 @@ class Verdict:
     loss: Mapping[str, float] = field(default_factory=dict)
     mismatch: Mapping[str, str] | None = None
 
+    @property
+    def device_failed(self) -> bool:
+        """Whether the device, and not the tester, failed the trial."""
+        return self.valid and not self.passed
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -48,8 +53,6 @@ def assess_trial(
     """Compare received with required frames in each direction and class.
 
     Args:
-        trial: the trial.
-        result: its counters.
         loss_tolerance: accepted share of lost frames, in every direction and class.
         sending_time_tolerance: longest sending time as a multiple of the duration.
     """

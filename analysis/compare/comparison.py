@@ -14,7 +14,7 @@ from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, u
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, number_of, sheet
+from v6t.analysis.sheet import Column, Sheet, number_of, sheet, text_columns
 from v6t.analysis.statistics import finite
 
 SCHEMA = "v6t-comparison/1"
@@ -83,17 +83,11 @@ class Comparison:
 
 
 def compare(
-    first: RunData,
-    others: Sequence[RunData],
-    presentations: Presentations,
-    *,
-    anyway: bool = False,
+    first: RunData, others: Sequence[RunData], presentations: Presentations, *, anyway: bool = False
 ) -> Comparison:
     """Compare runs with a first one.
 
     Args:
-        first: the one the others are set against.
-        others: the others.
         presentations: they know what of a record can be compared.
         anyway: compare what differs in its conditions too, and say so.
     """
@@ -139,8 +133,13 @@ def comparison_sheets(comparison: Comparison) -> list[Sheet]:
     for run in comparison.runs[1:]:
         rows = [_row(line) for line in comparison.lines if line.run == run]
         names = [
-            *("<benchmark", "<point", "<quantity", comparison.runs[0], run),
-            *("+factor or difference", "+interval", "+coverage", "<verdict"),
+            *(*text_columns("benchmark", "point", "quantity"), comparison.runs[0], run),
+            *(
+                Column("factor or difference", wide=True),
+                Column("interval", wide=True),
+                Column("coverage", wide=True),
+                *text_columns("verdict"),
+            ),
         ]
         if rows:
             sheets.append(sheet(f"{run} against {comparison.runs[0]}", names, rows))

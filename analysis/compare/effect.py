@@ -41,7 +41,6 @@ def factor(
     """``second`` as a multiple of ``first``.
 
     Args:
-        first, second: the repetitions, positive.
         resolution: by how much a true value may lie above a found one, in either run.
 
     Returns:

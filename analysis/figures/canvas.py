@@ -43,7 +43,6 @@ _STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
 }
 
-
 _REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 
@@ -71,11 +70,7 @@ def look(number: int) -> Look:
 
 @contextmanager
 def drawing(name: str) -> Iterator[None]:
-    """Draw within this: style, and identifiers that depend on nothing but the figure.
-
-    Args:
-        name: of the figure, unique in its document.
-    """
+    """Draw within this: style, and identifiers that depend on nothing but the figure."""
     # a home directory that cannot be written is no news for whoever reads a report
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib as mpl

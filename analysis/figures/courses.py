@@ -81,7 +81,8 @@ def _map(rows: Sequence[Row], top: float) -> list[str]:
         y = f"{top + number * LINE + 2:g}"
         slots = max(1, len(row.lost))
         at = 0
-        for colour, run in groupby(row.lost, _level):
+        levels = [next((c for least, c in LEVELS[::-1] if share > least), "") for share in row.lost]
+        for colour, run in groupby(levels):
             length = len(list(run))
             if colour:
                 begin, wide = (round(ACROSS * n / slots) for n in (at, length))
@@ -157,10 +158,6 @@ def _bends(points: Sequence[tuple[str, str]]) -> list[str]:
         for n, (across, down) in enumerate(points)
         if n in (0, last) or not points[n - 1][1] == down == points[n + 1][1]
     ]
-
-
-def _level(share: float) -> str:
-    return next((colour for least, colour in reversed(LEVELS) if share > least), "")
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start") -> str:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from v6t.analysis.figures.canvas import (
-    BLACK,
-    axes,
-    drawing,
-    legend,
-    logarithmic,
-    look,
-    short,
-    svg,
-)
+from v6t.analysis.figures.canvas import BLACK, axes, drawing, legend, logarithmic, look, short, svg
 from v6t.trials.delays import Distribution
 
 BINS = 60
@@ -26,7 +17,6 @@ def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
 
     Args:
         delays: all repetitions together by direction; lost frames count as infinitely late.
-        name: of the figure.
     """
     with drawing(name):
         figure, (left, right) = axes(width=10.0, height=3.8, panels=2)

@@ -61,7 +61,6 @@ def summary_curve(number: int, label: str, points: Sequence[tuple[float, Summari
 
     Args:
         number: of the curve in its plot, from 0; its look follows from that.
-        label: in the legend.
         points: place of each summary; those that are undefined are left out.
     """
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
@@ -84,12 +83,8 @@ def errorbar_plot(
     """Draw values with bars over what varies.
 
     Args:
-        name: of the figure.
-        curves: lines, later ones above.
-        xlabel, ylabel: of the axes.
         ticks: names of places on the axis of what varies; None: numbers.
         linear: the axis of values begins at 0 even where it would be logarithmic.
-        adjust: changes the axes in the end.
     """
     with drawing(name):
         figure, (at,) = axes()
@@ -127,12 +122,7 @@ def time_plot(
     """Draw values in the order in which they came.
 
     Args:
-        name: of the figure.
-        curves: lines or points, later ones above.
-        xlabel, ylabel: of the axes.
         levels: values with a line across the plot, with label and style.
-        whole: places are whole numbers.
-        adjust: changes the axes in the end.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -154,13 +144,7 @@ def time_plot(
 
 
 def points_figure(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
-    """Draw the median of every row with a bar from P1 to P99: results with names instead of numbers.
-
-    Args:
-        rows: names from top to bottom, and summaries.
-        unit: of the values.
-        name: of the figure.
-    """
+    """Draw the median of every row with a bar from P1 to P99: results with names instead of numbers."""
     with drawing(name):
         figure, (at,) = axes(height=0.9 + 0.34 * len(rows))
         curve = summary_curve(0, "", list(enumerate(r for _, r in rows)))

@@ -53,8 +53,6 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     """Every condition of an entry of ``published.json``.
 
     Args:
-        entry: the published number.
-        record: the run's.
         facts: see :func:`v6t.analysis.published.library.facts_of`.
     """
     all_conditions = []

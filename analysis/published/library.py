@@ -60,7 +60,6 @@ class Reference:
 JOINED = "cable"
 """What stands for the device where the tester's ports are joined."""
 
-
 _CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
 """Parts of a customer's edge, where several devices are in a row."""
 
@@ -86,8 +85,6 @@ def facts_of(
 
     Args:
         config: ``config.json``.
-        params: the technology's parameters with their defaults.
-        simulated: no frame was sent.
     """
     return {
         "plugin": config["plugin"],
@@ -156,7 +153,6 @@ def references(
         record: of ``results.json``.
         facts: see :func:`facts_of`.
         presentations: they know which metrics of the papers a benchmark measures.
-        paper: only of this one.
     """
     comparable: list[Reference] = []
     metrics = presentations.of(record).metrics if record.measured else {}
@@ -187,10 +183,7 @@ def _placed(
         return None
     stated = str(entry["conditions"].get("direction", ""))
     return record.find_published_value(
-        figure,
-        way,
-        _mode(stated),
-        is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}",
+        figure, way, _mode(stated), is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}"
     )
 
 

@@ -8,19 +8,13 @@ from typing import Any
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Percentiles, Presentations, Result
-from v6t.analysis.published.library import (
-    facts_of,
-    library,
-    measured_there,
-    references,
-    sources,
-)
-from v6t.analysis.record import Record
+from v6t.analysis.published.library import facts_of, library, measured_there, references, sources
+from v6t.analysis.record import FPS, Record
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
@@ -40,12 +34,7 @@ def campaign_document(
     """Build the document.
 
     Args:
-        name, title: of the campaign.
-        paper: short name of the paper it repeats.
         notes: of its experiments, by name; of all of them, by ``""``.
-        runs: all of them.
-        presentations: of the benchmarks.
-        figures: whether to draw.
         links: whether the reports of single runs are beside it.
     """
     sections = [Section("In short", "short", list(_short(runs, paper, notes.get("", ""))))]
@@ -68,6 +57,30 @@ def campaign_document(
         )
     sections.append(Section("Runs", "runs", list(_runs(runs, links=links))))
     return Document(title or name, name, sections)
+
+
+SUMMARY_COLUMNS: Mapping[str, str] = {
+    "directory": "directory of the run below that of the campaign",
+    "experiment": "experiment of the campaign file",
+    "testbed": "testbed of the campaign file",
+    "status": "state of the run",
+    "benchmark": "name of the benchmark",
+    "title": "name of the result",
+    "ipv6_frame_size": "frame size on the IPv6 side with FCS [octets]",
+    "ipv4_frame_size": "frame size on the IPv4 side with FCS [octets]",
+    "direction": "directions under load",
+    "repetitions": "repetitions of the benchmark",
+    "trials": "trials behind the figure",
+    "invalid_trials": "trials in which the tester failed",
+    "unit": "unit of the figure",
+    "convention": "`per_direction` or `aggregate`",
+    "figure": "name of the figure",
+    "median": "median of the repetitions; empty: undefined [see `unit`]",
+    "p1": "1st percentile; empty: undefined [see `unit`]",
+    "p99": "99th percentile; empty: undefined [see `unit`]",
+    "limited": "the tester or the medium limits the figure",
+}
+"""Meaning of each column of a campaign's summary.csv, which has one more for each axis."""
 
 
 def summary(
@@ -161,28 +174,16 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
                     *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )
-                title = f"{record.title}, {_unit(f)}"
+                per_direction = " per direction" * (f["unit"] == FPS)
+                title = f"{record.title}, {f['unit'] or ''}{per_direction}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *(f"<{axis_name(a)}" for a in axes),
-        *("<octets", "<direction", "<figure", "median", "P1", "P99", "repetitions"),
+        *text_columns(*map(axis_name, axes)),
+        *text_columns("octets", "direction"),
+        Column("figure", text=True, optional=True),
+        *("median", "P1", "P99", "repetitions"),
     ]
-    empty = len(axes) + 2
-    return [
-        sheet(title, names, rows)
-        if any(row[empty] for row in rows)
-        else sheet(title, _without(names, empty), [_without(row, empty) for row in rows])
-        for title, rows in groups.items()
-    ]
-
-
-def _without(cells: Sequence[str], place: int) -> tuple[str, ...]:
-    return (*cells[:place], *cells[place + 1 :])
-
-
-def _unit(figure: Mapping[str, Any]) -> str:
-    unit = figure["unit"] or ""
-    return f"{unit} per direction" if unit == "frames per second" else str(unit)
+    return [sheet(title, names, rows) for title, rows in groups.items()]
 
 
 def _paper(
@@ -215,7 +216,7 @@ def _paper(
             rest[place] = rest.get(place, 0) + 1
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]
-        names = ["<table", "<what", "<device", "numbers"]
+        names = [*text_columns("table", "what", "device"), "numbers"]
         yield Collapsible(
             f"{sum(rest.values())} published numbers without a measured one",
             [sheet("Not repeated here", names, rows)],
@@ -227,7 +228,7 @@ def _runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs
     ]
-    yield sheet("All runs", ["<directory", "<experiment", "<testbed", "<what varies", "<status"],
+    yield sheet("All runs", text_columns("directory", "experiment", "testbed", "what varies", "status"),
                 rows)  # fmt: skip
     reports = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
     if reports and links:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,8 +11,7 @@ from typing import Any
 from v6t.analysis.presentation import Clause, Presentations, clause
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
-from v6t.analysis.sheet import Sheet, sheet
-from v6t.analysis.statistics import summary_json
+from v6t.analysis.sheet import Sheet, sheet, text_columns
 from v6t.analysis.variation import random_ports
 
 WAIT_S, PAUSE_S, TOLERANCE = 2.0, 5.0, 1.00001
@@ -35,7 +33,9 @@ def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
 def compliance_sheet(all_clauses: list[Clause]) -> Sheet:
     """Make the table."""
     rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
-    return sheet("Clause by clause", ["<source", "<asked for", "<done here", "<verdict"], rows)
+    return sheet(
+        "Clause by clause", text_columns("source", "asked for", "done here", "verdict"), rows
+    )
 
 
 def _general(data: RunData) -> Iterator[Clause]:
@@ -81,8 +81,10 @@ def _general(data: RunData) -> Iterator[Clause]:
                   "no trial is kept" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
                   None if waited is None or paused is None
                   else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
+    summarized = any(True for r in measured for _ in r.series())
     yield clause("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
-                  *_summarised(data))  # fmt: skip
+                  "all three, by nearest rank" if summarized else "nothing was summarised",
+                  summarized or None)  # fmt: skip
     late = _sending_times(trials)
     yield clause("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
                   f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
@@ -135,19 +137,6 @@ def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:
     if not both or (mixed and not frames["background"]):
         return None
     return 100 * frames["foreground"] / both
-
-
-def _summarised(data: RunData) -> tuple[str, bool | None]:
-    right = []
-    for record in data.records:
-        for _, series, _ in record.series() if record.measured else ():
-            printed = series.model_dump(include={"median", "p1", "p99"})
-            again = summary_json([math.inf if v is None else v for v in series.repeated])
-            right += [again[name] == value for name, value in printed.items()]
-    if not right:
-        return "nothing was summarised", None
-    words = "all three, by nearest rank" if all(right) else "not those of the repetitions"
-    return words, all(right)
 
 
 def _sending_times(trials: Sequence[RunTrial]) -> list[float]:

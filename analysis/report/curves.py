@@ -23,7 +23,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheet import Sheet, count, percent, sheet
+from v6t.analysis.sheet import Sheet, count, percent, sheet, text_columns
 
 R = TypeVar("R", bound=Record)
 
@@ -44,11 +44,7 @@ def curves(
     """Tables and figures of everything in an experiment that forms a curve.
 
     Args:
-        experiment: its name.
-        runs: its runs.
         every: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
-        presentations: of the benchmarks.
-        figures: whether to draw.
     """
     blocks: list[Block] = []
     axes = list(dict.fromkeys(a for r in runs for a in r.axes))
@@ -91,7 +87,11 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
         for run, record in pairs:
             label = ", ".join([*_others(run, axis), record.sizes, record.direction])
             lines.setdefault(label, {})[_number(axis, run.axes[axis])] = record
-        lines = {label: line for label, line in lines.items() if _scalable(line)}
+        lines = {
+            label: line
+            for label, line in lines.items()
+            if len(line) > 1 and all(r.median for r in line.values())
+        }
         if not lines:
             continue
         of_cores = short in CORES and all(1 in line for line in lines.values())
@@ -103,10 +103,6 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
             )
             drawn = _scaling_plot(lines, short, unit, f"{name}-{part}", of_cores)
             yield Drawing(drawn, caption, caption)
-
-
-def _scalable(line: Mapping[Any, RateRecord]) -> bool:
-    return len(line) > 1 and all(r.median for r in line.values())
 
 
 def _number(axis: str, value: Any) -> float | None:
@@ -136,7 +132,15 @@ def _scaling_sheet(
             for n in scale
         ]
     formula = S_CPU if of_cores else S_C
-    names = ["<point", short, f"median\n{unit}", "P1", "P99", "scale-up", "dispersion\n%"]
+    names = [
+        *text_columns("point"),
+        short,
+        f"median\n{unit}",
+        "P1",
+        "P99",
+        "scale-up",
+        "dispersion\n%",
+    ]
     return sheet(f"{title} over {short}: {formula}", names, rows)
 
 
@@ -183,14 +187,12 @@ def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
     return {
         (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
         for run in every
-        if run.data is not None and _is_native_ipv6(run.data.setup)
+        if run.data is not None
+        and run.data.setup.get("native")
+        and run.data.setup["ip_versions"] == [6, 6]
         for record in run.records
         if record.throughput_fps
     }
-
-
-def _is_native_ipv6(setup: Mapping[str, Any]) -> bool:
-    return bool(setup.get("native")) and setup["ip_versions"] == [6, 6]
 
 
 def _mixture_sheet(

@@ -14,12 +14,7 @@ LISTED = {"facts": "before the first change", "while_measured": "while it was me
 
 
 def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
-    """Commands in their order, and what the device printed of itself; one click away.
-
-    Args:
-        device: what the manifest says of it.
-        name: in headings.
-    """
+    """Commands in their order, and what the device printed of itself; one click away."""
     commands: Sequence[str] = device.get("commands", ())
     if commands:
         text = "\n".join(line for command in commands for line in command_lines(command))
@@ -29,7 +24,9 @@ def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
         parts: Mapping[str, str] = device.get(key) or {}
         texts = [part for part in parts.items() if part[1].strip()]
         if texts:
-            text = "\n\n".join(f"{what}:\n{_indented(text)}" for what, text in texts)
+            text = "\n\n".join(
+                "\n  ".join([f"{what}:", *_lines(text.strip())]) for what, text in texts
+            )
             yield Collapsible(f"{name}: what it said {when}", [Listing(text)])
 
 
@@ -45,10 +42,6 @@ def command_lines(command: str) -> list[str]:
     if not isinstance(value, str):
         return [command]
     return [f"{line} <<'END'", *value.splitlines(), "END"]
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in _lines(text.strip()))
 
 
 def _lines(text: str) -> list[str]:

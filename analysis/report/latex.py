@@ -34,7 +34,9 @@ def to_latex(data: RunData, known: Presentations) -> str:
         for presentation, records in known.measured(data.records)
         for table in presentation.brief_tables(records)
     ]
-    template = environment(tex=escape_latex, comment=make_comment).get_template("tables.tex")
+    template = environment(
+        tex=escape_latex, comment=lambda text: " ".join(text.split())
+    ).get_template("tables.tex")
     return template.render(
         data=data,
         version=version("v6t"),
@@ -48,11 +50,6 @@ def to_latex(data: RunData, known: Presentations) -> str:
 def escape_latex(text: str) -> str:
     """Escape the characters that LaTeX takes for commands."""
     return re.sub(r"[&%$#_{}\\~^<>*µ]", lambda found: SPECIAL[found[0]], " ".join(text.split()))
-
-
-def make_comment(text: str) -> str:
-    """Keep a text within one comment line."""
-    return " ".join(text.split())
 
 
 def _conditions(data: RunData) -> Iterator[str]:

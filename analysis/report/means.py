@@ -9,7 +9,7 @@ from typing import Any
 from v6t.analysis.published.library import is_about, library
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
 
 DIFFERING = {
     "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
@@ -20,6 +20,7 @@ DIFFERING = {
 
 def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
     """Make a table for each published one; none where nothing can stand beside it."""
+    simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[str, ...]]] = {}
     for entry, measured in mean_pairs(runs):
         metric = entry["metric"].partition(" (")[0]
@@ -32,12 +33,18 @@ def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
                 f"{measured:,.5g}",
                 entry["unit"],
                 f"{measured / entry['mean']:.3f}",
-                DIFFERING[metric] + ("; simulated" if _simulated(runs) else ""),
+                DIFFERING[metric] + "; simulated" * simulated,
             )
         )
     names = [
-        *("<what", "+<published device", "published\nmean", "+99 %\nmargin", "measured\nmean"),
-        *("<unit", "ratio", "+<what differs"),
+        *(
+            *text_columns("what"),
+            Column("published device", text=True, wide=True),
+            "published\nmean",
+            Column("99 %\nmargin", wide=True),
+            "measured\nmean",
+        ),
+        *(*text_columns("unit"), "ratio", Column("what differs", text=True, wide=True)),
     ]
     return [
         sheet(f"Measured beside ipv6net-2015, {table}: means over frame sizes", names, rows)
@@ -72,7 +79,3 @@ def _kbps(records: Sequence[Record]) -> list[float]:
 def _delays(records: Sequence[Record]) -> list[float]:
     """Return the typical round-trip times [ms], by frame size."""
     return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
-
-
-def _simulated(runs: Sequence[CampaignRun]) -> bool:
-    return any(run.data.simulated for run in runs if run.data is not None)

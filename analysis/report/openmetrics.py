@@ -61,9 +61,6 @@ def _family(name: str, text: str, samples: Iterable[str]) -> list[str]:
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    label_text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    label_text = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
     return f"{name}{{{label_text}}} {value:.17g}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -42,7 +42,6 @@ def to_markdown(document: Document, place: Callable[[Drawing], str] = lambda dra
     """Write a document as Markdown.
 
     Args:
-        document: what to write.
         place: gives the name of a figure's file beside it; empty: there is none.
     """
     template = _environment().get_template("page.md")

@@ -30,7 +30,7 @@ from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, number_of, sheet
+from v6t.analysis.sheet import Column, Sheet, count, number_of, sheet, text_columns
 from v6t.analysis.terms import legend
 from v6t.analysis.trial_rows import list_trial_rows
 from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
@@ -58,8 +58,6 @@ def build(
     """Build the document.
 
     Args:
-        data: the run.
-        presentations: of the benchmarks.
         paper: short name of a paper whose tables stand beside the run's, with all differences.
         most_figures: figures at most; None: all of them, 0: none is drawn.
     """
@@ -153,7 +151,8 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
             blocks += (Text(note, "warning") for note in footnotes(measured))
             words = legend(_headings(blocks))
             if words:
-                blocks.append(_meaning(words))
+                meanings = [Facts(tuple(words))]
+                blocks.append(Collapsible("What the words mean", meanings, brief=True, shown=True))
         if found := list_warnings(records, presentations):
             blocks.append(Items([str(warning) for warning in found]))
         if measured:
@@ -182,10 +181,6 @@ def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Se
             blocks.append(Collapsible(f"{presentation.title}: {len(drawn)} figures", drawn))
     words = "Every trial of each search in order, and the rate of every repetition."
     return Section("How the rates were found", "traces", [Text(words), *blocks] if blocks else [])
-
-
-def _meaning(words: Sequence[tuple[str, str]]) -> Block:
-    return Collapsible("What the words mean", [Facts(tuple(words))], brief=True, shown=True)
 
 
 def _headings(blocks: Sequence[Block]) -> list[str]:
@@ -232,7 +227,7 @@ def _published(data: RunData, presentations: Presentations, paper: str | None) -
             (ref.source, r.sizes, ref.direction, "; ".join(map(str, ref.differing)))
             for r, ref in pairs
         ]
-        names = ["<published", "<octets", "<direction", "<conditions that differ"]
+        names = text_columns("published", "octets", "direction", "conditions that differ")
         yield Collapsible(
             f"{len(pairs)} published results about the same technology, and what differs",
             [sheet("No reference lines", names, rows)],
@@ -257,8 +252,15 @@ def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
             )
         )
     names = [
-        *("<what", "+<published device", "published", "measured", "<unit", "ratio"),
-        "+<conditions that differ or are not known",
+        *(
+            *text_columns("what"),
+            Column("published device", text=True, wide=True),
+            "published",
+            "measured",
+            *text_columns("unit"),
+            "ratio",
+        ),
+        Column("conditions that differ or are not known", text=True, wide=True),
     ]
     return [
         sheet(f"Measured beside {source}", names, rows)
@@ -307,7 +309,7 @@ def _raw(data: RunData) -> Block:
         listed = list_trial_rows(trial.asked, trial.result)
         for row in sorted(listed, key=itemgetter("direction", "class")):
             rows.append(tuple(_cell(row[k]) for k in _RAW))
-    names = [f"{'<' if k in _TEXT else ''}{k.replace('_', ' ')}" for k in _RAW]
+    names = [Column(k.replace("_", " "), text=k in _TEXT) for k in _RAW]
     rest = len(data.trials) - MOST_TRIALS
     summary = f"{len(data.trials):,} trials"
     more = [Text(f"The other {rest:,} trials are in trials.csv.")] if rest > 0 else []

@@ -10,7 +10,7 @@ from typing import Any
 from v6t.analysis.blocks import Block, Collapsible, Items, Text, Tone
 from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, sheet
+from v6t.analysis.sheet import Sheet, count, sheet, text_columns
 
 MOST_LISTED = 50
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -85,7 +85,7 @@ def _invalid(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
             alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
     most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MOST_LISTED]
     rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in most]
-    names = ["<benchmark", "<octets", "<direction", "<reason (of the first)", "trials"]
+    names = [*text_columns("benchmark", "octets", "direction", "reason (of the first)"), "trials"]
     return sheet("Invalid trials", names, rows)
 
 
@@ -109,7 +109,13 @@ def _headroom(data: RunData) -> Sheet:
                 word,
             )
         )
-    names = ["<octets", "<direction", "median fps", "tester alone fps", "share", "<headroom"]
+    names = [
+        *text_columns("octets", "direction"),
+        "median fps",
+        "tester alone fps",
+        "share",
+        *text_columns("headroom"),
+    ]
     return sheet("Headroom of the tester, per direction", names, rows)
 
 
@@ -123,7 +129,9 @@ def _health(data: RunData) -> Sheet:
         for name, values in sorted(by_name.items())
         if name != "virtual_time_s"
     ]
-    return sheet("Health of the tester", ["<figure", "trials", "min", "median", "max"], rows)
+    return sheet(
+        "Health of the tester", [*text_columns("figure"), "trials", "min", "median", "max"], rows
+    )
 
 
 def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
@@ -146,8 +154,8 @@ def _limits(data: RunData) -> Iterator[Block]:
         yield Collapsible(counts.title, [counts])
     if data.bottleneck:
         names = [
-            *("<octets", "<direction", "fps per direction", "judged at", "samples"),
-            "<what limits it",
+            *(*text_columns("octets", "direction"), "fps per direction", "judged at", "samples"),
+            *text_columns("what limits it"),
         ]
         rows = [
             (
@@ -191,7 +199,7 @@ def _counts(data: RunData) -> Sheet:
             for name, value in table.items()
         ]
         rows += [(*where, *told) for told in (lost or [("dropped, by its counters", "0")]) + held]
-    names = ["<octets", "<direction", "<benchmark", "<device", "<figure", "value"]
+    names = [*text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
     return sheet("What the device counted over all trials of each benchmark", names, rows)
 
 
@@ -206,7 +214,7 @@ def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:
         (name, *(f"{t[name]:,.6g}" if name in t else "-" for t in when.values())) for name in lines
     ]
     title = f"{entry['device']}: telemetry at {_sizes(entry)} octets, {entry['direction']}"
-    return sheet(title, ["<figure", *when], rows)
+    return sheet(title, [*text_columns("figure"), *when], rows)
 
 
 def _sizes(entry: Mapping[str, Any]) -> FrameSizes:

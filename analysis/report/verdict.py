@@ -8,8 +8,8 @@ from v6t.analysis.blocks import Block, Text
 from v6t.analysis.marks import LIMITED, marked
 from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, count, number_of, sheet
-from v6t.base.ethernet import bit_rate_bps, max_frame_rate_fps
+from v6t.analysis.sheet import SIZES, count, number_of, sheet, text_columns
+from v6t.base.ethernet import GAP_OCTETS, max_frame_rate_fps
 
 
 def device_of(data: RunData) -> str:
@@ -36,7 +36,7 @@ def verdict(data: RunData) -> Iterator[Block]:
     yield sheet(
         "Throughput on the links (medians; per direction; with preamble and gap)",
         [
-            *(SIZES, "<direction", "frames/s", "Mpps", "Gbit/s\nleft"),
+            *(SIZES, *text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
         [list(_row(data, r)) for r in _throughput_records(data)],
@@ -77,7 +77,7 @@ def _share(data: RunData, record: RateRecord) -> float:
 
 
 def _gigabits(rate_fps: float, octets: float) -> float:
-    return bit_rate_bps(rate_fps, octets) / 1e9
+    return rate_fps * (octets + GAP_OCTETS) * 8 / 1e9
 
 
 def _bits(rate: float) -> str:

@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 
 def build_device(technology: Technology) -> PacketDevice:
     """Return a device that behaves as the RFCs require, of the first view that defines one."""
-    intent = technology.dut_intent()
     for view in technology.audit_views():
-        match view:
-            case views.Nat(prefix=IPv6Network() as prefix):
-                return Nat64Device(intent, view, prefix)
-            case views.Nat(aftr=IPv6Address() as aftr):
-                return AftrDevice(intent, view, aftr)
-            case views.Nat():
-                return NatDevice(intent, view)
-            case views.SharedAddressRelay(dmr=IPv6Network() as dmr):
-                return MapTRelayDevice(intent, view, dmr)
-            case views.SharedAddressRelay():
-                return TunnelRelay(intent, view)
-            case views.CustomerEdge(dmr=IPv6Network() as dmr) if view.rule:
-                return MapTCustomerEdge(intent, view, view.rule, dmr)
-            case views.CustomerEdge():
-                return TunnelCustomerEdge(intent, view)
-            case views.Translator(table=views.AddressTable() as table):
-                mtu = view.lowest_ipv6_mtu
-                return StatelessTranslatingDevice(intent, view.six_side, mtu, table)
-            case views.PrefixTranslator():
-                return PrefixDevice(intent, view)
-            case views.TunnelEnd():
-                return SixInFourDevice(intent, view)
-            case views.Router():
-                return RoutingDevice(intent)
-    raise UsageError(
-        f"technology {technology.name} has no packet-level device",
-        "choose a device that forwards packets",
-        code="no-clauses",
-    )
+        if kind := _find_kind(view):
+            return kind(technology.dut_intent(), view)
+    problem = f"technology {technology.name} has no packet-level device"
+    raise UsageError(problem, "choose a device that forwards packets", code="no-clauses")
+
+
+def _find_kind(view: views.AuditView) -> type[PacketDevice] | None:
+    match view:
+        case views.Nat(prefix=IPv6Network()):
+            return Nat64Device
+        case views.Nat(aftr=IPv6Address()):
+            return AftrDevice
+        case views.SharedAddressRelay(dmr=IPv6Network()):
+            return MapTRelayDevice
+        case views.CustomerEdge(dmr=IPv6Network()):
+            return MapTCustomerEdge
+        case views.Translator(table=None):
+            return None
+    return _KINDS[type(view)]
+
+
+_KINDS: dict[type, type[PacketDevice]] = {
+    views.Nat: NatDevice,
+    views.SharedAddressRelay: TunnelRelay,
+    views.CustomerEdge: TunnelCustomerEdge,
+    views.Translator: StatelessTranslatingDevice,
+    views.PrefixTranslator: PrefixDevice,
+    views.TunnelEnd: SixInFourDevice,
+    views.Router: RoutingDevice,
+}

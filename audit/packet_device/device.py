@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scapy.layers.l2 import Dot1Q, Ether
 from v6t.audit import ip_packet as ip
@@ -26,9 +26,9 @@ Sent: TypeAlias = tuple[SideName, IPPacket]
 class PacketDevice(ABC):
     """A device with two links that handles one frame at a time."""
 
-    def __init__(self, intent: DeviceIntent) -> None:
+    def __init__(self, intent: DeviceIntent, view: Any = None) -> None:
         """Take links, addresses and routes from what a technology wants of its device."""
-        self.links = intent.links
+        self.links, self.view = intent.links, view
         self.addresses: dict[tuple[SideName, int], Address] = {}
         self.routes = []
         for side in SIDES:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from v6t.plugins.audit_views import Address, AddressTable, SharedAddressRelay, Softwire
 from v6t.plugins.map_rules import MapRule
@@ -45,30 +45,11 @@ def find_longest(address: Address, candidates: Iterable[tuple[Network, T]]) -> T
     return max(matches, key=itemgetter(0), default=(0, None))[1]
 
 
-@dataclass(frozen=True)
-class PrefixMap:
-    """An RFC 6052 prefix: the picture in its section 2.2 with bits 64 to 71 zero."""
-
-    prefix: IPv6Network
-
-    def to_ipv6(self, ipv4: Address) -> IPv6Address:
-        bits = prefix_bits(self.prefix) + bits_of(ipv4)
-        is_short = self.prefix.prefixlen < 96
-        return ipv6_from(bits[:64] + "0" * 8 + bits[64:] if is_short else bits)
-
-    def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
-        if ipv6 not in self.prefix:
-            return None
-        bits, length = bits_of(ipv6), self.prefix.prefixlen
-        return ipv4_from(bits[length:64] + bits[72:] if length < 96 else bits[length:])
-
-
 class TableMap:
-    """An address table: the longest explicit mapping (RFC 7757), else the RFC 6052 prefix."""
+    """The longest explicit mapping (RFC 7757), else the RFC 6052 prefix, bits 64 to 71 zero."""
 
     def __init__(self, table: AddressTable) -> None:
-        self.eams = table.eams
-        self.prefix = None if table.prefix is None else PrefixMap(table.prefix)
+        self.eams, self.prefix = table.eams, table.prefix
 
     @classmethod
     def map_host(cls, ipv4: Address, ipv6: Address, prefix: IPv6Network) -> TableMap:
@@ -81,15 +62,19 @@ class TableMap:
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
         if eam := self.find_explicit(ipv4):
             return ipv6_from(prefix_bits(eam[1]) + bits_of(ipv4)[eam[0].prefixlen :])
-        return self.prefix.to_ipv6(ipv4) if self.prefix else None
+        if self.prefix is None:
+            return None
+        bits = prefix_bits(self.prefix) + bits_of(ipv4)
+        return ipv6_from(bits[:64] + "0" * 8 + bits[64:] if len(bits) < 128 else bits)
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
+        bits = bits_of(ipv6)
         if eam := self.find_explicit(ipv6):
-            return ipv4_from(prefix_bits(eam[0]) + bits_of(ipv6)[eam[1].prefixlen :])
-        return self.prefix.to_ipv4(ipv6) if self.prefix else None
-
-
-AddressMap: TypeAlias = PrefixMap | TableMap
+            return ipv4_from(prefix_bits(eam[0]) + bits[eam[1].prefixlen :])
+        if self.prefix is None or ipv6 not in self.prefix:
+            return None
+        length = self.prefix.prefixlen
+        return ipv4_from(bits[length:64] + bits[72:] if length < 96 else bits[length:])
 
 
 def find_psid(port: int, offset: int, length: int) -> str | None:
@@ -152,9 +137,9 @@ class MapDomain:
 class AddressSharing:
     """Customers who share IPv4 addresses: CEs of MAP rules, or lwB4s of a binding table (RFC 7596)."""
 
-    def __init__(self, view: SharedAddressRelay, *, embeds_host: bool = False) -> None:
+    def __init__(self, view: SharedAddressRelay) -> None:
         self.relay, self.softwires = view.relay, view.softwires
-        self.domains = [MapDomain(rule, embeds_host) for rule in view.rules]
+        self.domains = [MapDomain(rule, embeds_host=not view.tunnels) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
         prefixes = [(d.rule.ipv4_prefix, d.rule.ipv4_prefix) for d in self.domains]

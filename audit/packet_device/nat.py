@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address, IPv6Network
+from ipaddress import IPv4Address
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
 from v6t.audit import ip_packet as ip
@@ -64,9 +64,9 @@ class NatMapping:
 class MappingDevice(PacketDevice):
     """A device that translates packets of IPv4 or IPv6 by mappings (RFC 4787, 5382, 5508, 6146)."""
 
-    def __init__(self, intent: DeviceIntent, view: Nat, *translator: Any) -> None:
-        super().__init__(intent, *translator)
-        self.view, self.pool = view, list(view.pool)
+    def __init__(self, intent: DeviceIntent, view: Nat) -> None:
+        super().__init__(intent, view)
+        self.pool = list(view.pool)
         self.mappings: list[NatMapping] = []
         self.hosts: list[Address] = []
 
@@ -144,7 +144,8 @@ class MappingDevice(PacketDevice):
         """Return how long a new mapping may be idle."""
         if proto == ip.UDP17:
             return self.view.udp_timeout_s or UDP_S
-        return self.view.tcp_transitory_s if proto == ip.TCP6 else self.view.icmp_timeout_s
+        is_tcp = proto == ip.TCP6
+        return float(self.view.tcp_transitory_s if is_tcp else self.view.icmp_timeout_s)
 
     def use(self, mapping: NatMapping, packet: IPPacket, side: SideName) -> None:
         """Restart the timer of a mapping; follow TCP (RFC 5382, REQ-5; RFC 7857, section 2)."""
@@ -257,17 +258,13 @@ class NatDevice(MappingDevice):
 class Nat64Device(MappingDevice, TranslatingDevice):
     """A NAT64 (RFC 6146): a translator in front of mappings."""
 
-    def __init__(self, intent: DeviceIntent, view: Nat, prefix: IPv6Network) -> None:
-        super().__init__(intent, view, "left", view.lowest_ipv6_mtu)
-        self.prefix = prefix
-
     def is_ipv4_destination(self, destination: Address) -> bool:
-        return destination in self.prefix
+        return destination in self.view.prefix
 
     def map_for(self, packet: IPPacket) -> TableMap:
-        if packet.src in self.prefix:  # RFC 6146, section 3.5
+        if packet.src in self.view.prefix:  # RFC 6146, section 3.5
             raise Drop
-        return TableMap.map_host(INSIDE_IPV4, packet.src, self.prefix)
+        return TableMap.map_host(INSIDE_IPV4, packet.src, self.view.prefix)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
         return self.reassembly.add(packet)
@@ -282,7 +279,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
             return super().emit(side, packet, host)
-        return self.emit_ipv6(packet, TableMap.map_host(INSIDE_IPV4, host, self.prefix))
+        return self.emit_ipv6(packet, TableMap.map_host(INSIDE_IPV4, host, self.view.prefix))
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         return self.emit_all(self.send_in(packet))
@@ -291,9 +288,9 @@ class Nat64Device(MappingDevice, TranslatingDevice):
 class AftrDevice(MappingDevice, TunnelDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
-    def __init__(self, intent: DeviceIntent, view: Nat, aftr: Address) -> None:
+    def __init__(self, intent: DeviceIntent, view: Nat) -> None:
         super().__init__(intent, view)
-        self.aftr, self.relays = aftr, (aftr,)
+        self.relays = (self.view.aftr,)
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         """Translate a whole inner packet with the outer DSCP; errors about it go into the tunnel."""
@@ -313,7 +310,7 @@ class AftrDevice(MappingDevice, TunnelDevice):
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
             return super().emit(side, packet, host)
-        return self.encapsulate(packet, self.aftr, host)
+        return self.encapsulate(packet, self.view.aftr, host)
 
     def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
         return self.emit_all(self.send_in(self.reassembly.add(self.decrement(packet))))

@@ -5,22 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from ipaddress import IPv6Network
 from typing import TYPE_CHECKING
 
 from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
-from v6t.audit.packet_device.maps import AddressMap, AddressSharing, MapDomain, TableMap, has_port
+from v6t.audit.packet_device.maps import AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.plugins.audit_views import (
-    Address,
-    CustomerEdge,
-    SharedAddressRelay,
-    SideName,
-    TunnelEnd,
-)
-from v6t.plugins.map_rules import MapRule
+from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
 
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
@@ -105,7 +97,7 @@ class TunnelRelay(TunnelDevice):
     """A MAP-E border relay or lwAFTR."""
 
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
-        super().__init__(intent)
+        super().__init__(intent, view)
         self.relays, self.sharing = view.relays, AddressSharing(view)
         self.reports_sources = view.softwires is not None  # RFC 7596, section 6.2
 
@@ -141,16 +133,15 @@ class TunnelCustomerEdge(TunnelDevice):
     """A MAP-E CE or lwB4 without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(self, intent: DeviceIntent, view: CustomerEdge) -> None:
-        super().__init__(intent)
-        self.edge, self.relays = view, (view.ipv6,)
-        self.remote = view.relay or view.ipv6
+        super().__init__(intent, view)
+        self.relays = (view.ipv6,)
 
     def is_own(self, ipv4: Address, number: int | None) -> bool:
-        return ipv4 in self.edge.ipv4 and has_port(self.edge.ports, number)
+        return ipv4 in self.view.ipv4 and has_port(self.view.ports, number)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         is_own = self.is_own(inner.dst, ip.port(inner, is_source=False))
-        if outer.src != self.remote or not is_own:
+        if outer.src != self.view.relay or not is_own:
             raise Drop
 
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
@@ -160,7 +151,7 @@ class TunnelCustomerEdge(TunnelDevice):
         whole = self.reassembly.add(packet)
         if not self.is_own(whole.src, ip.port(whole, is_source=True)):
             raise Drop
-        return self.encapsulate(self.decrement(whole), self.edge.ipv6, self.remote)
+        return self.encapsulate(self.decrement(whole), self.view.ipv6, self.view.relay)
 
 
 class SixInFourDevice(TunnelDevice):
@@ -169,50 +160,49 @@ class SixInFourDevice(TunnelDevice):
     inner_version = 6
 
     def __init__(self, intent: DeviceIntent, view: TunnelEnd) -> None:
-        super().__init__(intent)
-        self.tunnel, self.tunnel_side, self.relays = view, view.side, (view.local,)
+        super().__init__(intent, view)
+        self.tunnel_side, self.relays = view.side, (view.local,)
 
     def endpoint(self, inner: Address) -> Address | None:
         """Return the other end of the tunnel for an inner address."""
-        view = self.tunnel
-        if view.endpoint is not None:
-            return view.endpoint(inner)
-        return view.remote if inner == view.inner[0] else None
+        if self.view.endpoint is not None:
+            return self.view.endpoint(inner)  # type: ignore[no-any-return]
+        return self.view.remote if inner == self.view.inner[0] else None
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         if self.endpoint(inner.src) != outer.src:  # RFC 5969, section 12
             raise Drop
 
     def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        return [(self.tunnel.far_side, inner)]
+        return [(self.view.far_side, inner)]
 
     def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         remote = self.endpoint(packet.dst)
         if remote is None or side == self.tunnel_side:
             return self.route(side, packet)
-        return self.encapsulate(self.decrement(packet), self.tunnel.local, remote)
+        return self.encapsulate(self.decrement(packet), self.view.local, remote)
 
 
 class MapTRelayDevice(TranslatingDevice):
     """A MAP-T border relay: the CE that owns the port, everybody else behind the DMR."""
 
-    def __init__(self, intent: DeviceIntent, view: SharedAddressRelay, dmr: IPv6Network) -> None:
-        super().__init__(intent, "left", view.lowest_ipv6_mtu)
-        self.sharing, self.dmr = AddressSharing(view, embeds_host=True), dmr
+    def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
+        super().__init__(intent, view)
+        self.sharing = AddressSharing(view)
 
     def is_ipv4_destination(self, destination: Address) -> bool:
-        return destination in self.dmr
+        return destination in self.view.dmr
 
-    def map_for(self, packet: IPPacket) -> AddressMap:
+    def map_for(self, packet: IPPacket) -> TableMap:
         if packet.version == 6:
             ce = self.sharing.find_customer(packet.src)
             if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
-            return TableMap.map_host(ce[1], packet.src, self.dmr)
+            return TableMap.map_host(ce[1], packet.src, self.view.dmr)
         ends = self.sharing.find(packet.dst, ip.port(packet, is_source=False))
         if ends is None:
             raise Drop(IcmpError(3, 13))
-        return TableMap.map_host(packet.dst, ends[0], self.dmr)
+        return TableMap.map_host(packet.dst, ends[0], self.view.dmr)
 
     def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
         domain, _, psid = ce
@@ -237,11 +227,9 @@ class MapTRelayDevice(TranslatingDevice):
 class MapTCustomerEdge(TranslatingDevice):
     """A MAP-T CE without its NAPT: the customer's hosts are on the right link."""
 
-    def __init__(
-        self, intent: DeviceIntent, view: CustomerEdge, rule: MapRule, dmr: IPv6Network
-    ) -> None:
-        super().__init__(intent, "left", view.lowest_ipv6_mtu)
-        self.edge, self.domain, self.dmr = view, MapDomain(rule, embeds_host=True), dmr
+    def __init__(self, intent: DeviceIntent, view: CustomerEdge) -> None:
+        super().__init__(intent, view)
+        self.domain = MapDomain(view.rule, embeds_host=True)  # type: ignore[arg-type]
 
     def is_ipv4_destination(self, destination: Address) -> bool:
         return self.find_host(destination) is not None
@@ -249,24 +237,24 @@ class MapTCustomerEdge(TranslatingDevice):
     def find_host(self, ipv6: Address) -> Address | None:
         """Return the customer's host with a MAP address; None for addresses of other CEs."""
         ce = self.domain.read(ipv6) if ipv6 in self.domain.rule.ipv6_prefix else None
-        if ce is None or ce[0] not in self.edge.ipv4 or int(ce[1] or "0", 2) != self.edge.psid:
+        if ce is None or ce[0] not in self.view.ipv4 or int(ce[1] or "0", 2) != self.view.psid:
             return None
         return ce[0]
 
-    def map_for(self, packet: IPPacket) -> AddressMap:
-        edge, length = self.edge, self.domain.rule.psid_len
+    def map_for(self, packet: IPPacket) -> TableMap:
+        edge, length = self.view, self.domain.rule.psid_len
         if not has_port(edge.ports, ip.port(packet, is_source=packet.version == 4)):
             raise Drop
         if packet.version == 6:
             host = self.find_host(packet.dst)
             if host is None:
                 raise Drop
-            return TableMap.map_host(host, packet.dst, self.dmr)
+            return TableMap.map_host(host, packet.dst, edge.dmr)
         if packet.src not in edge.ipv4:
             raise Drop(IcmpError(3, 13))
         psid = f"{edge.psid:0{length}b}" if length else ""
-        return TableMap.map_host(packet.src, self.domain.address(packet.src, psid), self.dmr)
+        return TableMap.map_host(packet.src, self.domain.address(packet.src, psid), edge.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
         """Return a whole packet; without shared ports, fragments are translated one by one."""
-        return self.reassembly.add(packet) if self.edge.ports.psid_len else packet
+        return self.reassembly.add(packet) if self.view.ports.psid_len else packet

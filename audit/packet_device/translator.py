@@ -7,13 +7,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
-from v6t.audit.packet_device.maps import AddressMap, TableMap, bits_of, prefix_bits
-from v6t.plugins.audit_views import Address, AddressTable, PrefixTranslator, SideName
+from v6t.audit.packet_device.maps import TableMap, bits_of, prefix_bits
+from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
@@ -59,22 +59,18 @@ class TranslatingDevice(PacketDevice):
     echo_to_ipv6: ClassVar[Mapping[int, int]] = {8: 128, 0: 129}
     echo_to_ipv4: ClassVar[Mapping[int, int]] = {128: 8, 129: 0}
     untranslated: ClassVar[tuple[int, ...]] = (IGMP,)
-    forbidden_in_fragments: ClassVar[tuple[int, ...]] = (
-        *ip.EXTENSIONS,
-        ip.FRAGMENT,
-        AUTHENTICATION,
-    )
+    forbidden_in_fragments: ClassVar[tuple[int, ...]] = (*INCOMPLETE, AUTHENTICATION)
     checks_global = True
 
-    def __init__(self, intent: DeviceIntent, six_side: SideName, lowest_ipv6_mtu: int) -> None:
-        super().__init__(intent)
-        self.six_side = six_side
-        self.four_side: SideName = "right" if six_side == "left" else "left"
-        self.lowest_ipv6_mtu = lowest_ipv6_mtu
+    def __init__(self, intent: DeviceIntent, view: Any) -> None:
+        super().__init__(intent, view)
+        self.six_side: SideName = getattr(view, "six_side", "left")
+        self.four_side: SideName = "right" if self.six_side == "left" else "left"
+        self.lowest_ipv6_mtu = view.lowest_ipv6_mtu
         self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.six_side), self.mtu(self.four_side)
 
     @abstractmethod
-    def map_for(self, packet: IPPacket) -> AddressMap:
+    def map_for(self, packet: IPPacket) -> TableMap:
         """Return the address map for a packet, or raise Drop."""
 
     @abstractmethod
@@ -105,10 +101,10 @@ class TranslatingDevice(PacketDevice):
         """Send the IPv4 packet for one that arrived; hairpinning devices override this."""
         return [(self.four_side, packet)]
 
-    def emit_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[Sent]:
+    def emit_ipv6(self, packet: IPPacket, addresses: TableMap) -> list[Sent]:
         return [(self.six_side, piece) for piece in self.to_ipv6(packet, addresses)]
 
-    def to_ipv6(self, packet: IPPacket, addresses: AddressMap) -> list[IPPacket]:
+    def to_ipv6(self, packet: IPPacket, addresses: TableMap) -> list[IPPacket]:
         """Return the IPv6 packet for an IPv4 packet, or its fragments (RFC 7915, section 4)."""
         packet, is_fragment = self.decrement(packet), packet.is_fragment
         if packet.proto == ip.UDP17 and not packet.offset and packet.octets[6:8] == b"\0\0":
@@ -123,7 +119,7 @@ class TranslatingDevice(PacketDevice):
         limit = self.ipv6_mtu if packet.df else min(self.lowest_ipv6_mtu, self.ipv6_mtu)
         return ip.fragment(translated, limit, packet.id or 0)
 
-    def to_ipv4(self, packet: IPPacket, addresses: AddressMap) -> IPPacket:
+    def to_ipv4(self, packet: IPPacket, addresses: TableMap) -> IPPacket:
         """Return the IPv4 packet for an IPv6 packet (RFC 7915, section 5)."""
         translated = self.translate(self.decrement(packet), addresses)
         if len(translated) > self.ipv4_mtu:
@@ -131,7 +127,7 @@ class TranslatingDevice(PacketDevice):
         return translated
 
     def translate(
-        self, packet: IPPacket, addresses: AddressMap, *, is_quoted: bool = False
+        self, packet: IPPacket, addresses: TableMap, *, is_quoted: bool = False
     ) -> IPPacket:
         """Return a packet in the other IP version, its hop limit unchanged; a quoted one may be cut short."""
         from_ipv4, is_fragment = packet.version == 4, packet.is_fragment
@@ -154,7 +150,7 @@ class TranslatingDevice(PacketDevice):
         changed.df = not from_ipv4 and not is_fragment and length > DF_FROM_OCTETS
         return changed
 
-    def map_address(self, address: Address, addresses: AddressMap) -> Address:
+    def map_address(self, address: Address, addresses: TableMap) -> Address:
         """Return a host's other address; the well-known prefix has global ones (RFC 6052, section 3.1)."""
         to_other = addresses.to_ipv6 if address.version == 4 else addresses.to_ipv4
         mapped = to_other(address)
@@ -165,7 +161,7 @@ class TranslatingDevice(PacketDevice):
         raise Drop(UNTRANSLATABLE[address.version])
 
     def translate_icmp(
-        self, packet: IPPacket, changed: IPPacket, addresses: AddressMap, *, is_quoted: bool
+        self, packet: IPPacket, changed: IPPacket, addresses: TableMap, *, is_quoted: bool
     ) -> IPPacket:
         """Return a translated packet with its ICMP message (RFC 7915, sections 4.2 and 5.2)."""
         from_ipv4, octets = packet.version == 4, packet.octets
@@ -215,13 +211,11 @@ class TranslatingDevice(PacketDevice):
 class StatelessTranslatingDevice(TranslatingDevice):
     """SIIT or CLAT with an address table; hosts with explicit mappings reach each other."""
 
-    def __init__(
-        self, intent: DeviceIntent, six_side: SideName, lowest_ipv6_mtu: int, table: AddressTable
-    ) -> None:
-        super().__init__(intent, six_side, lowest_ipv6_mtu)
-        self.table = TableMap(table)
+    def __init__(self, intent: DeviceIntent, view: Any) -> None:
+        super().__init__(intent, view)
+        self.table = TableMap(view.table)
 
-    def map_for(self, packet: IPPacket) -> AddressMap:
+    def map_for(self, packet: IPPacket) -> TableMap:
         return self.table
 
     def is_ipv4_destination(self, destination: Address) -> bool:
@@ -232,29 +226,26 @@ class StatelessTranslatingDevice(TranslatingDevice):
 
         That needs a destination behind the prefix; of an error, the source that it quotes.
         """
-        table, behind = self.table, self.table.prefix
+        table, prefix = self.table, self.table.prefix
         address = arrived.quoted_packet().src if arrived.is_error else arrived.dst
-        is_behind = behind and address in behind.prefix and not table.find_explicit(address)
+        is_behind = prefix and address in prefix and not table.find_explicit(address)
         if not is_behind or not table.find_explicit(packet.dst):
             return super().emit_ipv4(arrived, packet)
         host = table.to_ipv6(packet.dst)
-        addresses = TableMap.map_host(packet.dst, host, behind.prefix)  # type: ignore[arg-type, union-attr]
+        addresses = TableMap.map_host(packet.dst, host, prefix)  # type: ignore[arg-type, union-attr]
         return [(side, replace(p, ttl=p.ttl + 1)) for side, p in self.emit_ipv6(packet, addresses)]
 
 
 class PrefixDevice(PacketDevice):
     """NPTv6: hosts on the left link have an internal prefix, and an external one on the right."""
 
-    def __init__(self, intent: DeviceIntent, view: PrefixTranslator) -> None:
-        super().__init__(intent)
-        self.internal, self.external = view.internal, view.external
-
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        if side == "left" and packet.src in self.internal:
-            packet = self.translate(packet, self.internal, self.external, end="src")
-        if packet.dst not in self.external:
+        internal, external = self.view.internal, self.view.external
+        if side == "left" and packet.src in internal:
+            packet = self.translate(packet, internal, external, end="src")
+        if packet.dst not in external:
             return self.route(side, packet)
-        packet = self.translate(packet, self.external, self.internal, end="dst")
+        packet = self.translate(packet, external, internal, end="dst")
         return [("left", self.decrement(packet))]
 
     def translate(

@@ -47,6 +47,10 @@ def read_results(directory: Path) -> dict[str, Any]:
             code="damaged-file",
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
+    shared = content.pop("conditions", {})
+    for record in content.get("results", ()):
+        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
+            record["conditions"] = {**shared, **own}
     schema = content.get("schema")
     if schema != SCHEMA:
         name = f"{schema!r}" if isinstance(schema, str) else "none"
@@ -56,6 +60,24 @@ def read_results(directory: Path) -> dict[str, Any]:
             code="journal-other-version",
         )
     return content
+
+
+def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the conditions that all records of ``results.json`` have to its head."""
+    records = content["results"]
+    shared = dict(records[0]["conditions"]) if records else {}
+    for record in records:
+        shared = _intersect(shared, record["conditions"])
+    rest = [{**record, "conditions": _drop(record["conditions"], shared)} for record in records]
+    return {**content, "conditions": shared, "results": rest}
+
+
+def _intersect(shared: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in shared.items() if k in conditions and conditions[k] == v}
+
+
+def _drop(conditions: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in conditions.items() if k not in shared}
 
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
@@ -99,14 +121,20 @@ class ResultsFile:
         self._directory = directory
         self._records: list[dict[str, Any]] = []
         self._texts: list[str] = []
+        self._shared: dict[str, Any] = {}
         self.held = read_results(directory.path)
         self.content: dict[str, Any] = {}
 
     def add(self, record: Record) -> None:
-        """Add a result; its text is made once, though the file is written often."""
-        values = record.to_json()
-        self._records.append(values)
-        self._texts.append(indent(json.dumps(values, indent=1, sort_keys=True), "  "))
+        """Add a result; texts are made again only where fewer conditions are shared than before."""
+        self._records.append(record.to_json())
+        conditions = self._records[-1]["conditions"]
+        shared = _intersect(self._shared if self._texts else conditions, conditions)
+        if shared != self._shared:
+            self._shared, self._texts = shared, []
+        for values in self._records[len(self._texts) :]:
+            rest = {**values, "conditions": _drop(values["conditions"], shared)}
+            self._texts.append(indent(json.dumps(rest, indent=1, sort_keys=True), "  "))
 
     def update(self, content: Mapping[str, Any], *, measured: bool) -> bool:
         """Replace the file, unless it holds more results; return whether it was replaced.
@@ -126,7 +154,8 @@ class ResultsFile:
 
     def write(self, content: Mapping[str, Any]) -> None:
         """Replace the file by this content and the results so far."""
-        text = json.dumps({**content, "results": []}, indent=1, sort_keys=True)
+        head = {**content, "conditions": self._shared, "results": []}
+        text = json.dumps(head, indent=1, sort_keys=True)
         if self._texts:
             place = '\n "results": ['
             text = text.replace(place, place + "\n" + ",\n".join(self._texts) + "\n ", 1)

@@ -67,7 +67,6 @@ def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) ->
     Args:
         resolution_fps: what was asked for [fps].
         failed_fps: upper end of the bracket [fps].
-        share: of that end.
     """
     return min(resolution_fps, failed_fps * share)
 
@@ -95,6 +94,7 @@ def binary_search(
     resolution_fps: float,
     on_step: Callable[[Step], None] | None = None,
     share: float = NEAR,
+    floor_fps: float = 0.0,
 ) -> SearchResult:
     """Find the highest passing rate.
 
@@ -102,8 +102,9 @@ def binary_search(
         try_rate: runs a trial (with retries, if the caller wants them) and judges it.
         upper_fps: highest rate that makes sense [fps].
         resolution_fps: stop when the interval is this narrow [fps], or as :func:`widest_fps` has it.
-        on_step: told of every step.
         share: of the rate that failed; see there.
+        floor_fps: the search ends when the rate is known to be below this, where the device failed a
+            trial: where only the tester did, lower rates have to tell.
 
     Raises:
         ValueError: a bound or resolution that is not positive.
@@ -126,6 +127,9 @@ def binary_search(
     usual = halvings(upper_fps, resolution_fps)
     for number in count(1):
         if number > usual and is_narrow_enough(low, high, resolution_fps, share):
+            break
+        ended = high <= floor_fps or number > usual
+        if ended and low < floor_fps and any(s.verdict.device_failed for s in steps):
             break
         rate = (low + high) / 2
         name = f"s{number:02d}"

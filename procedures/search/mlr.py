@@ -65,9 +65,7 @@ def mlr_search(
     """Trials until every goal has its bounds, or cannot have them.
 
     Args:
-        offer: runs a trial.
         goals: all searched for at once; every trial counts for each.
-        min_load_fps, max_load_fps: nothing below or above is offered.
 
     Raises:
         ValueError: bounds that are none, or a goal that the library refuses.

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import (
-    NEAR,
-    SearchResult,
-    Step,
-    binary_search,
-    halvings,
-)
+from v6t.procedures.search.binary import NEAR, SearchResult, Step, binary_search, halvings
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
-from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
 
@@ -60,18 +54,16 @@ class ConnectionRateRepetition:
 
     Attributes:
         search: the steps and the rate found.
-        below_floor: it was given up, the rate is below the floor.
     """
 
     number: int
     search: SearchResult
-    below_floor: bool
     attempts: tuple[Attempt, ...]
 
     @property
     def device_failed(self) -> bool:
         """Whether a valid trial failed."""
-        return any(a.verdict.valid and not a.verdict.passed for a in self.attempts)
+        return any(a.verdict.device_failed for a in self.attempts)
 
     @property
     def rate_cps(self) -> float:
@@ -80,11 +72,8 @@ class ConnectionRateRepetition:
 
 
 @dataclass(frozen=True)
-class ConnectionRateResult:
+class ConnectionRateResult(Repeated[ConnectionRateSpec, ConnectionRateRepetition]):
     """All repetitions of one point."""
-
-    spec: ConnectionRateSpec
-    repetitions: tuple[ConnectionRateRepetition, ...]
 
     @property
     def error_cps(self) -> float:
@@ -98,26 +87,15 @@ def measure_connection_rate(
 ) -> ConnectionRateResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
-    return ConnectionRateResult(spec, done)
-
-
-class _BelowFloorError(Exception):
-    """The bracket is below the floor: what is left of the search decides nothing."""
+    return ConnectionRateResult(spec, done.repetitions, done.attempts)
 
 
 def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRepetition:
-    steps: list[Step] = []
     bracket = (0.0, spec.upper_bound_cps)
 
-    def add_step(step: Step) -> None:
+    def set_bracket(step: Step) -> None:
         nonlocal bracket
-        steps.append(step)
         bracket = step.low_fps, step.high_fps
-        ended = step.high_fps <= spec.floor_cps or len(steps) >= spec.steps
-        below = step.low_fps < spec.floor_cps and ended
-        # where only the tester faltered, lower rates have to tell
-        if below and any(s.verdict.valid and not s.verdict.passed for s in steps):
-            raise _BelowFloorError
 
     def try_rate(rate_cps: float, name: str) -> Verdict:
         return attempt_connections(
@@ -130,16 +108,12 @@ def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRe
             bracket=bracket,
         ).verdict
 
-    below = False
-    try:
-        search = binary_search(
-            try_rate,
-            upper_fps=spec.upper_bound_cps,
-            resolution_fps=spec.resolution_cps,
-            on_step=add_step,
-            share=spec.share,
-        )
-    except _BelowFloorError:
-        below = True
-        search = SearchResult(bracket[0], bracket[1], False, tuple(steps))
-    return ConnectionRateRepetition(attempts.number, search, below, tuple(attempts.all))
+    search = binary_search(
+        try_rate,
+        upper_fps=spec.upper_bound_cps,
+        resolution_fps=spec.resolution_cps,
+        on_step=set_bracket,
+        share=spec.share,
+        floor_fps=spec.floor_cps,
+    )
+    return ConnectionRateRepetition(attempts.number, search, tuple(attempts.all))

@@ -63,13 +63,7 @@ class PhaseOneSettings:
 def judge_connections(
     trial: Trial, result: TrialResult, *, sending_time_tolerance: float = 1.00001
 ) -> Verdict:
-    """Oracle a trial that is phase 1 and, if asked for, validation; see the module's text.
-
-    Args:
-        trial: what was asked, with ``connections``.
-        result: what was counted.
-        sending_time_tolerance: longest sending time as a multiple of what was asked (GEN-23).
-    """
+    """Judge a trial that is phase 1 and, if asked for, validation (GEN-23)."""
     connections, phase_one = trial.connections, result.connections
     faults = list(result.faults)
     if connections is None or phase_one is None:
@@ -161,13 +155,7 @@ def attempt_connections(
     Its directions are the Initiator's and the validation's.
 
     Args:
-        attempts: of the repetition.
         conditions: of the point; its loss tolerance is for phase 2 only.
-        connections: what to establish.
-        benchmark: who asks.
-        step: the rest of the key.
-        steps: expected in this repetition.
-        bracket: in which is searched.
     """
     mode: Mode = "forward" if connections.alpha is None else "bidirectional"
     purpose = "establish" if connections.purpose == "prepare" else connections.purpose
@@ -194,12 +182,7 @@ class Prepared:
     """
 
     def __init__(self, measure: Measure, connections: Connections, retakes: int = RETAKES) -> None:
-        """Wrap.
-
-        Args:
-                connections: phase 1 of each trial.
-            retakes: how often phase 1 is taken again.
-        """
+        """Give each trial the connections; phase 1 is taken again ``retakes`` times at most."""
         self._measure = measure
         self._connections = connections
         self._retakes = retakes
@@ -249,13 +232,3 @@ def _shortfall(phase_one: PhaseOneResult | None) -> str:
             "reuses ports"
         )
     return f"{phase_one.learned} of {phase_one.required} connections were forwarded"
-
-
-__all__ = [
-    "RETAKES",
-    "PhaseOneFailed",
-    "PhaseOneSettings",
-    "Prepared",
-    "attempt_connections",
-    "judge_connections",
-]

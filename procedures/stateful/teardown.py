@@ -10,9 +10,8 @@ from v6t.procedures.stateful.phases import (
     PhaseOneSettings,
     attempt_connections,
 )
-from v6t.procedures.trial_runner import CPS, PointSpec, TrialRunner, Watch, repeat
+from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
-from v6t.trials.verdict import Attempt
 
 BENCHMARK = "teardown"
 
@@ -49,11 +48,9 @@ class TeardownRepetition:
         sessions: the device's own count before it was emptied.
     """
 
-    number: int
     full_s: float | None
     idle_s: float | None
     sessions: int | None
-    attempts: tuple[Attempt, ...]
 
     def rate_cps(self, connections: int) -> float | None:
         """Return connections torn down per second, or None if both times are equal."""
@@ -62,12 +59,7 @@ class TeardownRepetition:
         return connections / (self.full_s - self.idle_s)
 
 
-@dataclass(frozen=True)
-class TeardownResult:
-    """All repetitions of one point."""
-
-    spec: TeardownSpec
-    repetitions: tuple[TeardownRepetition, ...]
+TeardownResult = Repeated[TeardownSpec, TeardownRepetition]
 
 
 def measure_teardown(
@@ -78,8 +70,7 @@ def measure_teardown(
     Raises:
         PhaseOneFailed: phase 1 lost connections every time.
     """
-    done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _tear_down(spec, trials))
-    return TeardownResult(spec, done)
+    return repeat(spec, spec.repetitions, measure, watch, lambda trials: _tear_down(spec, trials))
 
 
 def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
@@ -91,13 +82,7 @@ def _tear_down(spec: TeardownSpec, attempts: TrialRunner) -> TeardownRepetition:
         )
         phase_one = outcome.result.connections
         if phase_one is not None and phase_one.is_complete:
-            return TeardownRepetition(
-                attempts.number,
-                phase_one.flush_s,
-                phase_one.idle_flush_s,
-                phase_one.sessions,
-                tuple(attempts.all),
-            )
+            return TeardownRepetition(phase_one.flush_s, phase_one.idle_flush_s, phase_one.sessions)
     raise PhaseOneFailed(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
         + (outcome.verdict.reasons or ("unknown",))[0],

@@ -106,7 +106,13 @@ def test_a_record_goes_out_as_it_came_in():
     assert isinstance(read, RateRecord)
     assert read.limited
     out = read.to_json()
-    assert {k: repr(v) for k, v in out.items()} == {k: repr(v) for k, v in values.items()}
+    assert {k: repr(out[k]) for k in values} == {k: repr(v) for k, v in values.items()}
+    assert out.keys() - values.keys() == {"min", "max", "notes"}
+
+
+def test_stored_statistics_are_computed_again():
+    read = Presentations([OfMine()]).read({**HEAD, **FOUND, "median": 7.0, "p1": None})
+    assert (read.median, read.p1, read.to_json()["median"]) == (2.5, 1, 2.5)
 
 
 def test_single_values_are_the_table_of_a_benchmark_that_draws_none():

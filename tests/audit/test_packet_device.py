@@ -22,7 +22,7 @@ from scapy.packet import Packet, Raw
 from v6t.audit.ip_packet import Drop, Reassembly, port, read_packet
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.device import PacketDevice
-from v6t.audit.packet_device.maps import MapDomain, PrefixMap, TableMap, find_psid
+from v6t.audit.packet_device.maps import MapDomain, TableMap, find_psid
 from v6t.audit.packet_device.relays import decapsulated_ecn
 from v6t.audit.packet_device.translator import translate_prefix
 from v6t.audit.packets import Wire, dissect, trim
@@ -70,7 +70,10 @@ def rule_of(vector: Any) -> MapRule:
 
 @pytest.mark.parametrize("vector", vectors("siit", "rfc6052"))
 def test_prefix_map_with_rfc6052_example_agrees(vector: Any) -> None:
-    prefix, ipv4 = PrefixMap(IPv6Network(vector["prefix"])), IPv4Address(vector["ipv4"])
+    prefix, ipv4 = (
+        TableMap(AddressTable(prefix=IPv6Network(vector["prefix"]))),
+        IPv4Address(vector["ipv4"]),
+    )
     ipv6 = IPv6Address(vector["ipv6"])
     assert (prefix.to_ipv6(ipv4), prefix.to_ipv4(ipv6)) == (ipv6, ipv4)
 

@@ -45,9 +45,7 @@ def test_accused_device_is_not_conformant(monkeypatch: pytest.MonkeyPatch) -> No
     assert "rfc1-1-wrong" in done.out
 
 
-def test_suite_that_accuses_drawn_parameters_only_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def accuse(technology) -> list[str]:
         return [] if technology.params == type(technology.params)() else ["rfc1-1-wrong: it fails"]
 

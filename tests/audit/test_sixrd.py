@@ -44,7 +44,7 @@ def test_correct_6rd_relay_conforms(technology: Technology) -> None:
     ("method", "wrong", "clauses"),
     [
         ("check_source", lambda self, outer, inner: None, {"outer-source", "inner-source"}),
-        ("endpoint", lambda self, inner: self.tunnel.remote, {"embedded"}),
+        ("endpoint", lambda self, inner: self.view.remote, {"embedded"}),
         ("decrement", lambda self, packet: packet, {"outer-ttl", "encapsulated"}),
     ],
 )

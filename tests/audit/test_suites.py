@@ -9,16 +9,13 @@ import pytest
 from v6t.audit.clause import Clause, Suite, subject_of
 from v6t.audit.customer_edge import CustomerEdgeSuite
 from v6t.audit.map_relay import RelaySuite
+from v6t.audit.nat import NatSuite
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
 from v6t.audit.translation import TranslationSuite
 from v6t.audit.tunnel import TunnelSuite
-from v6t.plugins.audit_views import (
-    OVERLAPPING_MAPPINGS,
-    PREFIX_BESIDE_MAPPINGS,
-    UNLIKE_MAPPINGS,
-)
+from v6t.plugins.audit_views import OVERLAPPING_MAPPINGS, PREFIX_BESIDE_MAPPINGS, UNLIKE_MAPPINGS
 from v6t.plugins.base import Technology
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.lwaftr import LightweightAftr
@@ -27,17 +24,14 @@ from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.mapt_br import MapTBorderRelay
 from v6t.plugins.nat44 import Nat44
 from v6t.plugins.nat64 import Nat64
+from v6t.plugins.nat66 import Nat66
 from v6t.plugins.siit import Clat, Siit, SiitParams
-from v6t.tests.audit import faults
+from v6t.tests.audit import faults, nat_faults
 from v6t.tests.audit.faults import Fault
 from v6t.tests.audit.in_process import configurations, outcomes, with_params
 
-TRANSLATION, RELAY, TUNNEL, EDGE = (
-    TranslationSuite(),
-    RelaySuite(),
-    TunnelSuite(),
-    CustomerEdgeSuite(),
-)
+TRANSLATION, RELAY, TUNNEL = TranslationSuite(), RelaySuite(), TunnelSuite()
+EDGE, NAT = CustomerEdgeSuite(), NatSuite()
 HAIRPINS = ["hairpin", "hairpin-answer", "hairpin-error"]
 PLANTED = [
     *((TRANSLATION, Siit, fault) for fault in faults.TRANSLATION),
@@ -70,6 +64,10 @@ def deviations(device: object, clauses: Iterable[Clause]) -> list[str]:
         (TUNNEL, LwB4(), 39),
         (EDGE, MapECe(), 13),
         (EDGE, LwB4(), 16),
+        (NAT, Nat44(), 81),
+        (NAT, Nat64(), 81),
+        (NAT, DsLiteAftr(), 81),
+        (NAT, Nat66(), 66),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -94,6 +92,33 @@ def test_planted_fault_is_found(suite: Suite, kind: type[Technology], fault: Fau
     clauses = [c for c in clauses_of(suite, kind) if fault.clause in c.name]
     found = outcomes(fault.change(build_device(kind())), clauses)
     assert {o.judgement.verdict for o in found} & {"deviates", "information"}
+
+
+@cache
+def nat_clauses() -> list[tuple[Technology, list[Clause]]]:
+    return [(t, list(NAT.clauses(s, variant))) for variant, t, s in configurations(Nat44())]
+
+
+@pytest.mark.parametrize("fault", nat_faults.FAULTS)
+def test_planted_fault_of_nat_is_found(fault: str) -> None:
+    suffix, changes = nat_faults.FAULTS[fault]
+    named = ((t, c) for t, clauses in nat_clauses() for c in clauses if c.name.endswith(suffix))
+    technology, clause = next(named)
+    [outcome] = outcomes(nat_faults.with_fault(build_device(technology), changes), [clause])
+    assert outcome.judgement.verdict in ("deviates", "information")
+
+
+def test_nat66_must_do_little() -> None:
+    clauses = [c for v, _, s in configurations(Nat66()) for c in NAT.clauses(s, v)]
+    required = [c.label for c in clauses if c.level != "MAY"]
+    assert required == ["mapped", "query", "tcp-exchange"]
+
+
+def test_nat_that_sends_nothing_conforms_to_nothing() -> None:
+    for technology, clauses in nat_clauses():
+        dead = build_device(technology)
+        dead.receive = lambda *_: []  # type: ignore[method-assign]
+        assert [o for o in outcomes(dead, clauses) if o.judgement.verdict == "conforms"] == []
 
 
 def test_translator_with_ipv4_on_the_left_conforms() -> None:
@@ -203,5 +228,6 @@ def test_customer_edge_without_checks_is_found(
 
 @pytest.mark.parametrize("technology", [Siit(), Nat44()], ids=lambda value: value.name)
 def test_suites_without_view_have_no_clauses(technology: Technology) -> None:
-    suites = (RELAY, TUNNEL, EDGE) if technology.name == "siit" else (TRANSLATION, RELAY, EDGE)
-    assert [list(suite.clauses(subject_of(technology))) for suite in suites] == [[], [], []]
+    other = (TUNNEL, NAT) if technology.name == "siit" else (TRANSLATION,)
+    suites = (RELAY, EDGE, *other)
+    assert [c for suite in suites for c in suite.clauses(subject_of(technology))] == []

@@ -52,9 +52,9 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
 
 
 def test_sizes_have_one_name_where_there_is_one_size():
-    both = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
+    both = sheet("t", ["IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
     assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
-    one = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
+    one = sheet("t", ["IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
     assert (one.columns[0].name, [r[0] for r in one.rows]) == ("frame\noctets", ["64", "128"])
     syn = sheet("Rates", ["IPv6/IPv4\nSYN's octets"], [["74/74"]])
     assert (syn.columns[0].name, syn.rows) == ("SYN's octets", (("74",),))

@@ -12,6 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting.write import ALL_FILES, write
 from v6t.core.runs.events import Listener
+from v6t.core.runs.results_file import share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
@@ -66,6 +67,13 @@ def test_records_say_what_they_are(tmp_path):
         assert record["conditions"]["demonstration"] is True
         assert len(record["trials"]) >= 3
     assert (tmp_path / "out").stat().st_mode & 0o077 == 0
+
+
+def test_conditions_that_all_records_share_are_written_once():
+    records = [{"conditions": {"seed": 1, "trials": [n]}} for n in (1, 2)]
+    written = share_conditions({"results": records})
+    assert written["conditions"] == {"seed": 1}
+    assert [r["conditions"] for r in written["results"]] == [{"trials": [1]}, {"trials": [2]}]
 
 
 def test_repetitions_in_siitperfs_column_order(tmp_path):

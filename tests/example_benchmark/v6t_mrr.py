@@ -7,7 +7,7 @@ from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
 from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import FPS, Figure, Number, Record, figure_of
+from v6t.analysis.record import FPS, Figure, Number, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count
 from v6t.base.strict_model import StrictModel
@@ -50,10 +50,9 @@ class MrrRecord(Record):
 
 
 class Mrr(Benchmark[MrrRecord, MrrSettings]):
-    """The maximum receive rate."""
+    """What arrives, frame by second, at the highest rate that tester and medium carry."""
 
-    name, title, section, order = "mrr", "Maximum receive rate (MRR)", "mrr", 60
-    summary = "What arrives, frame by second, at the highest rate that tester and medium carry."
+    name, title, order = "mrr", "Maximum receive rate (MRR)", 60
     model, quick, record = MrrSettings, MrrSettings(duration_s=0.5, trials=3), MrrRecord
     columns = (
         *POINT,
@@ -63,24 +62,23 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
 
     def run(self, point: Point) -> Measured:
         own = self.own(point.bound)
-        spec = MrrSpec(point.conditions(), point.limit_fps, own.duration_s)
+        spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
         times, watch = point.repeat(own.trials), point.watch
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
-        valid = [outcome.result.directions for outcome in done if outcome.verdict.valid]
+        valid = [o.result.directions for o in done.repetitions if o.verdict.valid]
         received = {
             way: [d[way].count_frames("received") / spec.duration_s for d in valid]
             for way in list_directions(point.mode)
         }
         record = MrrRecord.of(
-            spec,
-            [attempt for outcome in done for attempt in outcome.attempts],
+            done,
             point.said,
             title=self.title,
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
-            directions={way: figure_of(rates, "fps") for way, rates in received.items()},
+            directions={way: Figure.from_values(rates) for way, rates in received.items()},
         )
         return Measured(record, [
             {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": way, "fps": rate}

@@ -23,6 +23,7 @@ from ruamel.yaml import YAML
 from v6t.base.errors import EnvironmentLacking, V6tError
 from v6t.core.config.bound import bind
 from v6t.core.runs.plan import plan
+from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import read_config
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF
@@ -195,7 +196,7 @@ def run_directory(path: Path) -> Parts:
     journal = (path / "journal.jsonl").read_text().splitlines()
     trials = [json.loads(line[line.index("{") :]) for line in journal if "{" in line]
     parts["trials"] = [" ".join(numbers(trial)) for trial in trials]
-    document = json.loads((path / "results.json").read_text())
+    document = read_results(path)  # each record with the conditions that all share
     sections = [value for value in document.values() if isinstance(value, list)]
     records = [item for section in sections for item in section if isinstance(item, dict)]
     parts["records"] = [" ".join(numbers(record)) for record in records]

@@ -265,7 +265,7 @@ def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
 
     plugin, _ = make_aftr(**TWO_SOFTWIRES)
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(plugin.dut_intent(), view, view.aftr)
+    device = BlindAftr(plugin.dut_intent(), view)
     _, _, learned = establish(plugin, device)
     memory = MemoryFile(learned.size)
     try:

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
-from v6t.audit.packet_device.maps import PrefixMap
+from v6t.audit.packet_device.maps import TableMap
 from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins import address_mappings
+from v6t.plugins.audit_views import AddressTable
 from v6t.plugins.mapt_br import MapTParams
 from v6t.tests.expect import expect_error
 
@@ -66,7 +67,7 @@ def test_example_of_the_dual_device_paper_is_translated():
     ports = number(mine, 54, 2)
     assert (ports.min(), ports.max()) >= (24576, 24576)
     assert ports.max() <= 32767
-    server = PrefixMap(IPv6Network("64:ff9b::/96")).to_ipv6(IPv4Address(SERVER))
+    server = TableMap(AddressTable(prefix=IPv6Network("64:ff9b::/96"))).to_ipv6(IPv4Address(SERVER))
     assert addresses(mine, 38, 16) == {str(server)}
     assert addresses(plugin.expect("forward", mine).frames, 26, 4) == {"192.0.2.35"}
 

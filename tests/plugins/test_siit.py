@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
-from v6t.audit.packet_device.maps import PrefixMap, TableMap
+from v6t.audit.packet_device.maps import TableMap
 from v6t.core.cli.map_calculator import calc_eam
 from v6t.plugins import address_mappings
 from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052, read_pairs
@@ -64,7 +64,10 @@ def test_rfc6052_address_translated_back_is_the_same(prefix, addresses):
     ipv6, ok = array.to_ipv6(octets(addresses))
     assert ok.all()
     assert ipv6.tobytes() == b"".join(address_mappings.embed(prefix, a).packed for a in addresses)
-    assert ipv6.tobytes() == octets([PrefixMap(prefix).to_ipv6(a) for a in addresses]).tobytes()
+    assert (
+        ipv6.tobytes()
+        == octets([TableMap(AddressTable(prefix=prefix)).to_ipv6(a) for a in addresses]).tobytes()
+    )
     back, ok = array.to_ipv4(ipv6)
     assert ok.all()
     assert back.tobytes() == octets(addresses).tobytes()
@@ -256,7 +259,7 @@ def test_every_host_behind_a_prefix_is_met(length):
         ipv6_hosts={"first": "10.0.255.200", "last": "10.1.0.43"},
     )  # fmt: skip
     first = IPv4Address("10.0.255.200")
-    wanted = {str(PrefixMap(prefix).to_ipv6(first + n)) for n in range(100)}
+    wanted = {str(TableMap(AddressTable(prefix=prefix)).to_ipv6(first + n)) for n in range(100)}
     assert hosts(plugin, "forward", 22, 16) == wanted
 
 

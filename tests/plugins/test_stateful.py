@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address, IPv6Network
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.maps import PrefixMap
+from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.nat import MappingDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.registry import make_driver
@@ -70,7 +71,7 @@ CASES = {
                                         "responder_count": 2, "responder_ipv4": "198.19.0.64"})
        for variant in VARIANTS},
 }  # fmt: skip
-INSIDE = PrefixMap(IPv6Network("2001:db8:46::/96"))
+INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))
 """Addresses between both translators of a chain; frames outside the chain do not show them."""
 
 
@@ -80,8 +81,9 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        view = Nat((), (), p.pool, public=p.public_pool.span)
-        super().__init__(plugin.dut_intent(), view, "right", 1500, table)
+        nat = Nat((), (), p.pool, public=p.public_pool.span, lowest_ipv6_mtu=1500)
+        view = SimpleNamespace(**vars(nat), six_side="right", table=table)
+        super().__init__(plugin.dut_intent(), view)
 
     def is_ipv4_destination(self, destination):
         return destination in self.pool
@@ -104,7 +106,8 @@ class DualDevice(NatDevice):
         super().__init__(intent, Nat((), (), pool, public=p.public_pool.span))
         self.is_translating = p.variant in TRANSLATING
         table = AddressTable(prefix=INSIDE.prefix)
-        self.hop = StatelessTranslatingDevice(intent, "left", 1500, table)
+        view = SimpleNamespace(lowest_ipv6_mtu=1500, table=table)
+        self.hop = StatelessTranslatingDevice(intent, view)
 
     def decrement(self, packet):
         if not self.is_translating:

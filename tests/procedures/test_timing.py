@@ -32,7 +32,7 @@ def latency(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
         **changes,
     }  # fmt: skip
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
-    return TimingSpec("latency", conditions or at(), request=request, **given)
+    return TimingSpec(conditions or at(), request=request, **given)
 
 
 def every_frame(benchmark, **changes):
@@ -41,7 +41,7 @@ def every_frame(benchmark, **changes):
         **changes,
     }  # fmt: skip
     request = DelayRequest(ipdv=benchmark == "ipdv")
-    return TimingSpec(benchmark, at(), request=request, **given)
+    return TimingSpec(at(), request=request, benchmark=benchmark, **given)
 
 
 def with_delays(times, frames=None, name="fg", **more):

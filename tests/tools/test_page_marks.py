@@ -23,7 +23,7 @@ HEAD = {
 
 
 def throughput(median=1000.0, **changes):
-    values = {**HEAD, "benchmark": "throughput", "unit": FPS, "median": median, "resolution_fps": 100.0,
+    values = {**HEAD, "benchmark": "throughput", "unit": FPS, "rates": [median], "resolution_fps": 100.0,
               "tester_limited": False, "upper_bound_hit": False, "loss_tolerance": 0.0,
               "duration_s": 0.5, **changes}  # fmt: skip
     return ThroughputRecord.model_construct(**values)
@@ -31,7 +31,7 @@ def throughput(median=1000.0, **changes):
 
 def connections(median, count=40_000, **changes):
     values = {**HEAD, "benchmark": "connection-rate", "unit": CPS, "direction": "connections", "convention": None,
-              "median": median, "connections": count, "alpha": 1.0, **changes}  # fmt: skip
+              "rates": [median], "connections": count, "alpha": 1.0, **changes}  # fmt: skip
     return ConnectionRateRecord.model_construct(**values)
 
 

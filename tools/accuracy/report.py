@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, Document, Facts, Section, Text
-from v6t.analysis.sheet import count, sheet
+from v6t.analysis.sheet import Column, count, sheet, text_columns
 from v6t.tools.accuracy.record import Certificate, Paced, Timed
 
 BUSY = 0.5
@@ -75,8 +75,9 @@ def _delay(certificate: Certificate) -> Iterator[Block]:
 
 
 _HEADS = (
-    "<added delay", "fps", "<timed", "true\nmin", "true\nmedian", "true\nP99.9",
-    "error\nmin", "bias\n(median)", "+error\nP1", "+error\nP99", "error\nP99.9", "error\nPDV",
+    *text_columns("added delay"), "fps", *text_columns("timed"), "true\nmin", "true\nmedian", "true\nP99.9",
+    "error\nmin", "bias\n(median)", Column("error\nP1", wide=True),
+    Column("error\nP99", wide=True), "error\nP99.9", "error\nPDV",
     "error\nIPDV",
 )  # fmt: skip
 
@@ -97,8 +98,8 @@ def _timed(row: Timed) -> list[str]:
 def _pace(certificate: Certificate) -> Iterator[Block]:
     yield sheet(
         "Rate and sending time by the kernel's clock at the device",
-        ("fps", "frames", "+trials", "rate, ppm\nbias", "least", "most",
-         "sending time\nbias, us", "least", "most", "+tester says\n± us",
+        ("fps", "frames", Column("trials", wide=True), "rate, ppm\nbias", "least", "most",
+         "sending time\nbias, us", "least", "most", Column("tester says\n± us", wide=True),
          "late, us\nmedian", "P99", "most"),
         [_paced(row) for row in certificate.paced],
     )  # fmt: skip
@@ -133,7 +134,9 @@ def _counting(certificate: Certificate) -> Iterator[Block]:
         for row in certificate.counted
     ]  # fmt: skip
     yield sheet(
-        "Frames counted", ("<what", "how often", "fps", "frames", "true", "read", "<"), rows
+        "Frames counted",
+        (*text_columns("what"), "how often", "fps", "frames", "true", "read", *text_columns("")),
+        rows,
     )
 
 
@@ -145,8 +148,8 @@ def _capacity(certificate: Certificate) -> Iterator[Block]:
     ]  # fmt: skip
     yield sheet(
         "Throughput of token buckets",
-        ("tokens/s", "depth", "buffer", "+trial s", "expected fps", "found fps", "error",
-         "+resolution"),
+        ("tokens/s", "depth", "buffer", Column("trial s", wide=True), "expected fps", "found fps", "error",
+         Column("resolution", wide=True)),
         rows,
     )  # fmt: skip
     yield Text(

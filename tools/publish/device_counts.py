@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, number_of, sheet
+from v6t.analysis.sheet import Sheet, count, number_of, sheet, text_columns
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.trials.timeline import DeviceLoad
 
@@ -48,7 +48,7 @@ def device_sheet(
     if not lines:
         return None
     loaded, judged = (any(line[place] for line in lines) for place in (4, 5))
-    names = ["<technology", "<device", "<dropped", "<table", "<load", "<limit"]
+    names = text_columns("technology", "device", "dropped", "table", "load", "limit")
     kept = [0, 1, 2, 3, *[4] * loaded, *[5] * judged]
     rows = [tuple(line[place] or "-" for place in kept) for line in lines]
     notes = [*_NOTES, *[_LOAD, _SHARED] * loaded, *[_VERDICT] * judged]

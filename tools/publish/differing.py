@@ -9,7 +9,7 @@ from typing import Any
 from v6t.analysis.compare.likeness import Unlike, points, unlike_parameters, unlike_records
 from v6t.analysis.report.campaign_run import CampaignRun, shown
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Sheet, sheet, text_columns
 
 MARK = "†"
 """Of a row that was not measured as most rows of its technology were."""
@@ -108,7 +108,7 @@ def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str
 
 def differing_sheet(odd: Iterable[Differing]) -> Sheet:
     """Describe each difference in one line."""
-    names = ["<technology", "<device", "<what", "<here", "<in most rows of the technology"]
+    names = text_columns("technology", "device", "what", "here", "in most rows of the technology")
     rows = [row for one in odd for row in one.rows()]
     note = "whole lists stand in the config.json and the results.json of each run's directory"
     return sheet("Parameters and conditions", names, rows, [note])

@@ -15,7 +15,7 @@ from v6t.analysis.figures.plots import points_figure
 from v6t.analysis.marks import marked
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import UNDEFINED, Sheet, number_of, sheet
+from v6t.analysis.sheet import UNDEFINED, Sheet, number_of, sheet, text_columns
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import MEANING as DIFFERS
 from v6t.tools.publish.differing import TITLE as NOT_ALIKE
@@ -119,7 +119,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
         (name, *("; ".join(values) or "-" for values in columns))
         for name, columns in sorted(found.items())
     ]
-    yield sheet("Devices", ["<device", "<version", "<system"], devices)
+    yield sheet("Devices", text_columns("device", "version", "system"), devices)
 
 
 def _version(manifest: Mapping[str, Any]) -> str | None:
@@ -223,7 +223,10 @@ def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str])
         cells += [line.show(line.step) if line.step else "-"] * stepped
         rows.append((*cells, line.told))
     heads = ["median", "P1", "P99"] if alone else [f"{f or 'median'}\n{_SPREAD}" for f in figures]
-    names = ["<technology", "<device", "<octets", *["<direction"] * directions]
+    names = [
+        *text_columns("technology", "device", "octets"),
+        *text_columns("direction") * directions,
+    ]
     names += ["offered\nfps per direction"] * offered
     heads += [f"{' / '.join(own)}\ntester alone"] * bool(own) + ["resolution"] * stepped
     notes = [*_marks(lines, unit), *[RESOLUTION] * stepped]
