@@ -118,8 +118,10 @@ class SeveralTesters:
     def wait(self, seconds: float) -> None:
         self._run_all(lambda name: self._members[name].wait(seconds))
 
-    def now(self) -> float:
-        return self._members[self._first].now()
+    @property
+    def now(self) -> Callable[[], float]:
+        """Clock of the first member."""
+        return self._members[self._first].now
 
     def device_state(self) -> None:
         """Return None: the device stands between the ports of several testers."""
