@@ -54,6 +54,7 @@ class SeveralTesters:
         self.name = name
         self._members = dict(members)
         self._first = next(iter(self._members))
+        self.now = self._read_clock
         self._max_skew_share = max_skew_share
         self._streams: Mapping[Direction, StreamSet] = {}
         self._oracle: Oracle | None = None
@@ -118,11 +119,6 @@ class SeveralTesters:
     def wait(self, seconds: float) -> None:
         self._run_all(lambda name: self._members[name].wait(seconds))
 
-    @property
-    def now(self) -> Callable[[], float]:
-        """Clock of the first member."""
-        return self._members[self._first].now
-
     def device_state(self) -> None:
         """Return None: the device stands between the ports of several testers."""
 
@@ -144,6 +140,9 @@ class SeveralTesters:
             stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
             for name in self._members:
                 stack.callback(self._run, name, lambda name: self._members[name].close())
+
+    def _read_clock(self) -> float:
+        return self._members[self._first].now()
 
     def _divide(self, division: int | str) -> None:
         """Load the members, unless their streams are divided so: by flows, by a count, or not."""
