@@ -102,7 +102,7 @@ class SeveralTesters:
             },
             faults + fault,
             min(r.started for r in results.values()),
-            {START_SKEW: skew_s, "servers": {name: dict(r.tester) for name, r in results.items()}},
+            {START_SKEW: skew_s, "servers": {n: _describe_share(r) for n, r in results.items()}},
             is_disturbed=all(disturbed) if disturbed else bool(fault),
         )
 
@@ -219,3 +219,12 @@ class SeveralTesters:
             exc.message = f"server {name}: {exc.message}"
             exc.args = (exc.message,)
             raise
+
+
+def _describe_share(result: TrialResult) -> dict[str, Any]:
+    """Return the figures of one tester, and how many frames it lost in each direction."""
+    lost = {
+        way: counted.count_frames("required") - counted.count_frames("received")
+        for way, counted in result.directions.items()
+    }
+    return {**result.tester, "lost": lost}

@@ -222,6 +222,8 @@ def test_frames_dropped_on_one_link_are_lost(tester):
     forward = result.directions["forward"]
     assert forward.count_frames("sent") == 8000
     assert forward.count_frames("received") == 4000
+    assert result.tester["servers"]["a"]["lost"]["forward"] == 0
+    assert result.tester["servers"]["b"]["lost"]["forward"] == 4000
 
 
 def test_killed_server_is_named(tester):
