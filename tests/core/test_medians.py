@@ -31,11 +31,9 @@ def test_results_csv_has_the_median_in_its_last_column(run):
 def test_medians_csv_has_a_row_for_each_figure_of_each_benchmark(run):
     rows = _read(run / "medians.csv")
     assert {row["benchmark"] for row in rows} == {"throughput", "latency", "frame-loss"}
-    latency = [
-        row for row in rows if row["benchmark"] == "latency" and row["figure"] == "TL forward"
-    ]
     record = next(r for r in v6t.load(run).records if r.benchmark == "latency")
-    assert latency == [] or float(latency[0]["median"]) == record.directions["forward"].tl.median
+    medians = [float(row["median"]) for row in rows if row["benchmark"] == "latency"]
+    assert record.directions["forward"].tl.median in medians
     assert [float(row["median"]) for row in rows if row["benchmark"] == "throughput"] == [
         v6t.load(run).table("throughput")[0]["median"]
     ]
