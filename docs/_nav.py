@@ -16,6 +16,8 @@ TITLES = {
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
     **{"results": "Results", "stateful": "Stateful devices", "errors": "Error codes"},
     **{"ci": "CI", "tuning": "Tuning for experts", "mape": "MAP-E border relay", "cgn": "CGN"},
+    **{"guides/nat64": "NAT64 with a pool", "two-devices": "IPv4aaS with two devices"},
+    **{"guides/dns64": "DNS64", "ssh": "A device over SSH", "compare": "Comparison and trend"},
 }
 FIXED = {
     "index",
@@ -96,7 +98,10 @@ def _pages(folder: str) -> list[dict[str, str]]:
     found = {*(DOCS / folder).glob("*.md")}
     found |= {DOCS / uri for uri in build_pages() if uri.startswith(f"{folder}/")}
     found = sorted(found, key=lambda p: (p.stem != "index", p.stem))
-    return [{TITLES.get(p.stem, p.stem): f"{folder}/{p.name}"} for p in found]
+    return [
+        {TITLES.get(f"{folder}/{p.stem}", TITLES.get(p.stem, p.stem)): f"{folder}/{p.name}"}
+        for p in found
+    ]
 
 
 def _others() -> list[dict[str, str]]:

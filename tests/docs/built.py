@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from v6t.core.config.explain import settings_of
+from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.tests.bench import bench_search
 from v6t.tests.drivers import accuracy_page, audits, matrix
@@ -16,6 +18,7 @@ from . import clauses
 
 MARK = re.compile(r"^> Built by `make docs`: (.+)\.$", re.MULTILINE)
 DEVICE = "options, telemetry and plan of "
+TECHNOLOGY = "parameters of "
 PARTS: dict[str, Callable[[], str]] = {
     "options of every device": lambda: device_pages.options_table(DutOptions),
     "options of every Linux device": lambda: device_pages.options_table(LinuxOptions),
@@ -47,4 +50,19 @@ def build_part(name: str) -> str:
     """
     if name.startswith(DEVICE):
         return device_pages.render_device(name.removeprefix(DEVICE))
+    if name.startswith(TECHNOLOGY):
+        return "\n".join(parameter_table(name.removeprefix(TECHNOLOGY)))
     return PARTS[name]()
+
+
+def parameter_table(name: str) -> Iterator[str]:
+    """Yield the rows of a technology's parameters; what is within one is its default."""
+    yield "| parameter | default | what it is |"
+    yield "|---|---|---|"
+    rows = settings_of(load_plugin(name).params_model)
+    for row in rows:
+        if "." not in row.name:
+            parts = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]
+            default = row.default or ", ".join(f"{r.name.split('.')[1]} {r.default}" for r in parts)
+            text = row.text.replace("|", "\\|")
+            yield f"| `{row.name}` | {default} | {text} |"

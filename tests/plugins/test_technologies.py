@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -411,24 +410,14 @@ def test_configuration_as_another_family_is_refused():
         intent.configuration_as(families.MapERelayConfig)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_page_of_a_technology_has_its_parameters_and_defaults(name):
+def test_page_of_a_technology_names_rfcs_command_and_parameters(name):
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     kind = load_plugin(name)
     assert page.startswith(f"# {name}: ")
     assert all(rfc in page for rfc in kind.rfcs)
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
-    fields = kind.params_model.model_fields
-    assert set(rows) == set(fields)
-    for key, text in describe_fields(kind.params_model).items():
-        default = fields[key].get_default(call_default_factory=True)
-        if isinstance(default, (bool, int)):
-            assert rows[key] == str(default).lower()
-        elif isinstance(default, str):
-            assert rows[key] == default
-        assert text
-        assert text in page
+    assert f"> Built by `make docs`: parameters of {name}.\n" in page
+    assert all(describe_fields(kind.params_model).values())
     assert f"v6t run --plugin {name}" in page
 
 
