@@ -414,7 +414,7 @@ def listing(count):
     [
         (many(15), many(16), "68"),
         (at_field("IPv6:11.hlim"), at_field("IPv6:13.hlim"), "541"),
-        (at_field("IPv6.hlim"), at_field("UDP.sport"), "7-bit"),
+        (at_field("IPv6.hlim"), at_field("UDP.sport"), "127"),
         (listing(65535), listing(65536), "65536"),
     ],
     ids=["memory", "octet", "checksum", "list"],
