@@ -20,10 +20,10 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
+from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.tests.needs import sample
 from v6t.trials.timeline import Timeline
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]

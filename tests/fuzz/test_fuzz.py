@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-
 from v6t.tests.needs import sample
 
 from .attack import KINDS
