@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.marks import offered
@@ -166,6 +166,12 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     """The longest burst without loss, and the buffer it stands for."""
 
     name = "back-to-back"
+    csv_columns: ClassVar = {
+        "burst_rate": "rate of the bursts [frames per second per direction]",
+        "frames": "longest burst without loss; empty: none was valid [frames]",
+        "hit_longest": "the longest burst that was allowed passed",
+        "trials": "bursts sent",
+    }
     title = "Back-to-back frames"
     record = BurstRecord
     order = 50

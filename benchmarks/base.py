@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from v6t.analysis.means import with_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Record, counted_by
+from v6t.analysis.record import FrameSizes, Model, Record, counted_by
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -81,6 +81,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
         alone: it cannot stand beside others in one run.
         searches: it offers what device or tester may not carry; trials that the tester spoils are made again.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
+        csv_columns: meaning of each column of its CSV file, with the unit in brackets.
+        csv_model: model whose fields are columns as well.
+        further_csv: columns of its other CSV files, by their names.
     """
 
     summary: ClassVar[str]
@@ -101,6 +104,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
     alone: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
+    csv_columns: ClassVar[Mapping[str, str]] = {}
+    csv_model: ClassVar[type[Model] | None] = None
+    further_csv: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

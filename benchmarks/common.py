@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -152,6 +152,25 @@ def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[s
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted
+
+
+ROW_HEAD: Mapping[str, str] = {
+    "No": "number of the repetition, trial or stretch, from 1",
+    "Size": "frame size on the IPv6 side with FCS, or mix of sizes [octets]",
+    "Dir": "direction: `f` forward, `r` reverse, `b` both, `c` connections",
+}
+"""Meaning of the first columns of the CSV files of benchmarks."""
+ROW_RATE = "rate of the row [frames per second per direction]"
+ROW_DIRECTION = "direction of the frames counted in this row: `forward` or `reverse`"
+ROW_DURATION = "duration of the trial [s]"
+SEARCH_COLUMNS: Mapping[str, str] = {
+    "Initial Rate": "upper bound of the search, its first rate [frames per second per direction]",
+    "Error": "width of the interval that the search left open [frames per second]",
+    "Date": "start of the first trial, ISO 8601, UTC",
+    "Iterations": "trials of the search",
+    "rate": "highest rate that passed [frames per second per direction]",
+}
+"""Meaning of the columns of a search for a rate."""
 
 
 def row_head(at: Conditions, number: int) -> Row:

@@ -26,6 +26,7 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.common import (
     DISPERSION,
     REPEATED,
+    SEARCH_COLUMNS,
     WIDE_REPEATED,
     rate_columns,
     rate_result,
@@ -473,6 +474,15 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection stands."""
 
     name = "connection-rate"
+    csv_columns: ClassVar = {
+        **SEARCH_COLUMNS,
+        "Connections": "connections to establish",
+        "Initial Rate": "upper bound of the search, its first rate [connections per second]",
+        "Timeout": "wait for late frames after phase 1 [s]",
+        "Alpha": "rate of the validation as a share of that of phase 1; empty: no validation",
+        "Error": "width of the interval that the search left open [connections per second]",
+        "rate": "highest rate that passed [connections per second]",
+    }
     title = "Maximum connection establishment rate"
     record = ConnectionRateRecord
     metrics: ClassVar = {"max connection establishment rate": ""}
@@ -565,6 +575,12 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
     """How many connections the device's table holds."""
 
     name = "capacity"
+    csv_columns: ClassVar = {
+        "phase": "phase of the search: `first`, `exponential` or `binary`",
+        "connections": "connections to establish",
+        "carried": "the table is large enough for them",
+        "rate": "highest rate at which they were established; empty: none [connections per second]",
+    }
     title = "Connection tracking table capacity"
     record = CapacityRecord
     phase = Phase.TABLE
@@ -641,6 +657,12 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     """How fast the device empties a full table of connections."""
 
     name = "teardown"
+    csv_columns: ClassVar = {
+        "Connections": "connections in the table",
+        "full_s": "time to empty the full table; empty: not measured [s]",
+        "idle_s": "time to empty the empty table; empty: not measured [s]",
+        "rate": "connections by the difference of both times; empty: undefined [connections per second]",
+    }
     title = "Connection tear-down rate"
     record = TeardownRecord
     phase = Phase.TABLE

@@ -24,6 +24,9 @@ from v6t.benchmarks.common import (
     COUNTED_BY,
     POINT,
     REPEATED,
+    ROW_DIRECTION,
+    ROW_DURATION,
+    ROW_RATE,
     TRIAL_S,
     Line,
     at_least,
@@ -366,6 +369,17 @@ class Shown(NamedTuple):
     card: str = ""
 
 
+_STREAM_COLUMNS: Mapping[str, str] = {
+    "direction": ROW_DIRECTION,
+    "rate": ROW_RATE,
+    "duration_s": ROW_DURATION,
+    "frames": "frames, or pairs of frames, with a delay",
+    "lost": "of those to be timed, frames or pairs lost",
+    "clamped": "negative delays counted as 0",
+}
+"""Meaning of the columns of every CSV file of delays."""
+
+
 class Delay(Benchmark[DelayRecord, D]):
     """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
 
@@ -565,6 +579,13 @@ class Latency(Delay[LatencySettings]):
     """Typical and worst case delay of tagged frames at the throughput."""
 
     name = "latency"
+    csv_columns: ClassVar = {
+        **_STREAM_COLUMNS,
+        "tl": "typical latency: median of the tagged frames; empty: undefined [ms]",
+        "wcl": "worst case latency: 99.9th percentile of the tagged frames; empty: undefined [ms]",
+        "min": "shortest delay [ms]",
+        "max": "longest delay; empty: undefined [ms]",
+    }
     title = "Latency"
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
@@ -660,6 +681,13 @@ class Pdv(DelayVariation):
     """How much the delays of all frames differ (99.9th percentile less the smallest)."""
 
     name = "pdv"
+    csv_columns: ClassVar = {
+        **_STREAM_COLUMNS,
+        "pdv": "packet delay variation: D99.9 - Dmin; empty: undefined [ms]",
+        "min": "Dmin, shortest delay [ms]",
+        "p99_9": "D99.9, 99.9th percentile of the delays; empty: undefined [ms]",
+        "max": "Dmax, longest delay; empty: undefined [ms]",
+    }
     title = "PDV"
     record = PdvRecord
     metrics: ClassVar = {"PDV": "pdv"}
@@ -679,6 +707,12 @@ class Ipdv(DelayVariation):
     """How much the delay changes from one frame to the next."""
 
     name = "ipdv"
+    csv_columns: ClassVar = {
+        **_STREAM_COLUMNS,
+        "min": "smallest difference of consecutive delays [ms]",
+        "med": "median of the differences [ms]",
+        "max": "largest difference [ms]",
+    }
     title = "IPDV"
     record = IpdvRecord
     source = "RFC 8219 section 7.3.2 (IPDV-01)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.presentation import Result
@@ -16,7 +16,16 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import POINT, Line, matched, rate_columns, rate_result, row_head
+from v6t.benchmarks.common import (
+    POINT,
+    ROW_HEAD,
+    SEARCH_COLUMNS,
+    Line,
+    matched,
+    rate_columns,
+    rate_result,
+    row_head,
+)
 from v6t.benchmarks.connections import prepared, rate
 from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measured, Point
@@ -278,6 +287,30 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     """The throughput of one flow, and how it changes with more of them."""
 
     name = "flows"
+    csv_columns: ClassVar = {
+        "rate": SEARCH_COLUMNS["rate"],
+        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "flows": "number of flows",
+        "start": "how flows begin: `together` or `successive`",
+    }
+    further_csv: ClassVar = {
+        DEGRADATION: {
+            "Size": ROW_HEAD["Size"],
+            "Dir": ROW_HEAD["Dir"],
+            "benchmark": "benchmark measured with this number of flows",
+            "figure": "name of the figure",
+            "unit": "unit of the figure",
+            "flows": "number of flows",
+            "start": "how flows begin: `together` or `successive`",
+            "interval_s": "time between the starts of two flows; empty: they start together [s]",
+            "applied_fps": "rate offered; empty: the figure is a rate [frames per second per direction]",
+            "median": "median of the figure [see `unit`]",
+            "P1": "1st percentile [see `unit`]",
+            "P99": "99th percentile [see `unit`]",
+            "better": "`higher` or `lower`: which value is better",
+            "Xpd_percent": "degradation from one flow (RFC 8219, section 10.2) [%]",
+        }
+    }
     title = "Throughput by network flows"
     record = FlowsRecord
     phase = Phase.VARIANTS
@@ -450,6 +483,11 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     """Which pseudorandom header fields spread frames over the device's cores."""
 
     name = "rss-probe"
+    csv_columns: ClassVar = {
+        "rate": SEARCH_COLUMNS["rate"],
+        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "case": "what varies: addresses, ports, both or nothing",
+    }
     title = "Entropy this device needs"
     record = ProbeRecord
     phase = Phase.VARIANTS

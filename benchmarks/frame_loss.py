@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
@@ -19,7 +19,17 @@ from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, Line, long_enough, repeated, row_head
+from v6t.benchmarks.common import (
+    COUNTED_BY,
+    POINT,
+    ROW_DIRECTION,
+    ROW_DURATION,
+    ROW_RATE,
+    Line,
+    long_enough,
+    repeated,
+    row_head,
+)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
@@ -230,6 +240,16 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     """The share of frames that is lost at rates from the maximum down."""
 
     name = "frame-loss"
+    csv_columns: ClassVar = {
+        "direction": ROW_DIRECTION,
+        "rate": ROW_RATE,
+        "duration_s": ROW_DURATION,
+        "required": "frames to send, without negative traffic [frames]",
+        "sent": "frames that left the tester [frames]",
+        "received": "distinct frames that returned in time [frames]",
+        "surplus": "duplicates received [frames]",
+        "loss_percent": "lost share of the frames; empty: the trial is invalid [%]",
+    }
     title = "Frame loss rate"
     record = FrameLossRecord
     order = 30

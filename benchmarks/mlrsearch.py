@@ -28,6 +28,7 @@ from v6t.benchmarks.common import (
     DISPERSION,
     INTERVAL,
     POINT,
+    SEARCH_COLUMNS,
     WIDE_REPEATED,
     Line,
     rate_columns,
@@ -283,6 +284,17 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     """Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."""
 
     name = "mlrsearch"
+    csv_columns: ClassVar = {
+        "Goal": "name of the search goal",
+        "Code": "attributes of the goal (RFC 9971, section 4.6.7)",
+        "Date": SEARCH_COLUMNS["Date"],
+        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "lower bound": "relevant lower bound [frames per second per direction]",
+        "upper bound": "relevant upper bound [frames per second per direction]",
+        "conditional throughput": "conditional throughput [frames per second per direction]",
+        "regular": "the goal result is regular",
+        "irregular": "reason why the goal result is irregular; empty: it is regular",
+    }
     title = "MLRsearch (RFC 9971)"
     record = MlrRecord
     metrics: ClassVar = {"relevant lower bound": ""}

@@ -11,7 +11,7 @@ from v6t.analysis.presentation import Result
 from v6t.analysis.record import Number, Row, Series, Values
 from v6t.analysis.sheet import Column, count, seconds
 from v6t.base.errors import UsageError
-from v6t.benchmarks.common import POINT, Line, row_head
+from v6t.benchmarks.common import POINT, ROW_DIRECTION, Line, row_head
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
@@ -123,6 +123,14 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     """What traffic loses while a rule, route or domain beside it is added, changed, removed."""
 
     name = "reconfiguration"
+    csv_columns: ClassVar = {
+        "change": "change of the configuration: `nothing`, `add`, `change` or `remove`",
+        "direction": ROW_DIRECTION,
+        "frames": "frames to send [frames]",
+        "lost": "frames that did not return in time [frames]",
+        "blocked_s": "effective blocked time: lost frames divided by the rate [s]",
+        "silence_s": "longest time between two received frames [s]",
+    }
     title = "Reconfiguration under traffic"
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
     order = 130

@@ -30,6 +30,8 @@ from v6t.benchmarks.common import (
     DISPERSION,
     INTERVAL,
     REPETITIONS,
+    ROW_DURATION,
+    SEARCH_COLUMNS,
     TRIAL_S,
     WIDE_REPEATED,
     Line,
@@ -204,6 +206,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     """The highest rate at which every DNS query is answered rightly in time."""
 
     name = "resolution"
+    csv_columns: ClassVar = {
+        **SEARCH_COLUMNS,
+        "cached %": "share of the names that are queried before the trial [%]",
+        "own AAAA %": "share of the names with a native AAAA record [%]",
+        "Duration": ROW_DURATION,
+        "Initial Rate": "upper bound of the search, its first rate [queries per second]",
+        "Error": "width of the interval that the search left open [queries per second]",
+        "queries/s": "highest rate that passed [queries per second]",
+    }
     title = "DNS resolution performance"
     record = ResolutionRecord
     metrics: ClassVar = {"DNS resolution performance": ""}

@@ -18,7 +18,15 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, list_lines, row_head
+from v6t.benchmarks.common import (
+    POINT,
+    ROW_DIRECTION,
+    ROW_DURATION,
+    ROW_RATE,
+    Line,
+    list_lines,
+    row_head,
+)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -283,6 +291,14 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     """Loss over hours at a share of the throughput, and when it came."""
 
     name = "soak"
+    csv_columns: ClassVar = {
+        "started": "start of the stretch, ISO 8601, UTC",
+        "direction": ROW_DIRECTION,
+        "begins_s": "start of the interval, in seconds of traffic [s]",
+        "length_s": "length of the interval [s]",
+        "frames": "frames due in the interval; empty: the stretch is invalid [frames]",
+        "lost": "of them lost [frames]",
+    }
     title = "Soak test"
     record: ClassVar[type[SoakRecord]] = SoakRecord
     order = 110
@@ -416,6 +432,15 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     """The load at which a device with random loss loses a given share on average (PLRsearch)."""
 
     name = "critical-load"
+    csv_columns: ClassVar = {
+        "rate": ROW_RATE,
+        "duration_s": ROW_DURATION,
+        "frames": "frames to send [frames]",
+        "lost": "of them lost [frames]",
+        "estimate": "mean of the critical load after this trial [frames per second per direction]",
+        "low": "lower end of its interval [frames per second per direction]",
+        "high": "upper end of its interval [frames per second per direction]",
+    }
     title = "Critical load"
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
     order = 120

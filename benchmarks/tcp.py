@@ -424,6 +424,7 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     """The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."""
 
     name = "tcp-rate"
+    csv_model = Iteration
     title = "Maximum TCP connection establishment rate"
     record = TcpRateRecord
     order = 10
@@ -500,6 +501,7 @@ class TcpCapacity(
     """How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."""
 
     name = "tcp-capacity"
+    csv_model = Iteration
     title = "Concurrent TCP connection capacity"
     record = TcpCapacityRecord
     order = 20

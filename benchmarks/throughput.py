@@ -33,6 +33,8 @@ from v6t.benchmarks.common import (
     DISPERSION,
     INTERVAL,
     POINT,
+    ROW_DURATION,
+    SEARCH_COLUMNS,
     TRIAL_S,
     WIDE_REPEATED,
     at_least,
@@ -313,6 +315,13 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     """The highest rate at which no frame is lost."""
 
     name = "throughput"
+    csv_columns: ClassVar = {
+        "n": "modulus of the mixture: m of every n frames are foreground traffic",
+        "m": "foreground frames of every n",
+        "Duration": ROW_DURATION,
+        "Timeout": "wait for late frames after the trial [s]",
+        **SEARCH_COLUMNS,
+    }
     title = "Throughput"
     record = ThroughputRecord
     metrics: ClassVar = {"throughput": "", "tester capacity": ""}

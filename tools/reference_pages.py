@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import click
 from v6t.base.error_codes import ERROR_CODES
 from v6t.benchmarks.registry import results_schema
+from v6t.core.config.data_dictionary import list_fields
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
 from v6t.trials.trial import CAPABILITIES
 
@@ -22,6 +24,7 @@ def pages() -> dict[str, str]:
         "testbed-file.md": _testbed_file,
         "campaign-file.md": _campaign_file,
         "results.md": _results,
+        "data-dictionary.md": _data_dictionary,
         "errors.md": _errors,
     }
     texts = {name: "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
@@ -270,6 +273,19 @@ STATUSES = {
     7: "`v6t trend` found a deterioration, or `v6t dut compare` a difference",
     130: "interrupted; `v6t resume DIR` continues",
 }
+
+
+def _data_dictionary() -> Iterator[str]:
+    yield "# Data dictionary\n"
+    yield "Every column of the CSV files and every field of the journal and of `results.json`, with unit."
+    yield "`v6t explain NAME` shows a row of this page. In paths, `*` stands for any name."
+    yield "[Results](results.md) shows the types of the fields of `results.json`.\n"
+    yield "A line of `journal.jsonl` is a CRC-32 in hexadecimal, a space, and the JSON object it belongs to."
+    for file, fields in groupby(list_fields(), lambda field: field.file):
+        yield f"\n## {file}\n"
+        yield "| field | unit | meaning |"
+        yield "|---|---|---|"
+        yield from (f"| `{f.name}` | {f.unit} | {_cell(f.text)} |" for f in fields)
 
 
 def _keys(part: Mapping[str, Any], common: Mapping[str, Any] | None = None) -> Iterator[str]:

@@ -69,7 +69,7 @@ _OMITTED = {(Trial, "search_limit_fps")}
 
 
 @cache
-def _list_attributes(kind: type) -> tuple[tuple[str, str, bool, Any], ...]:
+def list_attributes(kind: type) -> tuple[tuple[str, str, bool, Any], ...]:
     """Return name, key and default of each attribute, and whether it is optional."""
     keys, optional = _KEYS.get(kind, {}), _OPTIONAL.get(kind, ())
     return tuple(
@@ -85,7 +85,7 @@ def _list_attributes(kind: type) -> tuple[tuple[str, str, bool, Any], ...]:
 
 
 TRIAL_DEFAULTS: Mapping[str, Any] = {
-    key: default for _, key, _, default in _list_attributes(Trial) if default is not MISSING
+    key: default for _, key, _, default in list_attributes(Trial) if default is not MISSING
 }
 """Values of keys that the journal's trials may leave out."""
 
@@ -132,7 +132,7 @@ def _encode(value: Any) -> Any:
 
 def _encode_object(value: Any) -> dict[str, Any]:
     encoded = {}
-    for name, key, optional, default in _list_attributes(type(value)):
+    for name, key, optional, default in list_attributes(type(value)):
         item = getattr(value, name)
         if not optional or item != default:
             encoded[key] = _encode(item)
@@ -142,7 +142,7 @@ def _encode_object(value: Any) -> dict[str, Any]:
 @cache
 def _map_keys(kind: type) -> Mapping[str, str]:
     """Return the attribute of each key."""
-    return {key: name for name, key, *_ in _list_attributes(kind)}
+    return {key: name for name, key, *_ in list_attributes(kind)}
 
 
 def _decode(kind: type[T], data: Mapping[str, Any]) -> T:

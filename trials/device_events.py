@@ -19,9 +19,13 @@ def name_change_hook(change: str) -> str:
 
 @dataclass(frozen=True)
 class DeviceEvent:
-    """A hook that the run calls while traffic runs, ``at_s`` after the first frame.
+    """A hook that the run calls while traffic runs.
 
     Testers ignore it; only the simulated tester simulates the outage.
+
+    Attributes:
+        hook: name of the hook.
+        at_s: time of the call after the first frame [s].
     """
 
     hook: str

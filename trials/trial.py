@@ -79,7 +79,12 @@ class DelayRequest:
 
 @dataclass(frozen=True)
 class Segment:
-    """A second period of traffic, at a rate per direction, that follows the first without a gap."""
+    """A second period of traffic, which follows the first without a gap.
+
+    Attributes:
+        rate_fps: rate per direction [fps].
+        duration_s: length of the period [s].
+    """
 
     rate_fps: float
     duration_s: float
@@ -91,6 +96,10 @@ class FlowStarts:
 
     Frame k of every class belongs to flow ``k mod flows``, and flow i starts ``i * interval_s`` after
     the first frame. Frames of a flow that has not started are neither sent nor required.
+
+    Attributes:
+        flows: number of flows.
+        interval_s: time between the starts of two flows [s].
     """
 
     flows: int
@@ -109,7 +118,7 @@ class Trial:
     Attributes:
         benchmark: name of the procedure, for example ``throughput`` or ``selftest``.
         key: identity within the run, for example ``throughput/104/bidirectional/r03/s07``.
-        ipv6_frame_size, ipv4_frame_size: octets with FCS on either side; the means of a mix.
+        ipv6_frame_size, ipv4_frame_size: frame size with FCS on either side; the mean of a mix [octets].
         mode: directions under load.
         rate_fps: frames per second offered in each active direction.
         duration_s: length of the stream, or of its first segment [s].

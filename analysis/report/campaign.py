@@ -59,6 +59,30 @@ def campaign_document(
     return Document(title or name, name, sections)
 
 
+SUMMARY_COLUMNS: Mapping[str, str] = {
+    "directory": "directory of the run below that of the campaign",
+    "experiment": "experiment of the campaign file",
+    "testbed": "testbed of the campaign file",
+    "status": "state of the run",
+    "benchmark": "name of the benchmark",
+    "title": "name of the result",
+    "ipv6_frame_size": "frame size on the IPv6 side with FCS [octets]",
+    "ipv4_frame_size": "frame size on the IPv4 side with FCS [octets]",
+    "direction": "directions under load",
+    "repetitions": "repetitions of the benchmark",
+    "trials": "trials behind the figure",
+    "invalid_trials": "trials in which the tester failed",
+    "unit": "unit of the figure",
+    "convention": "`per_direction` or `aggregate`",
+    "figure": "name of the figure",
+    "median": "median of the repetitions; empty: undefined [see `unit`]",
+    "p1": "1st percentile; empty: undefined [see `unit`]",
+    "p99": "99th percentile; empty: undefined [see `unit`]",
+    "limited": "the tester or the medium limits the figure",
+}
+"""Meaning of each column of a campaign's summary.csv, which has one more for each axis."""
+
+
 def summary(
     name: str,
     title: str,

@@ -24,7 +24,8 @@ def command(name: tuple[str, ...], plugin: str | None, everything: bool, as_json
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
-    `limited by the tester`; an error code. Without a name: the names.
+    `limited by the tester`; an error code; a column or field of the files of a run, as in
+    `loss_percent`. Without a name: the names.
     """
     from v6t.core.config.lookup import every_setting, list_names, look_up
 

@@ -25,10 +25,11 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if _parts(row) == wanted]
     matches = [row for row in known if _holds(_parts(row), wanted)]
+    matches = matches or [row for row in _data_fields() if _holds(_parts(row), wanted)]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
-            f"unknown setting, benchmark, term or error code '{name}'",
+            f"unknown setting, benchmark, term, error code or data field '{name}'",
             did_you_mean(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
             code="unknown-name",
@@ -69,6 +70,14 @@ def _codes() -> Iterator[Setting]:
 
     for code, meaning in ERROR_CODES.items():
         yield Setting(code, "error code", "", meaning)
+
+
+def _data_fields() -> Iterator[Setting]:
+    from v6t.core.config.data_dictionary import list_fields
+
+    for field in list_fields():
+        unit = f" [{field.unit}]" if field.unit else ""
+        yield Setting(field.name, f"{field.file}{unit}", "", field.text)
 
 
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:

@@ -1,0 +1,149 @@
+"""The data dictionary has every column and field that a run writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from v6t.benchmarks.registry import names, results_schema
+from v6t.core.config.bound import bind
+from v6t.core.config.data_dictionary import list_fields
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import Listener
+from v6t.core.runs.runner import execute
+from v6t.tools.reference_pages import pages
+
+FRAMES = (
+    *("throughput", "throughput-frame-timeout", "frame-loss", "frame-loss-frame-timeout"),
+    *("back-to-back", "latency", "pdv", "ipdv", "flows", "reset", "system-recovery"),
+    *("reconfiguration", "critical-load"),
+)
+CONNECTIONS = ("capacity", "connection-rate", "teardown", "tcp-rate", "tcp-capacity", "throughput")
+RUNS = {
+    "mape-br": (FRAMES, {"frame_timeout": {"deadline_ms": 5}}, {"buffer_frames": "500"}),
+    "nat64": (CONNECTIONS, {}, {}),
+    "dns64": (("resolution",), {}, {}),
+    "mapt-ce": (("soak",), {"soak": {"duration_s": 2, "stretch_s": 1}}, {}),
+    "mapt-br": (("mlrsearch",), {}, {}),
+    "siit": (("rss-probe",), {}, {"cores": "4"}),
+}
+FREE = {
+    "params",
+    "reasons",
+    "behaviour",
+    "machine",
+    "connections",
+    "tester",
+    "modifier",
+    "device",
+    "example",
+    "mismatch",
+}
+"""Objects whose names are those of settings, or of the tester or device."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Rehearsals of all benchmarks."""
+    base = tmp_path_factory.mktemp("runs")
+    for plugin, (benchmarks, procedure, options) in RUNS.items():
+        flags = Flags(plugin, tester="sim", benchmarks=benchmarks, modes=("forward",),
+                      procedure={"repetitions": 1, **procedure}, tester_options=options)  # fmt: skip
+        execute(bind(resolve(flags=flags)), base / plugin, Listener())
+    return base
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {(field.file, field.name) for field in list_fields()}
+
+
+def test_the_rehearsals_measure_every_benchmark():
+    assert {name for benchmarks, *_ in RUNS.values() for name in benchmarks} >= {*names()}
+
+
+@pytest.mark.slow
+def test_every_column_is_in_the_dictionary(runs, known):
+    written = {
+        (path.name, column)
+        for path in runs.glob("*/*.csv")
+        for column in next(csv.reader(path.open()), ())
+    }
+    assert len({file for file, _ in written}) > len(names()) - 3
+    assert written - known == set()
+
+
+@pytest.mark.slow
+def test_every_field_of_the_journal_is_in_the_dictionary(runs, known):
+    paths = [name for file, name in known if file == "journal.jsonl"]
+    missing = set()
+    for journal in runs.glob("*/journal.jsonl"):
+        for line in journal.read_text().splitlines():
+            missing |= {p for p in _paths(json.loads(line[9:])) if not _matches(p, paths)}
+    assert missing == set()
+
+
+def _paths(value, above=""):
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield above + key
+        if above + key == "result.connections" or key not in FREE - {"connections"}:
+            yield from _paths(inner, f"{above}{key}.")
+
+
+def _matches(path, known):
+    parts = path.split(".")
+    return any(
+        len(pattern := name.split(".")) >= len(parts)
+        and all(b in (a, "*") for a, b in zip(parts, pattern, strict=False))
+        for name in known
+    )
+
+
+@pytest.mark.slow
+def test_every_field_of_the_results_is_in_the_dictionary(runs, known):
+    schema = results_schema()
+    missing = set()
+    for path in runs.glob("*/results.json"):
+        content = json.loads(path.read_text())
+        missing |= {*_unknown(content, schema, "results.json", schema["$defs"], known)}
+        for each in (content, *content["results"]):
+            missing |= {
+                c for c in each["conditions"] if ("results.json conditions", c) not in known
+            }
+    assert missing == set()
+
+
+def _unknown(value, schema, file, definitions, known):
+    """Yield each field of a value that the dictionary lacks, by the objects of the schema."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name == "Record":
+            kinds = definitions[name]["allOf"]
+            chosen = [
+                k for k in kinds if value["benchmark"] in k["if"]["properties"]["benchmark"]["enum"]
+            ]
+            name = chosen[0]["then"]["$ref"].rpartition("/")[2]
+        schema, file = definitions[name], f"results.json {name}"
+    if isinstance(value, list) and "items" in schema:
+        for each in value:
+            yield from _unknown(each, schema["items"], file, definitions, known)
+    if isinstance(value, dict):
+        parts = schema.get("properties")
+        for key, inner in value.items():
+            if parts and (file, key) not in known:
+                yield file, key
+            below = parts.get(key, {}) if parts else schema.get("additionalProperties", {})
+            for part in below.get("anyOf", [below]) if isinstance(below, dict) else ():
+                if isinstance(inner, (list, dict)) and (
+                    "$ref" in part or part.get("type") in ("array", "object")
+                ):
+                    yield from _unknown(inner, part, file, definitions, known)
+
+
+def test_every_field_has_a_meaning_and_a_row_on_the_page():
+    page = pages()["data-dictionary.md"]
+    for field in list_fields():
+        assert field.text.strip(), field
+        assert f"| `{field.name}` | {field.unit} | " in page
+    assert "| `rate` | frames per second per direction | " in page
