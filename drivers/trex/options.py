@@ -16,9 +16,14 @@ from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.placement import RING_FRAMES
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.client.af_packet import has_unread_queues, is_linux, uses_af_packet
+from v6t.drivers.trex.interfaces import (
+    check_interface,
+    find_af_packet_limit,
+    find_device,
+    is_linux,
+    is_pci,
+)
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server_config import check_interface, find_device, is_pci
 from v6t.intent.device import host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
@@ -248,6 +253,7 @@ class TrexOptions(StrictModel):
             "missing-setting",
         )
         devices = [find_device(name) for name in named]
+        limits = {find_af_packet_limit(name) for name in named}
         twice = [name for name in devices if devices.count(name) > 1]
         yield (
             twice,
@@ -292,13 +298,13 @@ class TrexOptions(StrictModel):
             "duplicate",
         )
         yield (
-            any(map(has_unread_queues, named)),
+            "queues" in limits,
             "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
             "leave out qpairs",
             ("interfaces",),
         )
         yield (
-            self.cores > 1 and (self.on_linux or any(map(uses_af_packet, named))),
+            self.cores > 1 and (self.on_linux or limits & {"queues", "cores"}),
             f"TRex serves Linux interfaces with one data path core, not with {self.cores}",
             "set cores to 1, or name memif ports or PCI addresses as interfaces",
             ("cores", "interfaces"),
