@@ -671,12 +671,10 @@ def _overtime_s(trial: Trial) -> float:
 
 
 def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
-    forward, reverse = [], []
-    for pair in (options, *options.pairs):
-        low, high = pair.ports
-        forward.append(PortPair(low, high, pair.left, pair.right))
-        reverse.append(PortPair(high, low, pair.right, pair.left))
-    return {"forward": forward, "reverse": reverse}
+    return {
+        "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
+        "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
+    }
 
 
 def _make_core_source(core: int) -> SourceOf:
