@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network, summarize_address_range
 from typing import Annotated, Any, ClassVar, Literal
@@ -53,7 +53,8 @@ Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 """Modes of siitperf."""
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
-
+SERVER_PORT = 443
+"""Port of the one server that subscribers connect to."""
 
 ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
@@ -104,6 +105,49 @@ class ConnectionParams(Mixture):
     enumerate_ports: Enumeration = Field(3, description=f"ports take all values: {MODES}")
     enumerate_ips: Enumeration = Field(0, description=f"addresses take all values: {MODES}")
     low_ports: bool = Field(False, description="allow initiator ports below 1024 (RFC 6146)")
+    subscribers: int = Field(
+        0, ge=0, le=60_000, description="clients of one server; 0: see initiator_count"
+    )
+    connections_per_subscriber: int = Field(
+        0, ge=0, le=64512, description="connections of each subscriber, one for each source port"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters with the addresses, ports and enumeration that subscribers need."""
+        names = ("subscribers", "connections_per_subscriber")
+        given = [_read_number(values.get(name, 0)) for name in names]
+        if not any(given) or not all(isinstance(n, int) for n in given):
+            return values
+        if not all(given):
+            missing = names[given.index(0)]
+            problem = f"{missing} is missing"
+            hint = "subscribers and connections_per_subscriber belong together"
+            raise UsageError(problem, hint, path=(missing,), code="missing-setting")
+        clients, each = given
+        derived: dict[str, Any] = {
+            "initiator_count": clients,
+            "responder_count": 1,
+            "initiator_ports": {"min": LOWEST_PORT, "max": LOWEST_PORT - 1 + each},
+            "responder_ports": {"min": SERVER_PORT, "max": SERVER_PORT},
+            "enumerate_ports": 3,
+            "enumerate_ips": 3 if clients > 1 else 0,
+        }
+        if twice := sorted(n for n in derived if values.get(n, derived[n]) != derived[n]):
+            problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
+            raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
+        return {**derived, **cls.derive_pool(clients, each, values), **values}
+
+    @classmethod
+    def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the public addresses that the subscribers need."""
+        return {}
+
+    @property
+    def subscribed(self) -> int:
+        """Connections of all subscribers; 0: none were given."""
+        return self.subscribers * self.connections_per_subscriber
 
     @property
     def ranges(self) -> dict[str, str]:
@@ -136,9 +180,9 @@ class ConnectionParams(Mixture):
         if ports and ips and ports != ips:
             problem = f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes"
             hint = "four-tuples are enumerated in one order: write the same number for both"
-        elif ips and not all(several):
-            problem = "enumerate_ips needs more than one address on both sides"
-            hint = "raise initiator_count and responder_count, or set enumerate_ips to 0"
+        elif ips and not any(several):
+            problem = "enumerate_ips needs more than one address on one side"
+            hint = "raise initiator_count or responder_count, or set enumerate_ips to 0"
         elif any(several) and not ips:
             problem = "several addresses without enumerate_ips would repeat four-tuples"
             hint = f"set enumerate_ips to {ports or 3}, or both counts to 1"
@@ -239,8 +283,26 @@ class ConnectionParams(Mixture):
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode == 3:
-            return four_tuples.shuffle_tuples(fields, seed)
+            try:
+                return four_tuples.shuffle_tuples(fields, seed)
+            except UsageError as exc:
+                if self.subscribed:
+                    exc.hint = self._suggest_connections(fields, seed)
+                raise
         return four_tuples.enumerate_linearly(fields, down=mode == 2)
+
+    def _suggest_connections(self, fields: Sequence[TupleField], seed: int) -> str:
+        """Return the next number of connections of each subscriber that can be enumerated."""
+        clients, each = self.subscribers, self.connections_per_subscriber
+        for number in range(each + 1, 2 * each + 1):
+            try:
+                four_tuples.shuffle_tuples(
+                    [replace(f, count=number) if f.count == each else f for f in fields], seed
+                )
+            except UsageError:
+                continue
+            return f"{clients} subscribers with {number} connections each work"
+        return "use 2^k connections for each subscriber"
 
 
 class PoolParams(ConnectionParams):
@@ -291,6 +353,16 @@ class Pool4Params(PoolParams):
             hint = "shorten port_block, or raise pool_count"
             raise UsageError(problem, hint, code="not-enough-addresses")
         return self
+
+    @classmethod
+    def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        block, room = _read_number(values.get("port_block", 0)), ALL_PORTS.count
+        if {"pool_count", "pool_ports"} & set(values) or block not in range(room + 1):
+            return {}
+        block = max(block, each)
+        count = -(-clients // (room // block))
+        first = {} if count == 1 else {"pool_first": "198.19.1.0"}
+        return {**first, "pool_count": count}
 
     @property
     def limits(self) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from v6t.drivers.oracle.connection_oracle import plugin_of
 from v6t.drivers.tester import Oracle, PhaseCounts
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.counting import find_overload
 from v6t.drivers.trex.sending import SendingTime, measure_sending_time
-from v6t.drivers.trex.stats import StepStats, parse_step
+from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.model import Layer
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS, build_response
 from v6t.trials.connections import Connections
@@ -364,11 +365,7 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
         for name, errors in (("ierrors", counted.input_errors), ("oerrors", counted.output_errors)):
             if errors:
                 faults.append(f"{errors} errors at TRex's port {port} ({name})")
-    if stats.queue_full:
-        faults.append(f"TRex's transmit queue was full {stats.queue_full} times")
-    busiest = max(stats.cpu, default=0.0)
-    if busiest > cpu_limit:
-        faults.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
+    faults += find_overload(stats.queue_full, stats.cpu, cpu_limit)
     if step == "ask" and stats.first:
         faults.append(f"{stats.first} objects were asked for before the device had been counted")
     return faults
@@ -449,7 +446,7 @@ class TcpTrials:
         schedule = make_schedule(self._current[0])
         began_s = schedule.begin_s(step)
         until_s = began_s + schedule.lasts_s + schedule.wait_s
-        return parse_step(
+        return StepStats.model_validate(
             self._attachment.ask(
                 "watch",
                 watch=self._attachment.check_server,

@@ -18,19 +18,12 @@ from v6t.drivers.trex.channel import (
     ClientWorker,
     WorkerError,
 )
-from v6t.drivers.trex.client import af_packet
 from v6t.drivers.trex.doctor import find_missing_mount, read_host_facts
 from v6t.drivers.trex.installation import require_installation, start_client
+from v6t.drivers.trex.interfaces import full_address, is_pci, join_memif, make_port
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server import Server
-from v6t.drivers.trex.server_config import (
-    PortConfig,
-    full_address,
-    is_pci,
-    join_memif,
-    make_config,
-)
-from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts, parse_server
+from v6t.drivers.trex.server import Server, make_config
+from v6t.drivers.trex.stats import LINUX_DRIVER, PortFacts, ServerFacts
 
 SHUTDOWN_S = 40.0
 """How long a server that is ended may take to give its ports back."""
@@ -250,7 +243,7 @@ class Attachment:
             if exc.kind != "connect":
                 raise
             return exc
-        self.facts = parse_server(answer)
+        self.facts = ServerFacts.model_validate(answer)
         return None
 
     def _connect(self) -> bool:
@@ -291,7 +284,7 @@ class Attachment:
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
         macs = options.all_macs(self._links)
         ports = [
-            PortConfig(af_packet.make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
+            (make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
             for n, name in enumerate(interfaces)
         ]
         config = make_config(

@@ -18,7 +18,7 @@ from v6t.drivers.trex.streams import (
     is_marked,
     with_checksum_fixes,
     with_mark,
-    with_stamps,
+    with_stamp,
 )
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames, find_first_positions, find_positions
@@ -88,9 +88,8 @@ class OfferedLoad:
     """What one pair of ports sends of a direction in a trial.
 
     Attributes:
-        streams, bursts: what is sent, and how much of it.
-        tx_port: TRex's port number.
-        rx_ports: where frames may come back; the first is the sender's own partner.
+        tx_port, rx_ports: TRex's port numbers; frames come back to the sender's partner, the first
+            one, or to any other.
         nonce: octet of this trial in the trailers of marked frames.
         oracle_of: returns the oracle for the frames of a stream; None in loopback.
         source_of: returns the frames of a stream that are not those of its program; None: they are.
@@ -128,11 +127,6 @@ class OfferedLoad:
     def marked_bursts(self) -> tuple[Burst, ...]:
         """Bursts whose frames carry a mark of their stream."""
         return tuple(b for b in self.bursts if is_marked(self.stream(b)))
-
-    @property
-    def is_stamped(self) -> bool:
-        """Whether every frame carries TRex's stamp."""
-        return len(self.stamped_bursts) == len(self.bursts)
 
     @property
     def is_identified(self) -> bool:
@@ -309,11 +303,18 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     return [b for b in (main, between, tagged) if b.frames]
 
 
-def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> list[int]:
-    """Return the number of the first frame of each stream that a pair of ports sends."""
+def take_part(streams: StreamSet, trial: Trial, part: int, parts: int) -> StreamSet:
+    """Return the streams of one of several pairs of ports, which begin where those before it end."""
     weights = [s.weight for s in streams.streams]
-    shares = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
-    return [sum(column) for column in zip([0] * len(weights), *shares, strict=True)]
+    before = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
+    shift = part * len(weights)
+    own = (
+        replace(
+            start_at_frame(s, sum(shares[n] for shares in before)), stream_id=s.stream_id + shift
+        )
+        for n, s in enumerate(streams.streams)
+    )
+    return replace(streams, streams=tuple(own)) if part else streams
 
 
 def add_second_rate(
@@ -325,21 +326,19 @@ def add_second_rate(
     second rate is a second set of streams that waits for the first to end and goes on where that
     ended: the change is as exact as the pace of frames.
     """
-    first = make_bursts(streams, replace(trial, second_segment=None), stamp=True)
-    second_trial = replace(
-        trial, second_segment=None, rate_fps=segment.rate_fps, duration_s=segment.duration_s
-    )
+    first_trial = replace(trial, second_segment=None)
+    second_trial = replace(first_trial, rate_fps=segment.rate_fps, duration_s=segment.duration_s)
     sent = count_frames([s.weight for s in streams.streams], trial.first_segment_frames)
-    shift = GROUPS_PER_DIRECTION // 2
     later = tuple(
-        replace(start_at_frame(stream, frames), stream_id=stream.stream_id + shift)
-        for stream, frames in zip(streams.streams, sent, strict=True)
+        replace(start_at_frame(s, frames), stream_id=s.stream_id + GROUPS_PER_DIRECTION // 2)
+        for s, frames in zip(streams.streams, sent, strict=True)
     )
     second = [
         replace(b, index=b.index + len(later), isg=b.isg + 1e6 * trial.duration_s)
         for b in make_bursts(replace(streams, streams=later), second_trial, stamp=True)
     ]
-    return replace(streams, streams=(*streams.streams, *later)), [*first, *second]
+    both = replace(streams, streams=(*streams.streams, *later))
+    return both, [*make_bursts(streams, first_trial, stamp=True), *second]
 
 
 def start_flows_in_turn(
@@ -380,7 +379,7 @@ def start_flows_in_turn(
             )
         pps = trial.rate_fps * stream.weight / sum(weights) / starts.flows
         for flow in range(starts.flows):
-            first = _find_first_turn(weights, number, flow, trial, starts)
+            first, place = _find_first_turn(weights, number, flow, trial, starts)
             own = len(range(first, frames, starts.flows))
             if not own:
                 continue
@@ -391,8 +390,7 @@ def start_flows_in_turn(
                 sources[identifier] = CyclicSource(Expander(constant), 1, True)
                 made.append(with_checksum_fixes(with_mark(constant)))
             else:
-                made += with_stamps(replace(streams, streams=(constant,))).streams
-            place = int(find_positions(weights, number, np.array([first]))[0])
+                made.append(with_stamp(constant))
             group = None if flow else constant.stream_id
             bursts.append(Burst(len(made) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
     return replace(streams, streams=tuple(made)), bursts, sources
@@ -400,14 +398,14 @@ def start_flows_in_turn(
 
 def _find_first_turn(
     weights: list[int], number: int, flow: int, trial: Trial, starts: FlowStarts
-) -> int:
+) -> tuple[int, int]:
+    """Find the first frame of a flow that is due, by its number in the class and its place in the load."""
     due = flow * starts.interval_s * trial.rate_fps
-    share = weights[number] / sum(weights)
-    first = max(0, math.floor(due * share) - 2 * starts.flows)
+    first = max(0, math.floor(due * weights[number] / sum(weights)) - 2 * starts.flows)
     first += (flow - first) % starts.flows
-    while int(find_positions(weights, number, np.array([first]))[0]) < due:
+    while (place := int(find_positions(weights, number, np.array([first]))[0])) < due:
         first += starts.flows
-    return first
+    return first, place
 
 
 def _make_constant(stream: Stream, flow: int) -> Stream:

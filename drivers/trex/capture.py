@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.drivers.oracle.compare import Comparison, compare_samples, merge_comparisons
 from v6t.drivers.trex.bursts import OfferedLoad
+from v6t.drivers.trex.capture_filters import TEST_FRAMES
 from v6t.drivers.trex.streams import (
     FIRST_SEQUENCE,
     MARK_IDS,
@@ -24,7 +24,6 @@ from v6t.drivers.trex.streams import (
     number_distance,
     packet_of,
     read_marks,
-    readdress,
 )
 from v6t.packets import trailer
 from v6t.packets.arrays import sort_unique
@@ -32,7 +31,6 @@ from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.drivers.trex.attachment import Attachment
     from v6t.drivers.trex.remote import Remote
     from v6t.packets.arrays import F64, I64, U8
@@ -51,7 +49,7 @@ SAMPLES_PER_STREAM = 20
 
 
 def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
-    """Put frames of equal length merge_comparisons, in the order of their arrival."""
+    """Put frames of equal length together, in the order of their arrival."""
     by_length: dict[int, list[tuple[float, bytes]]] = {}
     for when, octets in frames:
         by_length.setdefault(len(octets), []).append((when, octets))
@@ -102,37 +100,34 @@ def _read_records(data: bytes, order: str, path: Path) -> Iterator[tuple[float, 
         at += captured
 
 
-def find_latest_flows(batches: Iterable[Batch]) -> dict[int, int]:
-    """Find the flow sequence of the latest frame of each of TRex's stream numbers.
-
-    TRex counts the starts of a number in the frames' flow sequence (``CLatencyPktData::reset``,
-    v3.08): among the frames of a number those that left last are of the trial, all others of
-    earlier ones.
-    """
-    latest: dict[int, tuple[int, int]] = {}
-    for _, frames in batches:
+def _split(batches: Iterable[Batch]) -> Iterator[Batch]:
+    for times_s, frames in batches:
         for first in range(0, len(frames), _CHUNK_FRAMES):
-            part = frames[first : first + _CHUNK_FRAMES]
-            if part.shape[1] < trailer.LENGTH:
-                continue
-            marks = trailer.read(part)
-            stamped = marks.magic_ok & (marks.stream_id < MARK_IDS)
-            for number in sort_unique(marks.stream_id[stamped]).tolist():
-                rows = np.flatnonzero(stamped & (marks.stream_id == number))
-                last = rows[marks.time_ns[rows].argmax()]
-                flow = int(marks.time_ns[last]), int(marks.nonce[last])
-                latest[number] = max(flow, latest.get(number, flow))
-    return {number: flow for number, (_, flow) in latest.items()}
+            part = slice(first, first + _CHUNK_FRAMES)
+            yield times_s[part], frames[part]
 
 
-def _is_current(frames: U8, flows: Mapping[int, int], nonce: int) -> NDArray[np.bool_]:
-    if frames.shape[1] < trailer.LENGTH:
-        return np.zeros(len(frames), dtype=bool)
-    marks = trailer.read(frames)
-    expected = np.full(1 << 16, nonce, dtype=np.uint8)
-    expected[list(flows)] = list(flows.values())
-    current: NDArray[np.bool_] = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
-    return current
+def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
+    """Find the octet after the magic octet in frames of the trial, by stream number.
+
+    In marked frames it is the trial's nonce. TRex counts the starts of a number there, in the frames'
+    flow sequence (``CLatencyPktData::reset``, v3.08): among the frames of a number those that left
+    last are of the trial, all others of earlier ones.
+    """
+    octet = np.full(1 << 16, nonce, dtype=np.uint8)
+    latest: dict[int, int] = {}
+    for _, frames in _split(batches):
+        if frames.shape[1] < trailer.LENGTH:
+            continue
+        marks = trailer.read(frames)
+        stamped = marks.magic_ok & (marks.stream_id < MARK_IDS)
+        for number in sort_unique(marks.stream_id[stamped]).tolist():
+            rows = np.flatnonzero(stamped & (marks.stream_id == number))
+            last = rows[marks.time_ns[rows].argmax()]
+            if int(marks.time_ns[last]) >= latest.get(number, 0):
+                latest[number] = int(marks.time_ns[last])
+                octet[number] = marks.nonce[last]
+    return octet
 
 
 def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch, int]]:
@@ -142,23 +137,19 @@ def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch
         batches: of one trial.
         nonce: octet of the trial in the trailers of marked frames.
     """
-    flows = find_latest_flows(batches)
-    for times_s, frames in batches:
-        for first in range(0, len(frames), _CHUNK_FRAMES):
-            part = slice(first, first + _CHUNK_FRAMES)
-            current = _is_current(frames[part], flows, nonce)
-            stale = int(np.count_nonzero(~current))
-            # a view of the file where nothing is stale
-            rows = current if stale else slice(None)
-            yield (times_s[part][rows], frames[part][rows]), stale
+    expected = _find_current_flows(batches, nonce)
+    for times_s, frames in _split(batches):
+        current = np.zeros(len(frames), dtype=bool)
+        if frames.shape[1] >= trailer.LENGTH:
+            marks = trailer.read(frames)
+            current = marks.magic_ok & (marks.nonce == expected[marks.stream_id])
+        stale = int(np.count_nonzero(~current))
+        # a view of the file where nothing is stale
+        yield ((times_s[current], frames[current]) if stale else (times_s, frames)), stale
 
 
 class Recordings:
     """Recordings of captures in files of the server's host.
-
-    Args:
-        attachment: to the server that records.
-        remote: host of the files; None: this one.
 
     Attributes:
         stale: frames of earlier trials in the last recording of each name.
@@ -171,19 +162,12 @@ class Recordings:
         self.stale: dict[str, int] = {}
 
     def request(self, name: str, frames: int, length: int, nonce: int = 0) -> dict[str, Any]:
-        """Return what the worker needs to record test frames.
-
-        Args:
-            name: of the recording.
-            frames: expected number.
-            length: octets of the longest as it is sent.
-            nonce: octet of the trial in the trailers of marked frames.
-        """
+        """Return what the worker needs to record ``frames`` test frames of at most ``length`` octets."""
         path = f"{self._attachment.ask('scratch')}/{name}.pcap"
         self._paths[name] = path, nonce
         limit = frames + SPARE_FRAMES
         return {
-            "filter": f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}",
+            "filter": TEST_FRAMES,
             "limit": limit,
             "path": path,
             "octets": limit * (length + _GROWTH_OCTETS + _RECORD),
@@ -215,14 +199,10 @@ class Recordings:
         self._attachment.ask("forget", path=source)
 
 
-@dataclass(frozen=True)
-class StampColumns:
-    """Trailers of the frames of one number.
+class StampColumns(NamedTuple):
+    """Trailers of frames: arrival by the server's clock [s], departure and number within the stream.
 
-    Attributes:
-        arrived_s: times of arrival by the server's clock [s].
-        left_ticks: TRex's time stamp counter when they left; without meaning for marked frames.
-        sequence: numbers within the stream, from 0.
+    Departures are ticks of TRex's time stamp counter, without meaning for marked frames.
     """
 
     arrived_s: F64
@@ -236,18 +216,28 @@ class CaptureReader:
     Args:
         distance: :func:`~v6t.drivers.trex.streams.number_distance` of marked frames; 0: none is
             marked.
+        keep: frames of each number and batch that are kept.
 
     Attributes:
         frames: number of frames with a trailer.
-        samples: some frames of each number.
+        samples: kept frames of each number.
     """
 
-    def __init__(self, distance: int = 0) -> None:
+    def __init__(self, distance: int = 0, keep: int | None = SAMPLES_PER_STREAM) -> None:
         self._distance = distance
+        self._keep = keep
         self.frames = 0
         self.samples: dict[int, list[U8]] = {}
         self._parts: dict[int, list[StampColumns]] = {}
         self._times: list[F64] = []
+
+    @classmethod
+    def read(cls, batches: Iterable[Batch]) -> CaptureReader:
+        """Read batches whose frames are all kept."""
+        reader = cls(keep=None)
+        for batch in batches:
+            reader.add(*batch)
+        return reader
 
     def add(self, times_s: F64, frames: U8) -> None:
         """Read a batch."""
@@ -263,20 +253,18 @@ class CaptureReader:
         ticks = marks.time_ns.astype(np.int64)
         for number in sort_unique(stream[stream >= 0]).tolist():
             rows = np.flatnonzero(stream == number)
-            self.samples.setdefault(number, [frames[rows[:SAMPLES_PER_STREAM]].copy()])
+            kept = self.samples.setdefault(number, [])
+            if not kept or self._keep is None:
+                kept.append(frames[rows[: self._keep]])
             part = StampColumns(times_s[rows], ticks[rows], sequence[rows])
             self._parts.setdefault(number, []).append(part)
         self._times.append(times_s)
 
     def columns(self, numbers: Iterable[int]) -> StampColumns:
         """Return the columns of some numbers together."""
+        nothing = StampColumns(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
         parts = [part for number in numbers for part in self._parts.get(number, ())]
-        empty = np.empty(0, np.int64)
-        return StampColumns(
-            np.concatenate([np.empty(0), *(p.arrived_s for p in parts)]),
-            np.concatenate([empty, *(p.left_ticks for p in parts)]),
-            np.concatenate([empty, *(p.sequence for p in parts)]),
-        )
+        return StampColumns(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
     @property
     def stamps(self) -> StampColumns:
@@ -296,25 +284,26 @@ def identify_streams(
     """Find the stream that each number in trailers means: its mark, or what fits its frames best.
 
     TRex numbers stamped streams as it likes, in their order where nothing else has a say, so the
-    next one mostly fits.
+    next one mostly fits. Frames that must be dropped come back in loopback only.
     """
-    known, dropped = [], []
-    for load in loads:
-        for stream in load.streams.streams:
-            if stream.role is not Role.NEGATIVE:
-                known.append((stream, load))
-            elif load.oracle_of(stream) is None:  # in loopback it comes back
-                dropped.append((stream, load))
-    marked = {s.stream_id: s for s, _ in known + dropped if is_marked(s)}
-    stamped = [one for one in known + dropped if not is_marked(one[0])]
+    candidates = [(stream, load) for load in loads for stream in load.streams.streams]
+    known = [one for one in candidates if one[0].role is not Role.NEGATIVE]
+    known += [
+        (stream, load)
+        for stream, load in candidates
+        if stream.role is Role.NEGATIVE and load.oracle_of(stream) is None
+    ]
+    marked = {s.stream_id: s for s, _ in known if is_marked(s)}
+    stamped = [one for one in known if not is_marked(one[0])]
     streams: dict[int, Stream] = {}
     for number, frames in sorted(samples.items()):
         if number in marked:
             streams[number] = marked[number]
             continue
+        few = [frames[0][:: max(1, len(frames[0]) // SAMPLES_PER_STREAM)][:SAMPLES_PER_STREAM]]
         best, matched = None, -1
         for candidate in stamped:
-            comparison = _compare(candidate[0], candidate[1], frames)
+            comparison = _compare(*candidate, few)
             if comparison.matched > matched:
                 best, matched = candidate, comparison.matched
             if comparison.matched == comparison.checked:
@@ -326,25 +315,15 @@ def identify_streams(
     return streams
 
 
-def compare_frames(batches: Iterable[Batch], loads: Sequence[OfferedLoad]) -> Comparison:
-    """Compare captured frames of one direction with the reference translation."""
-    groups: dict[int, list[U8]] = {}
-    for _, frames in batches:
-        if frames.shape[1] < trailer.LENGTH:
-            continue
-        marks = trailer.read(frames)
-        for number in sort_unique(marks.stream_id[marks.magic_ok]).tolist():
-            rows = marks.magic_ok & (marks.stream_id == number)
-            groups.setdefault(number, []).append(frames[rows])
-    samples = {
-        number: [group[0][:: max(1, len(group[0]) // SAMPLES_PER_STREAM)][:SAMPLES_PER_STREAM]]
-        for number, group in groups.items()
-    }
+def compare_frames(
+    reader: CaptureReader, loads: Sequence[OfferedLoad], step: int = 1
+) -> Comparison:
+    """Compare every ``step``-th kept frame of one direction with the reference translation."""
     load_of = {s.stream_id: load for load in loads for s in load.streams.streams}
     return merge_comparisons(
         [
-            _compare(stream, load_of[stream.stream_id], groups[number])
-            for number, stream in identify_streams(samples, loads).items()
+            _compare(stream, load_of[stream.stream_id], [f[::step] for f in reader.samples[number]])
+            for number, stream in identify_streams(reader.samples, loads).items()
             if stream.role is not Role.NEGATIVE
         ]
     )
@@ -366,23 +345,3 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         source=load.source_of(stream),
         numbered=read_numbers if is_marked(stream) else None,
     )
-
-
-def replace_addresses(
-    frames: Iterable[tuple[float, bytes]],
-    macs: tuple[str, str],
-    first_macs: tuple[str, str],
-    vlans: tuple[int, int] | None,
-) -> list[tuple[float, bytes]]:
-    """Readdress frames of another pair of ports as they would have come to the first pair.
-
-    Args:
-        frames: captured.
-        macs, first_macs: destination and source on the port they came to, and on the first pair's.
-        vlans: identifier on the port they came to, and on the first pair's; None: both are equal.
-    """
-    here, first = vlans or (None, None)
-    return [
-        (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
-        for when, f in frames
-    ]

@@ -15,16 +15,15 @@ _NO_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
             "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
 _GROUP = "ether[0] & 1 = 1"
 """To a group or to all: RA, MLD, IGMP, LLDP, spanning tree, and hellos of routing protocols."""
-_MAGIC = f"ether[len - 16] = {trailer.MAGIC}"
-STAMPED_FRAMES = f"{_MAGIC} and ether[len - 13] & 128 = 0"
-_MARKED_FRAMES = f"{_MAGIC} and ether[len - 13] & 128 != 0"
+TEST_FRAMES = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
+STAMPED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 = 0"
+_MARKED_FRAMES = f"{TEST_FRAMES} and ether[len - 13] & 128 != 0"
 
 
 def control_filter(streams: Iterable[StreamSet]) -> str:
     """Return the filter for frames that are not test frames, where only port counters tell.
 
-    Args:
-        streams: of all directions; where their frames are ICMP, echoes are not control frames.
+    Where test frames are ICMP, echoes are not control frames.
     """
     headers = {header.name for one in streams for s in one.streams for header in walk(packet_of(s))}
     terms = " or ".join(_NO_ECHO if headers & {"ICMP", "ICMPv6"} else _CONTROL)
@@ -34,11 +33,7 @@ def control_filter(streams: Iterable[StreamSet]) -> str:
 def class_filter(number: int, nonce: int = 0) -> str:
     """Return the filter for the marked frames of one of eight classes in a trial with a nonce."""
     high = MARK_IDS + number * MARKS_PER_CLASS >> 8
-    return f"{_MAGIC} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
-
-
-def _stride_bits(frames: int, wanted: int) -> int:
-    return max(0, (frames // max(1, wanted)).bit_length() - 1)
+    return f"{TEST_FRAMES} and ether[len - 15] = {nonce} and ether[len - 13] & 240 = {high}"
 
 
 def stamp_sample_filter(frames: int, wanted: int) -> str:
@@ -47,25 +42,26 @@ def stamp_sample_filter(frames: int, wanted: int) -> str:
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
     the same frames are kept whatever the device did to the headers.
     """
-    return " and ".join([STAMPED_FRAMES, *_mask_terms(_stride_bits(frames, wanted), 12, -1)])
+    return " and ".join([STAMPED_FRAMES, *_mask_terms(stride_bits(frames, wanted), 12, -1)])
 
 
 def mark_sample_filter(frames: int, wanted: int, distance: int, nonce: int = 0) -> str:
     """Return the filter that keeps about ``wanted`` of ``frames`` marked frames of each stream.
 
-    Args:
-        frames: of each stream.
-        wanted: of them.
-        distance: from the number, in network byte order, to the end of a frame.
-        nonce: of the trial.
+    Their number, in network byte order, stands ``distance`` octets before the end.
     """
-    terms = _mask_terms(_stride_bits(frames, wanted), distance - 3, 1)
+    terms = _mask_terms(stride_bits(frames, wanted), distance - 3, 1)
     return " and ".join([_MARKED_FRAMES, f"ether[len - 15] = {nonce}", *terms])
 
 
 def neighbors_filter(frames: int, wanted: int) -> str:
     """Return the filter that keeps whole runs of 256 neighbors, about ``wanted`` frames in all."""
-    return " and ".join([_MAGIC, *_mask_terms(_stride_bits(frames, wanted), 11, -1, octets=3)])
+    return " and ".join([TEST_FRAMES, *_mask_terms(stride_bits(frames, wanted), 11, -1, octets=3)])
+
+
+def stride_bits(frames: int, wanted: int) -> int:
+    """Return how many bits of a number must be zero so that ``wanted`` of ``frames`` are left, about."""
+    return max(0, (frames // max(1, wanted)).bit_length() - 1)
 
 
 def _mask_terms(bits: int, low: int, step: int, octets: int = 4) -> list[str]:

@@ -186,6 +186,10 @@ def _pack_modules(paths: Sequence[str]) -> bytes:
     names = ["v6t." + path.removesuffix(".py").replace("/", ".") for path in paths]
     packages = sorted({name[:at] for name in names for at in range(len(name)) if name[at] == "."})
     modules = [[package, ""] for package in packages]
-    modules += [[n, (top / p).read_text("utf-8")] for n, p in zip(names, paths, strict=True)]
+    modules += [
+        [name, (top / path).read_text("utf-8")]
+        for name, path in zip(names, paths, strict=True)
+        if (top / path).exists()
+    ]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

@@ -12,9 +12,10 @@ Blocks that TRex's identifiers reach are stamped, evenly spread over all; the ot
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ from v6t.drivers.trex.streams import (
     read_stamps,
     with_checksum_fixes,
     with_mark,
-    with_stamps,
+    with_stamp,
 )
 from v6t.packets import trailer
 from v6t.packets.direction import Direction
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from v6t.packets.reference import Expected
 
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
+    SourceOfBlock = Callable[[int, int, NDArray[np.integer]], FrameSource]
 
 MAX_ROWS = 32_768
 """Connections of a block: its lists have to fit into one request to TRex's server."""
@@ -91,11 +93,7 @@ _ORDER_SEED = 1
 
 
 def check_connections(most: int, needs: frozenset[Capability]) -> None:
-    """Refuse connections that TRex cannot have.
-
-    Args:
-        most: connections of a trial.
-        needs: what its phase 2 asks of the tester.
+    """Refuse a number of connections that TRex cannot have, or not with what phase 2 needs.
 
     Raises:
         UsageError: naming the limit.
@@ -155,6 +153,7 @@ def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
 class ListOrder(Order):
     """Connections in the order of a list, again and again."""
 
+    count: int = 0
     rows: NDArray[np.integer] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:
@@ -177,113 +176,100 @@ class Block:
     connections: NDArray[np.integer]
     make_source: Callable[[], FrameSource]
 
-
-class ConnectionBlocks:
-    """A foreground whose frames are those of connections in an order.
-
-    Args:
-        stream: whose frames they are.
-        order: connections in the order in which they are sent.
-        source: makes the frames of block k of B, given k, B and the block's connections.
-        first_id: identifier of the first stamped block.
-        ids: number of identifiers.
-        rows: largest block; None: :data:`MAX_ROWS`.
-        marks: blocks without an identifier may be marked.
-
-    Attributes:
-        timed: connections of stamped blocks.
-
-    Raises:
-        UsageError: there are more blocks than identifiers.
-    """
-
-    def __init__(
-        self,
-        stream: Stream,
-        order: NDArray[np.integer],
-        source: Callable[[int, int, NDArray[np.integer]], FrameSource],
-        first_id: int,
-        ids: int,
-        rows: int | None = None,
-        *,
-        marks: bool = True,
-    ) -> None:
-        number = max(1, -(-len(order) // (rows or MAX_ROWS)))
-        if number > ids and not marks:
-            raise UsageError(
-                f"in a mix of frame sizes TRex's identifiers stamp "
-                f"{ids * (rows or MAX_ROWS):,} connections; {len(order):,} are more",
-                "lower connections.count, choose fewer sizes, or use the embedded tester",
-                code="too-many-for-trex",
-            )
-        spread = min(number, ids)
-        stamped = {at * number // spread: first_id + at for at in range(spread)}
-        self._distance = number_distance(len(packet_of(stream)))
-        self._order = order
-        blocks = []
-        for at in range(number):
-            connections = order[at::number]
-            name = f"{stream.name}.{at}" if number > 1 else stream.name
-            named = {**stream.trex, "name": name} if "name" in stream.trex else stream.trex
-            own = replace(stream, stream_id=stamped.get(at, MARK_IDS + at), trex=named)
-            blocks.append(Block(own, connections, partial(source, at, number, connections)))
-        self.blocks = tuple(blocks)
-        self._by_id = {b.stream.stream_id: at for at, b in enumerate(blocks)}
-        self.timed = sum(len(b.connections) for b in blocks if not is_marked(b.stream))
-
     @property
-    def count(self) -> int:
-        """Connections that are sent."""
-        return len(self._order)
+    def is_timed(self) -> bool:
+        """Whether TRex stamps its frames."""
+        return not is_marked(self.stream)
 
-    def block(self, stream: Stream) -> Block | None:
-        """Return the block that a stream is; None: it is not one of these."""
-        at = self._by_id.get(stream.stream_id)
-        return None if at is None else self.blocks[at]
+    def source(self) -> FrameSource:
+        """Return its frames as TRex sends them."""
+        return CyclicSource(self.make_source(), len(self.connections), not self.is_timed)
 
-    def source(self, block: Block) -> FrameSource:
-        """Return the frames of a block as TRex sends them."""
-        return CyclicSource(block.make_source(), len(block.connections), is_marked(block.stream))
-
-    def program(self, block: Block) -> Mapping[str, Any]:
-        """Return a block as the worker gives it to TRex, its lists packed."""
-        stream, source = block.stream, block.make_source()
-        frames = source.frames(0, len(block.connections))
+    def program(self) -> Mapping[str, Any]:
+        """Return the stream as the worker gives it to TRex, its lists packed."""
+        stream, source = self.stream, self.make_source()
+        frames = source.frames(0, len(self.connections))
         if stream.checksum is not None:  # TRex computes these
             ipv4 = [ip.start + 10 for ip in source.layout.networks[-1:] if ip.version == 4]
             for at in [stream.checksum.field, *ipv4]:
                 frames[:, at : at + 2] = 0
         listing = list_frames(stream, frames, _pack_list)[0]
-        if is_marked(stream):
-            return with_checksum_fixes(with_mark(listing)).trex
-        return with_stamps(StreamSet("forward", (listing,))).streams[0].trex
+        return (
+            with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
+        ).trex
 
-    def locate(self, block: Block, frames: U8) -> I64:
-        """Find the connections of a block's frames ``(n, length)``."""
-        is_stamped = not is_marked(block.stream)
-        numbers = (read_stamps(frames) if is_stamped else read_marks(frames, self._distance))[-1]
-        rows = ListOrder(len(block.connections), rows=block.connections)
-        return rows.connections(numbers)
+    def locate(self, frames: U8) -> I64:
+        """Find the connections of frames ``(n, length)`` of this block."""
+        distance = number_distance(len(packet_of(self.stream)))
+        numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
+        return ListOrder(rows=self.connections).connections(numbers)
 
-    def connections(self, frames: U8) -> tuple[NDArray[np.bool_], I64]:
-        """Find which frames are of these blocks, and their connections.
 
-        Only where one block at most is stamped: TRex numbers stamped streams as it likes.
-        """
-        is_own, stream, number = read_marks(frames, self._distance)
-        at = np.where(is_own, stream - MARK_IDS, 0)
-        is_own &= at < len(self.blocks)
-        stamped = [b for b in self.blocks if not is_marked(b.stream)]
-        if stamped and frames.shape[1] >= trailer.LENGTH:
-            (block,) = stamped
-            has_trailer, stamp = read_stamps(frames)
-            is_stamped = has_trailer & (trailer.read(frames).stream_id < MARK_IDS)
-            is_own = is_own | is_stamped
-            at = np.where(is_stamped, self._by_id[block.stream.stream_id], at)
-            number = np.where(is_stamped, stamp, number)
-        place = at + len(self.blocks) * number
-        is_own = is_own & (place < len(self._order))
-        return is_own, self._order[np.where(is_own, place, 0)].astype(np.int64)
+def make_blocks(
+    stream: Stream,
+    order: NDArray[np.integer],
+    make_source: SourceOfBlock,
+    first_id: int,
+    ids: int,
+    rows: int | None = None,
+    *,
+    marks: bool = True,
+) -> tuple[Block, ...]:
+    """Make the blocks of a foreground whose frames are those of connections in an order.
+
+    Args:
+        stream: whose frames they are.
+        order: connections in the order in which they are sent.
+        make_source: makes the frames of block k of B, given k, B and the block's connections.
+        first_id, ids: the first identifier of stamped blocks, and their number.
+        rows: largest block; None: :data:`MAX_ROWS`.
+        marks: blocks without an identifier may be marked.
+
+    Raises:
+        UsageError: there are more blocks than identifiers.
+    """
+    largest = rows or MAX_ROWS
+    number = max(1, -(-len(order) // largest))
+    if number > ids and not marks:
+        raise UsageError(
+            f"in a mix of frame sizes TRex's identifiers stamp {ids * largest:,} connections; "
+            f"{len(order):,} are more",
+            "lower connections.count, choose fewer sizes, or use the embedded tester",
+            code="too-many-for-trex",
+        )
+    spread = min(number, ids)
+    stamped = {at * number // spread: first_id + at for at in range(spread)}
+    blocks = []
+    for at in range(number):
+        connections = order[at::number]
+        name = f"{stream.name}.{at}" if number > 1 else stream.name
+        named = {**stream.trex, "name": name} if "name" in stream.trex else stream.trex
+        own = replace(stream, stream_id=stamped.get(at, MARK_IDS + at), trex=named)
+        blocks.append(Block(own, connections, partial(make_source, at, number, connections)))
+    return tuple(blocks)
+
+
+def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bool_], I64]:
+    """Find which frames are of these blocks, and their connections.
+
+    Only where one block at most is stamped: TRex numbers stamped streams as it likes.
+    """
+    is_own, stream, number = read_marks(frames, number_distance(len(packet_of(blocks[0].stream))))
+    at = stream - MARK_IDS
+    is_own &= at < len(blocks)
+    stamped = [n for n, block in enumerate(blocks) if block.is_timed]
+    if stamped and frames.shape[1] >= trailer.LENGTH:
+        (block,) = stamped
+        has_trailer, stamp = read_stamps(frames)
+        is_stamped = has_trailer & (trailer.read(frames).stream_id < MARK_IDS)
+        is_own |= is_stamped
+        at, number = np.where(is_stamped, block, at), np.where(is_stamped, stamp, number)
+    at = np.where(is_own, at, 0)
+    lengths = np.array([len(block.connections) for block in blocks])
+    is_own &= number < lengths[at]
+    places = np.where(is_own, (np.cumsum(lengths) - lengths)[at] + number, 0)
+    connections = np.concatenate([block.connections for block in blocks])
+    return is_own, connections[places].astype(np.int64)
 
 
 def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
@@ -315,23 +301,18 @@ class StreamOracle(OracleDecorator):
 
 
 class LearnedConnections:
-    """One table of connections at a time, and the streams that send them.
-
-    Args:
-        recordings: of phases.
-    """
+    """One table of connections at a time, and the streams that send them."""
 
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
         self._streams: Mapping[Direction, StreamSet] = {}
-        self._outer: Oracle | None = None
-        self._inner: ConnectionOracle | None = None
+        self._oracles: tuple[Oracle, ConnectionOracle] | None = None
         self._version = 4
         self._file: MemoryFile | None = None
         self._table: StateTable | None = None
         self._recorded = self._distinct = 0
-        self._blocks: dict[Direction, tuple[ConnectionBlocks, ...]] = {}
-        self._sets: dict[tuple[Any, ...], tuple[StreamSet, tuple[ConnectionBlocks, ...]]] = {}
+        self._blocks: dict[Direction, dict[int, Block]] = {}
+        self._sets: dict[tuple[Any, ...], tuple[StreamSet, dict[int, Block]]] = {}
 
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
@@ -339,13 +320,13 @@ class LearnedConnections:
         """Take the streams of both directions and the oracle of their frames."""
         self.close()
         self._streams = streams
-        self._outer = self._inner = None
+        self._oracles = None
         plugin = plugin_of(oracle)
         if not isinstance(plugin, Connected) or len(streams) < 2:
             return
         self._version = plugin.responder_version
         if not loopback:
-            self._outer, self._inner = connecting(oracle, streams["forward"], streams["reverse"])
+            self._oracles = connecting(oracle, streams["forward"], streams["reverse"])
 
     def begin(self, connections: Connections) -> None:
         """Make a fresh table."""
@@ -354,52 +335,67 @@ class LearnedConnections:
         count = connections.count
         self._file = MemoryFile(count * ROW[self._version])
         self._table = StateTable(self._file.path, count, self._version)
-        if self._inner is not None:
-            self._inner.bind(TableAt(self._file.path, count, self._version, Order(count)))
+        if self._oracles is not None:
+            at = TableAt(self._file.path, count, self._version, Order(count))
+            self._oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
         """Return what the worker needs to record the frames of a phase on a port."""
         name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
         return {str(port): self._recordings.request(name, self._rows.count, length, nonce)}
 
-    def learn(self) -> None:
-        """Read the recording of phase 1 and remember its four-tuples.
+    def read_phase(self, direction: Direction) -> None:
+        """Read the recording of a phase; of phase 1, remember its four-tuples.
 
         Raises:
             EnvironmentLacking: it is on another host.
         """
-        table = self._rows
+        table, blocks = self._rows, list(self._blocks.get("reverse", {}).values())
+        is_recorded = np.zeros(table.count, dtype=bool)
+        self._recorded = 0
+        for _, frames in self._recordings.read(PHASE_NAMES[direction]):
+            if direction == "forward":
+                is_own, numbers = read_stamps(frames)
+                is_own = is_own & (numbers >= 0) & (numbers < table.count)
+            else:
+                is_own, numbers = find_connections(blocks, frames)
+            rows = np.flatnonzero(is_own)
+            if not len(rows):
+                continue
+            self._recorded += len(rows)
+            is_recorded[numbers[rows]] = True
+            if direction == "forward":
+                where = locate_endpoints(np.asarray(frames[rows[0]])).row
+                table.learn(numbers[rows], frames[rows][:, where])
+        self._distinct = int(np.count_nonzero(is_recorded))
 
-        def read_numbers(frames: U8) -> tuple[NDArray[np.bool_], I64]:
-            has_trailer, numbers = read_stamps(frames)
-            return has_trailer & (numbers >= 0) & (numbers < table.count), numbers
-
-        def learn(numbers: I64, frames: U8) -> None:
-            where = locate_endpoints(np.asarray(frames[0])).row
-            table.learn(numbers, frames[:, where])
-
-        self._read("forward", read_numbers, learn)
-
-    def count_phase_one(
-        self, connections: Connections, result: TrialResult, began_s: float
-    ) -> PhaseCounts:
-        """Return the counts of phase 1."""
-        table = self._rows
-        stream = foreground(self._streams["forward"])
-        return replace(
-            self._count(result, began_s, "forward"),
-            inside_endpoints=count_inside_endpoints(stream, connections.count),
-            **describe_repeated(table),
+    def count_phase(self, direction: Direction, result: TrialResult, began_s: float) -> PhaseCounts:
+        """Return the counts of phase 1, or of the validation."""
+        counted = result.directions[direction]
+        ((name, count),) = counted.classes.items()
+        arrived = count.received + count.surplus
+        stale = self._recordings.stale.get(PHASE_NAMES[direction], 0)
+        faults = [*result.faults, *describe_stale_frames(stale, direction)]
+        frames = self._recorded
+        if self._distinct < count.required and frames < arrived:
+            faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASE_NAMES[direction]}")
+        else:  # a full recording lacks surplus only if it holds every connection
+            frames = max(frames, arrived)
+        classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
+        of_table: dict[str, Any] = {}
+        if direction == "forward":
+            of_table = describe_repeated(self._rows)
+            stream = foreground(self._streams["forward"])
+            of_table["inside_endpoints"] = count_inside_endpoints(stream, self._rows.count)
+        return PhaseCounts(
+            replace(counted, classes=classes),
+            began_s,
+            began_s + counted.sending_time_s,
+            faults=tuple(faults),
+            started=result.started,
+            health=dict(result.tester),
+            **of_table,
         )
-
-    def read_validation(self) -> None:
-        """Read which connections are in the recording of the validation."""
-        (blocks,) = self._blocks["reverse"]
-        self._read("reverse", blocks.connections)
-
-    def count_validation(self, result: TrialResult, began_s: float) -> PhaseCounts:
-        """Return the counts of the validation."""
-        return self._count(result, began_s, "reverse")
 
     def make_validation(self, streams: StreamSet, rate_fps: float) -> tuple[StreamSet, list[Burst]]:
         """Send every learned connection once, from outside.
@@ -408,12 +404,11 @@ class LearnedConnections:
         frames of the others belong to.
         """
         stream_set = self._list(streams, "linear", None, alone=True)
-        count, (blocks,) = self._rows.count, self._blocks["reverse"]
         bursts = []
-        for at, (stream, block) in enumerate(zip(stream_set.streams, blocks.blocks, strict=True)):
+        for at, block in enumerate(self._blocks["reverse"].values()):
             frames = len(block.connections)
-            group = None if is_marked(stream) else stream.stream_id
-            share = rate_fps * frames / count
+            group = block.stream.stream_id if block.is_timed else None
+            share = rate_fps * frames / self._rows.count
             bursts.append(Burst(at, share, frames, 1e6 * at / rate_fps, group))
         return stream_set, bursts
 
@@ -435,37 +430,38 @@ class LearnedConnections:
 
     def timed_share(self, direction: Direction) -> float | None:
         """Return the share of connections whose frames carry TRex's stamp; None: all of them do."""
-        blocks = self._blocks.get(direction, ())
-        timed, count = sum(one.timed for one in blocks), sum(one.count for one in blocks)
+        blocks = self._blocks.get(direction, {}).values()
+        timed = sum(len(b.connections) for b in blocks if b.is_timed)
+        count = sum(len(b.connections) for b in blocks)
         return None if timed == count else timed / count
 
     def program(self, direction: Direction, stream: Stream) -> Mapping[str, Any]:
         """Return a stream as the worker gives it to TRex."""
-        blocks, block = self._find_block(direction, stream)
-        return stream.trex if blocks is None or block is None else blocks.program(block)
+        block = self._find_block(direction, stream)
+        return stream.trex if block is None else block.program()
 
     def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
         """Return the frames of a stream that are not those of its program; None: they are."""
-        blocks, block = self._find_block(direction, stream)
-        return None if blocks is None or block is None else blocks.source(block)
+        block = self._find_block(direction, stream)
+        return None if block is None else block.source()
 
     def oracle(self, direction: Direction, stream: Stream) -> Oracle | None:
         """Return the oracle of a stream; None: that of all streams."""
-        if self._outer is None or self._inner is None or self._table is None:
+        if self._oracles is None or self._table is None:
             return None
         locate: Callable[[U8], I64] | None = None
-        blocks, block = self._find_block(direction, stream)
-        if blocks is not None and block is not None:
-            locate = partial(blocks.locate, block)
+        block = self._find_block(direction, stream)
+        if block is not None:
+            locate = block.locate
         elif direction not in self._blocks and any(
             stream.stream_id == own.stream_id for own in foregrounds(self._streams[direction])
         ):
-            count = self._rows.count
+            count = self._table.count
 
             def locate(frames: U8) -> I64:
                 return read_stamps(frames)[1] % count
 
-        return StreamOracle(self._outer, self._inner, locate)
+        return StreamOracle(*self._oracles, locate)
 
     def close(self) -> None:
         """Forget the table. May be called twice."""
@@ -476,61 +472,14 @@ class LearnedConnections:
             self._file.close()
             self._file = None
 
-    # ------------------------------------------------------------------ inside
-
     @property
     def _rows(self) -> StateTable:
         if self._table is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
 
-    def _find_block(
-        self, direction: Direction, stream: Stream
-    ) -> tuple[ConnectionBlocks | None, Block | None]:
-        for blocks in self._blocks.get(direction, ()):
-            if (block := blocks.block(stream)) is not None:
-                return blocks, block
-        return None, None
-
-    def _read(
-        self,
-        direction: Direction,
-        read_numbers: Reader,
-        learn: Callable[[I64, U8], None] | None = None,
-    ) -> None:
-        is_recorded = np.zeros(self._rows.count, dtype=bool)
-        self._recorded = 0
-        for _, frames in self._recordings.read(PHASE_NAMES[direction]):
-            is_own, numbers = read_numbers(frames)
-            rows = np.flatnonzero(is_own)
-            if not len(rows):
-                continue
-            self._recorded += len(rows)
-            is_recorded[numbers[rows]] = True
-            if learn is not None:
-                learn(numbers[rows], frames[rows])
-        self._distinct = int(np.count_nonzero(is_recorded))
-
-    def _count(self, result: TrialResult, began_s: float, direction: Direction) -> PhaseCounts:
-        counted = result.directions[direction]
-        ((name, count),) = counted.classes.items()
-        arrived = count.received + count.surplus
-        stale = self._recordings.stale.get(PHASE_NAMES[direction], 0)
-        faults = [*result.faults, *describe_stale_frames(stale, direction)]
-        frames = self._recorded
-        if self._distinct < count.required and frames < arrived:
-            faults.append(f"TRex recorded {frames} of {arrived} frames of {PHASE_NAMES[direction]}")
-        else:  # a full recording lacks surplus only if it holds every connection
-            frames = max(frames, arrived)
-        classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
-        return PhaseCounts(
-            replace(counted, classes=classes),
-            began_s,
-            began_s + counted.sending_time_s,
-            faults=tuple(faults),
-            started=result.started,
-            health=dict(result.tester),
-        )
+    def _find_block(self, direction: Direction, stream: Stream) -> Block | None:
+        return self._blocks.get(direction, {}).get(stream.stream_id)
 
     def _list(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
@@ -548,7 +497,7 @@ class LearnedConnections:
 
     def _make_blocks(
         self, streams: StreamSet, order: NDArray[np.int32], alone: bool
-    ) -> tuple[StreamSet, tuple[ConnectionBlocks, ...]]:
+    ) -> tuple[StreamSet, dict[int, Block]]:
         table = self._rows
         own = foregrounds(streams)[:1] if alone else foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)
@@ -558,12 +507,12 @@ class LearnedConnections:
         ) -> FrameSource:
             if streams.direction == "forward":  # in the order of the program
                 return Expander(stream, at, blocks)
-            return Replay(stream, table, ListOrder(len(connections), rows=connections))
+            return Replay(stream, table, ListOrder(rows=connections))
 
         first = min(s.stream_id for s in streams.streams)
         ids = 1 if alone else (IDS_PER_DIRECTION - len(others)) // len(own)
-        listed = tuple(
-            ConnectionBlocks(
+        listed = [
+            make_blocks(
                 stream,
                 order,
                 partial(make_source, stream),
@@ -572,10 +521,11 @@ class LearnedConnections:
                 marks=len(own) == 1,
             )
             for number, stream in enumerate(own)
-        )
+        ]
         further = tuple(
-            replace(s, weight=s.weight * len(listed[0].blocks), stream_id=first + number)
+            replace(s, weight=s.weight * len(listed[0]), stream_id=first + number)
             for number, s in enumerate(others)
         )
-        blocks = tuple(b.stream for one in listed for b in one.blocks)
-        return StreamSet(streams.direction, (*blocks, *further)), listed
+        blocks = {block.stream.stream_id: block for block in chain.from_iterable(listed)}
+        sent = (*(block.stream for block in blocks.values()), *further)
+        return replace(streams, streams=sent), blocks

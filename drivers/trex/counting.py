@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.histogram import Histogram
+from v6t.drivers.trex.histogram import Histogram, merge_histograms
 from v6t.drivers.trex.stats import GroupStats, TrialStats
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
@@ -33,6 +33,7 @@ NOT_TOLD_APART = (
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
 """The problem of negative traffic with port counters, and the fix."""
+_COUNTS = [f.name for f in fields(ClassCount) if f.name != "role"]
 
 
 @dataclass(frozen=True)
@@ -54,57 +55,62 @@ class Counted:
     untimed: Mapping[str, int] = field(default_factory=dict)
 
 
-def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst, role: str = "") -> ClassCount:
+def find_group(stats: TrialStats, burst: Burst) -> GroupStats:
+    """Find the counters of a stamped burst."""
+    return stats.groups.get(-1 if burst.pg_id is None else burst.pg_id, GroupStats())
+
+
+def count_group(stats: TrialStats, load: OfferedLoad, burst: Burst) -> ClassCount:
     """Count the frames of a stamped burst.
 
     A duplicate that TRex recognizes, or more frames than were sent, is surplus; TRex sees only
     repetitions of the frame before as duplicates and calls others out of order.
     """
-    group = stats.groups.get(burst.pg_id if burst.pg_id is not None else -1, GroupStats())
+    group = find_group(stats, burst)
     received = sum(group.received.get(port, 0) for port in load.rx_ports)
     sent = group.sent.get(load.tx_port, 0)
     surplus = max(group.duplicates, received - sent, 0)
+    role = load.stream(burst).role.value
     return ClassCount(
         role, burst.frames, sent, received - surplus, surplus, out_of_order=group.out_of_order
     )
 
 
 def count_by_trailer(
-    stats: TrialStats, load: OfferedLoad, frame_timeout_s: float | None = None
+    stats: TrialStats, loads: Sequence[OfferedLoad], frame_timeout_s: float | None = None
 ) -> Counted:
-    """Count stamped and marked streams class by class.
+    """Count stamped and marked streams of one direction class by class.
 
-    Duplicates arrive last, so that the longest delays are theirs.
-
-    Args:
-        stats: counters of the trial.
-        load: what was sent.
-        frame_timeout_s: frames with a longer delay are late.
+    Frames with a longer delay than the timeout are late. Duplicates arrive last, so that the longest
+    delays are theirs.
     """
-    classes: dict[str, ClassCount] = {}
-    histograms: dict[str, Histogram] = {}
-    tags: dict[str, Histogram] = {}
-    stamped_sent = 0
-    for burst in load.bursts:
-        stream = load.stream(burst)
-        if is_marked(stream):
-            continue
-        count = count_group(stats, load, burst, stream.role.value)
-        stamped_sent += count.sent
-        group = stats.groups.get(burst.pg_id if burst.pg_id is not None else -1, GroupStats())
-        histogram = group.histogram.without_highest(count.surplus)
-        late = 0
-        if frame_timeout_s is not None:
-            late = histogram.total - histogram.count_below(round(frame_timeout_s * 1e6))
-        _add_count(classes, stream.name, replace(count, received=count.received - late, late=late))
-        _add_histogram(histograms, stream.name, histogram)
-        if burst.tags:
-            _add_histogram(tags, stream.name, histogram)
-    for name, count in _count_marks(stats, load, stamped_sent):
-        _add_count(classes, name, count)
-    recognized = sum(c.received + c.surplus + c.late for c in classes.values())
-    control = stats.ports[load.rx_port].received - recognized
-    return Counted(classes, control, histograms, tags)
+    counts: list[tuple[str, ClassCount]] = []
+    histograms: dict[str, list[Histogram]] = {}
+    tags: dict[str, list[Histogram]] = {}
+    for load in loads:
+        stamped_sent = 0
+        for burst in load.bursts:
+            if is_marked(stream := load.stream(burst)):
+                continue
+            count = count_group(stats, load, burst)
+            stamped_sent += count.sent
+            histogram = find_group(stats, burst).histogram.without_highest(count.surplus)
+            if frame_timeout_s is not None:
+                late = histogram.total - histogram.count_below(round(frame_timeout_s * 1e6))
+                count = replace(count, received=count.received - late, late=late)
+            counts.append((stream.name, count))
+            for of in (histograms, tags) if burst.tags else (histograms,):
+                of.setdefault(stream.name, []).append(histogram)
+        counts += _count_marks(stats, load, stamped_sent)
+    recognized = sum(c.received + c.surplus + c.late for _, c in counts)
+    received = sum(stats.ports[load.rx_port].received for load in loads)
+    return Counted(
+        _sum_classes(counts),
+        # a frame may come back to another pair than its sender's
+        max(0, received - recognized),
+        {name: merge_histograms(parts) for name, parts in histograms.items()},
+        {name: merge_histograms(parts) for name, parts in tags.items()},
+    )
 
 
 def _count_marks(
@@ -122,38 +128,17 @@ def _count_marks(
         required = sum(b.frames for b in bursts)
         sent, unsent = required - unsent, 0
         surplus = max(0, received - sent)
-        yield (
-            stream.name,
-            ClassCount(stream.role.value, required, sent, received - surplus, surplus=surplus),
-        )
+        count = ClassCount(stream.role.value, required, sent, received - surplus, surplus)
+        yield stream.name, count
 
 
-def _add_count(classes: dict[str, ClassCount], name: str, count: ClassCount) -> None:
-    if name not in classes:
-        classes[name] = count
-        return
-    names = [f.name for f in fields(ClassCount) if f.name != "role"]
-    totals = {n: getattr(classes[name], n) + getattr(count, n) for n in names}
-    classes[name] = ClassCount(count.role, **totals)
-
-
-def _add_histogram(histograms: dict[str, Histogram], name: str, histogram: Histogram) -> None:
-    histograms[name] = histograms.get(name, Histogram()).merge(histogram)
-
-
-def merge_counts(parts: Sequence[Counted]) -> Counted:
-    """Merge the parts of one direction that several pairs of ports sent."""
-    classes: dict[str, ClassCount] = {}
-    histograms: dict[str, Histogram] = {}
-    tags: dict[str, Histogram] = {}
-    for part in parts:
-        for name, count in part.classes.items():
-            _add_count(classes, name, count)
-        for own, whole in ((part.histograms, histograms), (part.tags, tags)):
-            for name, histogram in own.items():
-                _add_histogram(whole, name, histogram)
-    # a frame may come back to another pair than its sender's
-    return Counted(classes, max(0, sum(c.control for c in parts)), histograms, tags)
+def _sum_classes(counts: Sequence[tuple[str, ClassCount]]) -> dict[str, ClassCount]:
+    by_class: dict[str, ClassCount] = {}
+    for name, count in counts:
+        before = by_class.get(name, ClassCount(count.role, 0, 0, 0))
+        totals = {n: getattr(before, n) + getattr(count, n) for n in _COUNTS}
+        by_class[name] = ClassCount(count.role, **totals)
+    return by_class
 
 
 def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:
@@ -166,20 +151,14 @@ def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:
     required = sum(load.frames for load in loads)
     count = ClassCount("foreground", required, sent, max(0, arrived - surplus), surplus)
     some = [replace(load, bursts=load.stamped_bursts) for load in loads if load.stamped_bursts]
-    timed = merge_counts([count_by_trailer(stats, load) for load in some])
-    return Counted({"test frames": count}, control, timed.histograms, timed.tags)
+    timed = count_by_trailer(stats, some)
+    return replace(timed, classes={"test frames": count}, control=control)
 
 
 def make_distributions(
     counted: Counted, loads: Sequence[OfferedLoad], *, tags: bool
 ) -> dict[str, Distribution]:
-    """Make the distributions of delays by class; frames without a delay are lost.
-
-    Args:
-        counted: one direction.
-        loads: what its pairs of ports were asked for.
-        tags: of tagged frames alone.
-    """
+    """Make the distributions of delays by class, of all or of tagged frames; frames without are lost."""
     expected: dict[str, int] = {}
     for load in loads:
         for burst in load.stamped_bursts:
@@ -197,11 +176,9 @@ def make_distributions(
     return delays
 
 
-def summarize_delays(histograms: Mapping[str, Histogram]) -> dict[str, float] | None:
+def summarize_delays(counted: Counted) -> dict[str, float] | None:
     """Return smallest, median, 99.9th percentile and largest delay [us] over all classes."""
-    whole = Histogram()
-    for histogram in histograms.values():
-        whole = whole.merge(histogram)
+    whole = merge_histograms(counted.histograms.values())
     if not whole.buckets:
         return None
     return {
@@ -226,8 +203,6 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
             faults.append(f"{way}: {tx.output_errors} errors at TRex's transmit port")
         if rx.input_errors:
             faults.append(f"{way}: TRex's receive port dropped {rx.input_errors} frames (ierrors)")
-    if stats.queue_full:
-        faults.append(f"TRex's transmit queue was full {stats.queue_full} times")
     if stats.stuck:
         faults.append(
             f"{stats.stuck} frames left TRex's send rings only after the trial: its interface had "
@@ -235,10 +210,16 @@ def find_faults(stats: TrialStats, loads: Sequence[OfferedLoad], cpu_limit: floa
         )
     if stats.queue_drop:
         faults.append(f"TRex dropped {stats.queue_drop} frames before its transmit queue")
-    busiest = max(stats.cpu, default=0.0)
+    return [*faults, *find_overload(stats.queue_full, stats.cpu, cpu_limit)]
+
+
+def find_overload(queue_full: int, cpu: Sequence[float], cpu_limit: float) -> Iterator[str]:
+    """Yield what says that TRex's data path, busier than a limit [%], had too much to do."""
+    if queue_full:
+        yield f"TRex's transmit queue was full {queue_full} times"
+    busiest = max(cpu, default=0.0)
     if busiest > cpu_limit:
-        faults.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
-    return faults
+        yield f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)"
 
 
 def describe_counting(loads: Sequence[OfferedLoad]) -> str:
@@ -262,12 +243,13 @@ def count_captured_stamps(stats: TrialStats, loads: Sequence[OfferedLoad]) -> di
         ``received`` and ``captured``; empty where no capture counted them.
     """
     receiving = {load.rx_port for load in loads}
-    if not any(
-        c.kind == "marked" and c.class_number == STAMPS_CLASS and c.port in receiving
+    captures = [
+        c.matched
         for c in stats.captures
-    ):
+        if c.kind == "marked" and c.class_number == STAMPS_CLASS and c.port in receiving
+    ]
+    if not captures:
         return {}
     counts = [count_group(stats, load, burst) for load in loads for burst in load.stamped_bursts]
     received = sum(c.received + c.surplus for c in counts)
-    captured = stats.count_matches("marked", receiving, STAMPS_CLASS)
-    return {"received": received, "captured": min(captured, received)}
+    return {"received": received, "captured": min(sum(captures), received)}

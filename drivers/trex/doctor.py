@@ -14,9 +14,9 @@ from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tErro
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.installation import Installation, find_installation, find_interpreter
+from v6t.drivers.trex.interfaces import full_address, is_pci
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import full_address, is_pci
-from v6t.drivers.trex.stats import ServerFacts, parse_server
+from v6t.drivers.trex.stats import ServerFacts
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
 _PAGES = {2048: "2M", 1048576: "1G"}
@@ -84,7 +84,7 @@ def find_impostors(python: str = "") -> Iterator[Finding]:
 
 
 def _connect(worker: ClientWorker, options: TrexOptions) -> ServerFacts:
-    return parse_server(
+    return ServerFacts.model_validate(
         worker.ask(
             "connect",
             server=options.server,

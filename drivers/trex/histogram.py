@@ -12,7 +12,7 @@ import binascii
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -43,13 +43,6 @@ class Histogram:
         """Count the values that are certainly not above ``limit``."""
         return sum(count for _, high, count in self.buckets if high <= limit)
 
-    def merge(self, other: Histogram) -> Histogram:
-        """Return the histogram of the values of both."""
-        counts: Counter[tuple[int, int]] = Counter()
-        for low, high, count in (*self.buckets, *other.buckets):
-            counts[low, high] += count
-        return Histogram(tuple((low, high, n) for (low, high), n in sorted(counts.items())))
-
     def without_highest(self, number: int) -> Histogram:
         """Return all but ``number`` of the largest values."""
         buckets = []
@@ -73,6 +66,15 @@ class Histogram:
         return next(
             high for (_, high, _), total in zip(self.buckets, totals, strict=True) if total >= rank
         )
+
+
+def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
+    """Return the histogram of the values of all."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for histogram in histograms:
+        for low, high, count in histogram.buckets:
+            counts[low, high] += count
+    return Histogram(tuple((low, high, n) for (low, high), n in sorted(counts.items())))
 
 
 def decode_histogram(text: str) -> Histogram:
@@ -115,17 +117,13 @@ def _decode(data: bytes) -> Histogram:
 
 
 def _decode_zigzag(data: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(data):
-        value = shift = 0
-        while True:
-            octet = data[at]
-            at += 1
-            if shift == 56:  # the ninth octet holds eight bits
-                value |= octet << shift
-                break
-            value |= (octet & 0x7F) << shift
-            shift += 7
-            if octet < 0x80:
-                break
-        yield (value >> 1) ^ -(value & 1)
+    value = shift = 0
+    for octet in data:
+        is_ninth = shift == 56  # which holds eight bits
+        value |= (octet if is_ninth else octet & 0x7F) << shift
+        shift += 7
+        if is_ninth or octet < 0x80:
+            yield (value >> 1) ^ -(value & 1)
+            value = shift = 0
+    if shift:
+        raise ValueError("cut off")

@@ -16,9 +16,14 @@ from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.placement import RING_FRAMES
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.client.af_packet import has_unread_queues, is_linux, uses_af_packet
+from v6t.drivers.trex.interfaces import (
+    check_interface,
+    find_af_packet_limit,
+    find_device,
+    is_linux,
+    is_pci,
+)
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server_config import check_interface, find_device, is_pci
 from v6t.intent.device import host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
@@ -248,6 +253,7 @@ class TrexOptions(StrictModel):
             "missing-setting",
         )
         devices = [find_device(name) for name in named]
+        limits = {find_af_packet_limit(name) for name in named}
         twice = [name for name in devices if devices.count(name) > 1]
         yield (
             twice,
@@ -292,13 +298,13 @@ class TrexOptions(StrictModel):
             "duplicate",
         )
         yield (
-            any(map(has_unread_queues, named)),
+            "queues" in limits,
             "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
             "leave out qpairs",
             ("interfaces",),
         )
         yield (
-            self.cores > 1 and (self.on_linux or any(map(uses_af_packet, named))),
+            self.cores > 1 and (self.on_linux or limits & {"queues", "cores"}),
             f"TRex serves Linux interfaces with one data path core, not with {self.cores}",
             "set cores to 1, or name memif ports or PCI addresses as interfaces",
             ("cores", "interfaces"),
@@ -318,27 +324,31 @@ class TrexOptions(StrictModel):
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
+    def all_pairs(self) -> tuple[Pair, ...]:
+        """All pairs of ports, the first one included."""
+        first = Pair.model_construct(
+            ports=self.ports, interfaces=self.interfaces, socket=self.socket
+        )
+        return (first, *self.pairs)
+
+    @property
     def all_ports(self) -> tuple[int, ...]:
         """Ports of all pairs: left, right, left, right ..."""
-        return self.ports + tuple(port for pair in self.pairs for port in pair.ports)
+        return tuple(port for pair in self.all_pairs for port in pair.ports)
 
     @property
     def all_interfaces(self) -> tuple[str, ...] | None:
         """Interfaces in the order of TRex's port numbers; None if one is not named."""
-        named = [self.interfaces, *(pair.interfaces for pair in self.pairs)]
-        interfaces: list[str] = []
-        for both in named:
-            if both is None:
-                return None
-            interfaces += both
+        interfaces = [name for pair in self.all_pairs for name in pair.interfaces or ()]
+        if len(interfaces) < len(self.all_ports):
+            return None
         return tuple(name for _, name in sorted(zip(self.all_ports, interfaces, strict=True)))
 
     @property
     def sockets(self) -> tuple[int, ...]:
         """NUMA node of each pair, in the order of TRex's port numbers."""
-        own = [self.socket, *(self.socket if p.socket is None else p.socket for p in self.pairs)]
-        ports = [self.ports, *(pair.ports for pair in self.pairs)]
-        return tuple(node for _, node in sorted(zip(map(min, ports), own, strict=True)))
+        pairs = sorted(self.all_pairs, key=lambda pair: min(pair.ports))
+        return tuple(self.socket if pair.socket is None else pair.socket for pair in pairs)
 
     @property
     def in_software(self) -> bool:
@@ -377,26 +387,25 @@ class TrexOptions(StrictModel):
 
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
         """Return own and device's MAC address by port, in the order of TRex's port numbers."""
-        pairs = [(links.left.tester_mac, links.left.dut_mac)]
-        pairs.append((links.right.tester_mac, links.right.dut_mac))
-        for pair in self.pairs:
-            for side, default in ((pair.left, links.left), (pair.right, links.right)):
-                of = side or default
-                pairs.append((of.tester_mac, of.dut_mac))
-        return [macs for _, macs in sorted(zip(self.all_ports, pairs, strict=True))]
+        sides = [
+            side
+            for pair in self.all_pairs
+            for side in (pair.left or links.left, pair.right or links.right)
+        ]
+        macs = [(side.tester_mac, side.dut_mac) for side in sides]
+        return [own for _, own in sorted(zip(self.all_ports, macs, strict=True))]
 
     def all_hosts(self, links: Any) -> dict[str, Any]:
         """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
         by_port = {}
-        for of in (None, *self.pairs):
-            for number, name in enumerate(("left", "right")):
-                hosts = host_arguments(getattr(links, name))
-                side = None if of is None else getattr(of, name)
+        for pair in self.all_pairs:
+            for port, name in zip(pair.ports, ("left", "right"), strict=True):
+                hosts, side = host_arguments(getattr(links, name)), getattr(pair, name)
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
                     hosts |= {} if side.vlan is None else {"vlan": side.vlan}
                 if hosts is not None:
-                    by_port[str((self if of is None else of).ports[number])] = hosts
+                    by_port[str(port)] = hosts
         return by_port
 
     @property

@@ -2,18 +2,15 @@
 
 A look at the port counters stands between two readings of the server's clock, so neither the way to
 the server nor the client's own delays blur it: between the last look that saw no frame and the
-first that saw all of them lies the whole sending. That holds for stamped frames and others, and for
-any number of cores; how close the looks were is the error. Traffic starts at a moment of that clock
-which the client names, so that it knows when to look.
+first that saw all of them lies the whole sending. How close the looks were is the error.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+import numpy as np
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.stats import CounterLook, TrialStats
 from v6t.profiles.model import Role
@@ -46,11 +43,7 @@ def measure_sending_time(
 ) -> SendingTime | None:
     """Measure from the first frame to the end of the last one's slot; None if some never left.
 
-    Args:
-        looks: in order.
-        port: that sent.
-        frames: how many.
-        duration_s: asked for; TRex does not outrun its schedule.
+    TRex does not outrun its schedule, so sending took ``duration_s`` at least.
     """
     idle = first = busy = None
     for look in looks:
@@ -84,30 +77,23 @@ def make_timeline(stats: TrialStats, loads: Sequence[OfferedLoad], trial: Trial)
     if len(stats.readings) < _MIN_READINGS or negative or trial.flow_starts is not None:
         return None
     tx_ports, rx_ports = {o.tx_port for o in loads}, {o.rx_port for o in loads}
-    times, sent, received = [0.0], [0.0], [0.0]
     end_s = max(trial.total_duration_s, stats.readings[-1][0]) + 1e-6
-    for when, ports in (*stats.readings, (end_s, stats.ports)):
-        if when > times[-1]:
-            times.append(when)
-            sent.append(sum(ports[port].sent for port in tx_ports))
-            received.append(sum(ports[port].received for port in rx_ports))
+    last = end_s, {port: (counted.sent, counted.received) for port, counted in stats.ports.items()}
+    points = [(0.0, 0, 0)]
+    for when, ports in (*stats.readings, last):
+        if when > points[-1][0]:
+            sent, received = sum(ports[p][0] for p in tx_ports), sum(ports[p][1] for p in rx_ports)
+            points.append((when, sent, received))
+    times, sent_frames, arrived = np.array(points, dtype=float).T
     width = max(_READING_S, choose_slot_s(trial.total_duration_s))
-    ends = [n * width for n in range(int(-(-trial.total_duration_s // width)))] + [times[-1]]
-    arrivals = [round(_interpolate(end, times, received)) for end in ends]
+    ends = np.append(np.arange(-(-trial.total_duration_s // width)) * width, times[-1])
+    arrivals = np.rint(np.interp(ends, times, arrived)).astype(int)
+    missing = np.interp(ends, times, sent_frames) - np.interp(ends, times, arrived)
     # a frame under way at a reading is not lost: the loss never falls
-    missing = [_interpolate(t, times, sent) - _interpolate(t, times, received) for t in ends]
-    for place in reversed(range(len(missing) - 1)):
-        missing[place] = min(missing[place], missing[place + 1])
-    lost = [max(0, round(value)) for value in missing]
+    missing = np.minimum.accumulate(missing[::-1])[::-1]
+    lost = np.maximum(0, np.rint(missing)).astype(int)
     return Timeline(
         width,
-        tuple(max(0, after - before) for before, after in pairwise(arrivals)),
-        tuple(after - before for before, after in pairwise(lost)),
+        tuple(np.maximum(0, np.diff(arrivals)).tolist()),
+        tuple(np.diff(lost).tolist()),
     )
-
-
-def _interpolate(when: float, times: Sequence[float], values: Sequence[float]) -> float:
-    place = min(len(times) - 1, max(1, bisect_left(times, when)))
-    before, after = times[place - 1], times[place]
-    share = min(1.0, (when - before) / (after - before))
-    return values[place - 1] + share * (values[place] - values[place - 1])

@@ -7,7 +7,6 @@ password, are closed to other hosts while it runs; DPDK's files of a process tha
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from v6t.base.errors import TesterError
+from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.trex import supervise
 from v6t.drivers.trex.remote import Remote
 
@@ -55,39 +55,76 @@ iifname != "lo" tcp dport {{ {ports} }} drop
 }}
 }}
 """
+UNTIL_INPUT_ENDS = """\
+%(prepare)s
+[ $? = 0 ] || exit 1
+exec 3<&0
+pid= told=
+end() { kill -- -$pid 2>/dev/null || kill $pid; }  # it may not lead a group yet
+trap 'told=1; [ -z "$pid" ] || end' TERM
+setsid %(program)s </dev/null 3<&- &
+pid=$!
+(exec >/dev/null 2>&1; while read -r line <&3; do :; done
+kill -- -$pid; sleep 3; kill -9 -- -$pid) &
+watcher=$!
+exec 3<&-
+[ -z "$told" ] || end
+wait $pid; status=$?
+while kill -0 $pid 2>/dev/null; do wait $pid; status=$?; done
+kill $watcher 2>/dev/null
+%(clean)s
+exit $status"""
+"""A shell that ends a program, and all it started, with its standard input: a broken connection, or the
+end of v6t by whatever cause, leaves nothing behind."""
 
 
-def until_input_ends(prepare: str, program: str, clean: str) -> list[str]:
-    """Return a shell that runs a program and ends it, and all it started, with its standard input.
-
-    A broken connection, or the end of v6t by whatever cause, thus leaves nothing behind.
+def make_config(
+    ports: Sequence[tuple[str, str, str]],
+    placement: ThreadPlacement,
+    *,
+    sockets: Sequence[int] = (0,),
+    rpc_port: int = 4501,
+    pub_port: int = 4500,
+    prefix: str = "v6t",
+) -> str:
+    """Make the configuration file (``trex_cfg.yaml``, version 2), of whose form TRex's parser is particular.
 
     Args:
-        prepare: commands before it.
-        program: the command, as shell text.
-        clean: commands after it.
+        ports: interface as TRex names it, own MAC address and the device's; pair after pair.
+        placement: CPUs of its threads.
+        sockets: NUMA node of each pair; the last one also for the pairs that follow.
+        rpc_port, pub_port: TCP ports for requests and for events.
+        prefix: keeps DPDK's files apart from those of other servers.
     """
-    return [
-        "sh",
-        "-c",
-        f"{prepare}\n[ $? = 0 ] || exit 1\n"
-        "exec 3<&0\n"
-        "pid= told=\n"
-        "end() { kill -- -$pid 2>/dev/null || kill $pid; }\n"  # it may not lead a group yet
-        "trap 'told=1; [ -z \"$pid\" ] || end' TERM\n"
-        f"setsid {program} </dev/null 3<&- &\n"
-        "pid=$!\n"
-        "(exec >/dev/null 2>&1; while read -r line <&3; do :; done\n"
-        "kill -- -$pid; sleep 3; kill -9 -- -$pid) &\n"
-        "watcher=$!\n"
-        "exec 3<&-\n"
-        '[ -z "$told" ] || end\n'
-        "wait $pid; status=$?\n"
-        "while kill -0 $pid 2>/dev/null; do wait $pid; status=$?; done\n"
-        "kill $watcher 2>/dev/null\n"
-        f"{clean}\n"
-        "exit $status",
+    lines = [
+        "- version: 2",
+        f"  port_limit: {len(ports)}",
+        f"  prefix: {prefix}",
+        f"  zmq_pub_port: {pub_port}",
+        f"  zmq_rpc_port: {rpc_port}",
+        f"  interfaces: [{', '.join(repr(interface) for interface, _, _ in ports)}]",
+        "  port_info:",
     ]
+    for _, tester_mac, dut_mac in ports:
+        lines += [f"    - src_mac: '{tester_mac}'", f"      dest_mac: '{dut_mac}'"]
+    sending = placement.sending
+    if placement.is_shared:  # TRex puts all threads on one CPU; they are moved when it runs
+        lines += ["  low_end: true", f"  low_end_core: {sending[-1]}"]
+        return "\n".join(lines) + "\n"
+    lines += [
+        "  platform:",
+        f"    master_thread_id: {placement.master}",
+        f"    latency_thread_id: {placement.latency}",
+        "    dual_if:",
+    ]
+    share = len(sending) * 2 // len(ports)
+    for pair, first in enumerate(range(0, len(sending), share)):
+        threads = ", ".join(map(str, sending[first : first + share]))
+        lines += [
+            f"      - socket: {sockets[min(pair, len(sockets) - 1)]}",
+            f"        threads: [{threads}]",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def make_server_program(
@@ -120,12 +157,8 @@ def make_server_program(
     before.append(
         f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && cd {shlex.quote(directory)}'
     )
-    return until_input_ends("\n".join(before), program, "\n".join(after))
-
-
-def dpdk_directory(prefix: str) -> str:
-    """Return DPDK's runtime directory for a prefix, which DPDK leaves behind in tmpfs."""
-    return f"{os.environ.get('RUNTIME_DIRECTORY', '/var/run')}/dpdk/{prefix}"
+    parts = {"prepare": "\n".join(before), "program": program, "clean": "\n".join(after)}
+    return ["sh", "-c", UNTIL_INPUT_ENDS % parts]
 
 
 class Server:
@@ -158,43 +191,25 @@ class Server:
         namespace_pid: int | None = None,
         remote: Remote | None = None,
     ) -> None:
-        handle, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".log")
-        self.log = Path(name)
         self._failed = False
-        self._config: Path | None = None
-        directory = str(trex_dir)
         binary = "./t-rex-64" if nics else "./_t-rex-64"
-        here = Path(directory)
-        libraries = ":".join(str(p) for p in (here, here / "so", here / "so" / "x86_64"))
-        if namespace_pid is None:
-            text = (
-                f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
-                f'--cfg "$cfg" {shlex.join(arguments)}'
-            )
-            program = make_server_program(
-                directory, config, text, prefix=prefix, nics=nics, fence=fence
-            )
-            if remote is not None:
-                program = supervise.command(remote.command(program))
-            environment, cwd = None, None
-        else:
-            cfg, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".yaml")
-            with os.fdopen(cfg, "w", encoding="utf-8") as out:
-                out.write(config)
-            self._config = Path(name)
-            program = supervise.command(
-                [binary, "-i", "--cfg", name, *arguments], namespace_pid, dpdk_directory(prefix)
-            )
-            environment, cwd = {**os.environ, "LD_LIBRARY_PATH": libraries}, directory
-        with os.fdopen(handle, "wb") as output:
+        libraries = ":".join(f"{trex_dir}{part}" for part in ("", "/so", "/so/x86_64"))
+        text = (
+            f"env LD_LIBRARY_PATH={shlex.quote(libraries)} {binary} -i "
+            f'--cfg "$cfg" {shlex.join(arguments)}'
+        )
+        program = make_server_program(
+            str(trex_dir), config, text, prefix=prefix, nics=nics, fence=fence
+        )
+        with tempfile.NamedTemporaryFile(prefix="v6t-trex-", suffix=".log", delete=False) as output:
+            self.log = Path(output.name)
             self._process = subprocess.Popen(
-                program,
-                # its end ends a server that no guard of ours watches
-                stdin=subprocess.PIPE if namespace_pid is None else subprocess.DEVNULL,
+                supervise.command(
+                    program if remote is None else remote.command(program), namespace_pid
+                ),
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=cwd,
-                env=environment,
                 start_new_session=True,
             )
 
@@ -242,8 +257,8 @@ class Server:
         """Stop it and everything it started. May be called twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=_RESTORE_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_RESTORE_S)
         if self.is_alive:
             self._process.terminate()
         try:
@@ -251,7 +266,5 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._config is not None:
-            self._config.unlink(missing_ok=True)
         if not self._failed:
             self.log.unlink(missing_ok=True)

@@ -1,110 +1,129 @@
-"""What TRex and the worker return, as dataclasses: no other module reads their dictionaries.
+"""What TRex and the worker return, as models: no other module reads their dictionaries.
 
 Read from TRex v3.08: ``get_stats``, ``get_pgid_stats``, ``get_server_system_info``.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import (
+    AliasPath,
+    Base64Bytes,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from v6t.drivers.trex.histogram import Histogram, decode_histogram
 
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 
 
-@dataclass(frozen=True)
-class PortStats:
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+def _list_ports(counts: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {port: count for port, count in counts.items() if str(port).isdigit()}
+
+
+ByPort = Annotated[Mapping[int, int], BeforeValidator(_list_ports)]
+"""Frames by port, without TRex's total."""
+
+
+class PortStats(_Answer):
     """Counters of one port in a trial."""
 
-    sent: int = 0
-    received: int = 0
-    output_errors: int = 0
-    input_errors: int = 0
+    sent: int = Field(0, validation_alias="opackets")
+    received: int = Field(0, validation_alias="ipackets")
+    output_errors: int = Field(0, validation_alias="oerrors")
+    input_errors: int = Field(0, validation_alias="ierrors")
 
 
-@dataclass(frozen=True)
-class GroupStats:
-    """Counters of one latency group.
+class GroupStats(_Answer):
+    """Counters of one latency group."""
 
-    Attributes:
-        sent, received: frames by port.
-        min_delay_us: TRex's own smallest delay [us]; None: it has none.
-    """
+    sent: ByPort = Field({}, validation_alias="tx_pkts")
+    received: ByPort = Field({}, validation_alias="rx_pkts")
+    duplicates: int = Field(0, validation_alias=AliasPath("err_cntrs", "dup"))
+    out_of_order: int = Field(0, validation_alias=AliasPath("err_cntrs", "out_of_order"))
+    min_delay_us: float | None = Field(None, validation_alias=AliasPath("latency", "total_min"))
+    encoded: str | None = Field(None, validation_alias=AliasPath("latency", "hdrh"))
+    """The histogram of delays as TRex sends it."""
 
-    sent: Mapping[int, int] = field(default_factory=dict)
-    received: Mapping[int, int] = field(default_factory=dict)
-    duplicates: int = 0
-    out_of_order: int = 0
-    histogram: Histogram = field(default_factory=Histogram)
-    min_delay_us: float | None = None
+    @cached_property
+    def histogram(self) -> Histogram:
+        """Delays [us]."""
+        return (
+            decode_histogram(self.encoded)
+            if self.encoded and any(self.received.values())
+            else Histogram()
+        )
 
 
-@dataclass(frozen=True)
-class Capture:
-    """One capture on a port.
-
-    Attributes:
-        kind: ``sample``, ``control``, ``marked`` or ``recording``.
-        matched: frames that passed its filter.
-        class_number: class of the marked frames that it counts.
-        frames: times of arrival by the server's clock [s], and octets.
-    """
+class Capture(_Answer):
+    """One capture on a port."""
 
     kind: str
+    """``sample``, ``control``, ``marked`` or ``recording``."""
     port: int
     matched: int
-    class_number: int
-    frames: Sequence[tuple[float, bytes]]
+    """Frames that passed its filter."""
+    class_number: int = Field(0, validation_alias="class")
+    """Class of the marked frames that it counts."""
+    frames: Sequence[tuple[float, Base64Bytes]] = ()
+    """Times of arrival by the server's clock [s], and octets."""
 
 
-@dataclass(frozen=True)
-class CounterLook:
-    """Port counters at a time.
-
-    Attributes:
-        before_s, after_s: the server's clock before and after it counted, from the moment for
-            which the start was ordered [s].
-        sent: frames of a trial that had left, by port.
-    """
+class CounterLook(NamedTuple):
+    """Frames that had left by port, between two readings of the server's clock [s after the start]."""
 
     before_s: float
-    after_s: float
     sent: Mapping[int, int]
+    after_s: float
 
 
-@dataclass(frozen=True)
-class TrialStats:
-    """What a trial left in TRex's counters and captures.
+class TrialStats(_Answer):
+    """What a trial left in TRex's counters and captures."""
 
-    Attributes:
-        queue_full: times at which the transmit queue was full.
-        queue_drop: frames that were dropped before it.
-        stuck: frames that left a send ring only when others were pushed after them.
-        answered: answers and introductions that were sent meanwhile.
-        ended: traffic ended by itself.
-        began_ago_s: time since the first frame, when the worker answered [s].
-        cpu, rx_cpu: load of data path and receiver while frames were sent [%].
-        readings: times since the first frame [s], and port counters.
-    """
-
-    ports: Mapping[int, PortStats] = field(default_factory=dict)
-    groups: Mapping[int, GroupStats] = field(default_factory=dict)
+    ports: Mapping[int, PortStats] = {}
+    groups: Mapping[int, GroupStats] = {}
     captures: Sequence[Capture] = ()
     looks: Sequence[CounterLook] = ()
-    queue_full: int = 0
+    queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
+    """Times at which the transmit queue was full."""
     queue_drop: int = 0
+    """Frames that were dropped before it."""
     stuck: int = 0
-    answered: int = 0
+    """Frames that left a send ring only when others were pushed after them."""
+    answered: Mapping[int, int] = {}
+    """Answers and introductions that were sent meanwhile, by port."""
     ended: bool = True
+    """Traffic ended by itself."""
     began_ago_s: float = 0.0
+    """Time since the first frame, when the worker answered [s]."""
     cpu: Sequence[float] = ()
     rx_cpu: Sequence[float] = ()
+    """Load of data path and receiver while frames were sent [%]."""
     events: Sequence[str] = ()
-    readings: Sequence[tuple[float, Mapping[int, PortStats]]] = ()
+    readings: Sequence[tuple[float, Mapping[int, tuple[int, int]]]] = ()
+    """Times since the first frame [s], and frames sent and received by port."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join_groups(cls, answer: Mapping[str, Any]) -> dict[str, Any]:
+        groups = answer.get("groups", {})
+        flows, delays = (groups.get(name, {}) for name in ("flow_stats", "latency"))
+        numbers = _list_ports({**flows, **delays})
+        return {
+            **answer,
+            "groups": {n: {**flows.get(n, {}), **delays.get(n, {})} for n in numbers},
+        }
 
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
@@ -117,182 +136,62 @@ class TrialStats:
         )
 
 
-def parse_trial(answer: Mapping[str, Any]) -> TrialStats:
-    """Parse the worker's answer to a trial."""
-    flows = answer.get("groups", {}).get("flow_stats", {})
-    latency = answer.get("groups", {}).get("latency", {})
-    return TrialStats(
-        ports=_parse_ports(answer.get("ports", {})),
-        groups={
-            int(n): _parse_group(flows.get(n, {}), latency.get(n, {}))
-            for n in {**flows, **latency}
-            if n.isdigit()
-        },
-        captures=[
-            Capture(
-                c["kind"],
-                c["port"],
-                int(c["matched"]),
-                c.get("class", 0),
-                [(float(t), base64.b64decode(text)) for t, text in c.get("frames", ())],
-            )
-            for c in answer.get("captures", ())
-        ],
-        looks=parse_looks(answer.get("looks", ())),
-        queue_full=int(answer.get("global", {}).get("queue_full", 0)),
-        queue_drop=answer.get("queue_drop", 0),
-        stuck=answer.get("stuck", 0),
-        answered=sum(answer.get("answered", {}).values()),
-        ended=answer.get("ended", True),
-        began_ago_s=float(answer.get("began_ago_s", 0.0)),
-        cpu=answer.get("cpu", ()),
-        rx_cpu=answer.get("rx_cpu", ()),
-        events=answer.get("events", ()),
-        readings=[
-            (at, {int(p): PortStats(*counts) for p, counts in ports.items()})
-            for at, ports in answer.get("readings", ())
-        ],
-    )
-
-
-def parse_looks(looks: Iterable[Sequence[Any]]) -> list[CounterLook]:
-    """Parse looks at port counters: time before, frames by port, time after."""
-    return [
-        CounterLook(before, after, {int(port): int(count) for port, count in sent.items()})
-        for before, sent, after in looks
-    ]
-
-
-def _parse_ports(ports: Mapping[str, Mapping[str, Any]]) -> dict[int, PortStats]:
-    names = ("opackets", "ipackets", "oerrors", "ierrors")
-    return {int(n): PortStats(*(int(p.get(name, 0)) for name in names)) for n, p in ports.items()}
-
-
-def _parse_group(flow: Mapping[str, Any], group: Mapping[str, Any]) -> GroupStats:
-    sent, received = (
-        {int(p): int(n) for p, n in flow.get(name, {}).items() if p.isdigit()}
-        for name in ("tx_pkts", "rx_pkts")
-    )
-    errors, delays = group.get("err_cntrs", {}), group.get("latency", {})
-    text, smallest = delays.get("hdrh"), delays.get("total_min")
-    return GroupStats(
-        sent,
-        received,
-        int(errors.get("dup", 0)),
-        int(errors.get("out_of_order", 0)),
-        decode_histogram(text) if text and any(received.values()) else Histogram(),
-        None if smallest is None else float(smallest),
-    )
-
-
-@dataclass(frozen=True)
-class StepStats:
-    """Counters of TRex's stateful engine at the end of a step.
-
-    Attributes:
-        counters: by side (``client`` and ``server``) and TRex's name; those that are zero may lack.
-        first: units that had been counted at the first look.
-        ago_s: time since the first SYN, when the worker answered [s].
-    """
+class StepStats(_Answer):
+    """Counters of TRex's stateful engine at the end of a step."""
 
     counters: Mapping[str, Mapping[str, float]]
+    """By side (``client`` and ``server``) and TRex's name; those that are zero may lack."""
     ports: Mapping[int, PortStats]
-    looks: Sequence[CounterLook]
-    queue_full: int
-    cpu: Sequence[float]
-    first: int
-    ago_s: float
+    looks: Sequence[CounterLook] = ()
+    queue_full: int = Field(0, validation_alias=AliasPath("global", "queue_full"))
+    cpu: Sequence[float] = ()
+    first: int | None = None
+    """Units that had been counted at the first look."""
+    ago_s: float = 0.0
+    """Time since the first SYN, when the worker answered [s]."""
 
 
-def parse_step(answer: Mapping[str, Any]) -> StepStats:
-    """Parse the worker's answer to a step of a trial with TCP connections."""
-    return StepStats(
-        counters=answer["counters"],
-        ports=_parse_ports(answer["ports"]),
-        looks=parse_looks(answer.get("looks", ())),
-        queue_full=int(answer["global"].get("queue_full", 0)),
-        cpu=answer["cpu"],
-        first=answer["first"] or 0,
-        ago_s=float(answer.get("ago_s", 0.0)),
-    )
-
-
-@dataclass(frozen=True)
-class PortFacts:
+class PortFacts(_Answer):
     """What a server says of one of its ports."""
 
     index: int
     driver: str = ""
-    mac: str = ""
+    mac: str = Field("", validation_alias="hw_mac", serialization_alias="hw_mac")
     speed: float | None = None
     link: str | None = None
-    numa: int | None = None
-    promiscuous: Any = None
-    is_virtual: bool = False
-    owner: str = ""
+    numa: Any = None
+    promiscuous: Any = Field(None, validation_alias="prom", serialization_alias="prom")
+    owner: str = Field("", exclude=True)
+    said_virtual: Any = Field(None, validation_alias="is_virtual", exclude=True)
+    """TRex's client says ``yes`` or ``no``, its server true or false."""
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the port is not a NIC."""
+        return self.said_virtual in (True, "yes") or self.driver in VIRTUAL_DRIVERS
 
     def describe(self) -> dict[str, Any]:
         """Return facts for the manifest."""
-        return {
-            "index": self.index,
-            "driver": self.driver,
-            "hw_mac": self.mac,
-            "speed": self.speed,
-            "link": self.link,
-            "numa": self.numa,
-            "prom": self.promiscuous,
-            "virtual": self.is_virtual,
-        }
+        return {**self.model_dump(by_alias=True), "virtual": self.is_virtual}
 
 
-@dataclass(frozen=True)
-class ServerFacts:
-    """What a server says of itself.
+class ServerFacts(_Answer):
+    """What a server says of itself."""
 
-    Attributes:
-        version: TRex's own words: ``version``, ``mode``, build.
-        cores: data path cores in all.
-        cores_per_port: those that send on one port.
-    """
-
-    version: Mapping[str, Any] = field(default_factory=dict)
-    processor: str | None = None
-    cores: int = 1
-    cores_per_port: int = 1
+    version: Mapping[str, Any] = {}
+    """TRex's own words: ``version``, ``mode``, build."""
+    processor: str | None = Field(None, validation_alias="core_type")
+    cores: int = Field(1, validation_alias="dp_core_count")
+    """Data path cores in all."""
+    per_port: int | None = Field(None, validation_alias="dp_core_count_per_port")
     ports: Sequence[PortFacts] = ()
+
+    @property
+    def cores_per_port(self) -> int:
+        """Data path cores that send on one port."""
+        return self.per_port or self.cores
 
     @property
     def mode(self) -> str | None:
         """Engine of the server: ``STL`` or ``ASTF``; None: it does not say."""
         return self.version.get("mode")
-
-
-def parse_server(answer: Mapping[str, Any]) -> ServerFacts:
-    """Parse what the worker says of a server that it is connected to."""
-    more = {p.get("index"): p for p in answer.get("port_info") or ()}
-    known = answer.get("ports") or more.values()
-    cores = int(answer.get("dp_core_count") or 1)
-    return ServerFacts(
-        answer.get("version") or {},
-        answer.get("core_type"),
-        cores,
-        int(answer.get("dp_core_count_per_port") or cores),
-        [
-            _parse_port({**p, **more.get(p.get("index", n), {}), "index": p.get("index", n)})
-            for n, p in enumerate(known)
-        ],
-    )
-
-
-def _parse_port(port: Mapping[str, Any]) -> PortFacts:
-    return PortFacts(
-        port["index"],
-        port.get("driver", ""),
-        port.get("hw_mac", ""),
-        port.get("speed"),
-        port.get("link"),
-        port.get("numa"),
-        port.get("prom"),
-        bool(port.get("is_virtual")) or port.get("driver") in VIRTUAL_DRIVERS,
-        port.get("owner") or "",
-    )

@@ -18,6 +18,7 @@ fixed distance from the frame's end.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,15 +74,16 @@ def _change(
 
 
 def with_stamps(streams: StreamSet) -> StreamSet:
-    """Return the streams as TRex really sends them when it stamps each frame.
+    """Return the streams as TRex really sends them when it stamps each frame; see :func:`with_stamp`."""
+    return replace(streams, streams=tuple(map(with_stamp, streams.streams)))
+
+
+def with_stamp(stream: Stream) -> Stream:
+    """Undo what TRex changes in the headers of a stream whose frames it stamps.
 
     Raises:
         UsageError: a frame cannot carry a stamp.
     """
-    return StreamSet(streams.direction, tuple(map(_with_stamp, streams.streams)))
-
-
-def _with_stamp(stream: Stream) -> Stream:
     packet = bytearray(packet_of(stream))
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
@@ -115,10 +117,7 @@ def _with_stamp(stream: Stream) -> Stream:
 
 
 def with_checksum_fixes(stream: Stream) -> Stream:
-    """Add instructions for the checksums over what TRex or the program writes into the trailer.
-
-    These are the checksum that covers the trailer, and that of an outer IPv4 header.
-    """
+    """Add instructions for the checksum that covers the trailer and that of an outer IPv4 header."""
     layout = locate_headers(packet_of(stream))
     program = list(stream.trex["vm"]["instructions"])
     fixed = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
@@ -187,17 +186,14 @@ def with_mark(stream: Stream) -> Stream:
 def read_marks(frames: U8, distance: int) -> tuple[NDArray[np.bool_], I64, I64]:
     """Read which frames are marked, their stream numbers, and their numbers within the stream.
 
-    Args:
-        frames: ``(n, length)`` as received.
-        distance: :func:`number_distance` of the frames as they were sent.
+    ``distance`` is :func:`number_distance` of the frames as they were sent.
     """
-    length = frames.shape[1]
-    if length < max(distance, trailer.LENGTH):
+    at = frames.shape[1] - distance
+    if at < 0 or frames.shape[1] < trailer.LENGTH:
         nothing = np.zeros(len(frames), dtype=np.int64)
         return nothing.astype(bool), nothing, nothing
     trailers = trailer.read(frames)
     stream = trailers.stream_id.astype(np.int64)
-    at = length - distance
     number = to_numbers(frames[:, at : at + NUMBER_OCTETS]).astype(np.int64)
     return trailers.magic_ok & (stream >= MARK_IDS), stream, number
 
@@ -231,11 +227,9 @@ class CyclicSource:
 
     def __init__(self, source: FrameSource, rows: int, is_marked: bool) -> None:
         self._source, self._rows, self._is_marked = source, rows, is_marked
-        self.length, self.layout = source.length, source.layout
-        self.checksum: Checksum | None = source.checksum
+        self.length, self.layout, self.checksum = source.length, source.layout, source.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """Make frames; see :class:`~v6t.drivers.oracle.replay.FrameSource`."""
         if out is None:
             out = np.empty((count, self.length), dtype=np.uint8)
         for number in range(first, first + count):
@@ -247,57 +241,40 @@ class CyclicSource:
 
 
 class MarkedStreams:
-    """The streams of both directions with marks, for trials in which nothing is timed."""
+    """The streams of both directions with marks, for trials in which nothing is timed.
+
+    Attributes:
+        sets: of the directions that can be marked.
+    """
 
     def __init__(self) -> None:
-        self._sets: dict[Direction, StreamSet] = {}
-        self._plain: dict[Direction, dict[int, Stream]] = {}
-
-    def clear(self) -> None:
-        """Forget all streams."""
-        self._sets.clear()
-        self._plain.clear()
+        self.sets: dict[Direction, StreamSet] = {}
+        self._plain: dict[tuple[Direction, int], Stream] = {}
 
     def load(self, streams: StreamSet) -> None:
-        """Mark the streams of a direction if marks can tell them and have room.
-
-        Args:
-            streams: without stamps.
-        """
+        """Mark the streams, still without stamps, of a direction if marks can tell them and have room."""
         distances = {number_distance(len(packet_of(s))) for s in streams.streams}
-        used = (
+        used = [
             ins.count_variable_octets(list(s.trex["vm"]["instructions"])) for s in streams.streams
-        )
-        has_room = all(octets + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS for octets in used)
+        ]
+        has_room = max(used) + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
         if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
             return
-        plain = [
-            replace(s, stream_id=MARK_IDS + n * MARKS_PER_CLASS)
-            for n, s in enumerate(streams.streams)
-        ]
-        direction = streams.direction
-        marked = tuple(with_checksum_fixes(with_mark(s)) for s in plain)
-        self._sets[direction] = StreamSet(direction, marked)
-        self._plain[direction] = {s.stream_id: s for s in plain}
-
-    def streams(self, direction: Direction) -> StreamSet | None:
-        """Return the marked streams of a direction; None: there are none."""
-        return self._sets.get(direction)
+        marked = []
+        for number, stream in enumerate(streams.streams):
+            plain = replace(stream, stream_id=MARK_IDS + number * MARKS_PER_CLASS)
+            self._plain[streams.direction, plain.stream_id] = plain
+            marked.append(with_checksum_fixes(with_mark(plain)))
+        self.sets[streams.direction] = replace(streams, streams=tuple(marked))
 
     def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
         """Return the frames of a marked stream; None: it is not one of these."""
-        plain = self._plain.get(direction, {}).get(stream.stream_id)
+        plain = self._plain.get((direction, stream.stream_id))
         return None if plain is None else CyclicSource(Expander(plain), 1 << 62, True)
 
 
 def readdress(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
-    """Replace destination and source address, and the VLAN identifier of a tagged frame.
-
-    Args:
-        frame: tagged, if ``vlan`` is given.
-        macs: destination and source.
-        vlan: the identifier; None: it stays.
-    """
+    """Replace destination and source address, and, if given, the VLAN identifier of a tagged frame."""
     head = bytes.fromhex("".join(macs).replace(":", ""))
     if vlan is None or frame[12:14] != _VLAN_TAG:
         return head + frame[12:]
@@ -305,17 +282,31 @@ def readdress(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:
     return head + _VLAN_TAG + bytes([priority | vlan >> 8, vlan & 0xFF]) + frame[16:]
 
 
+def replace_addresses(
+    frames: Iterable[tuple[float, bytes]],
+    macs: tuple[str, str],
+    first_macs: tuple[str, str],
+    vlans: tuple[int, int] | None,
+) -> list[tuple[float, bytes]]:
+    """Readdress captured frames of another pair of ports as they would have come to the first pair.
+
+    Destination and source, and VLANs that differ, are those of the port they came to, and of the first
+    pair's.
+    """
+    here, first = vlans or (None, None)
+    return [
+        (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)
+        for when, f in frames
+    ]
+
+
 def with_macs(
     streams: StreamSet, tester_mac: str, dut_mac: str, vlan: int | None = None
 ) -> StreamSet:
     """Return the streams of the first pair as another pair of ports sends them."""
-    return StreamSet(
-        streams.direction,
-        tuple(
-            _change(s, packet=readdress(packet_of(s), (dut_mac, tester_mac), vlan))
-            for s in streams.streams
-        ),
-    )
+    macs = dut_mac, tester_mac
+    readdressed = (_change(s, packet=readdress(packet_of(s), macs, vlan)) for s in streams.streams)
+    return replace(streams, streams=tuple(readdressed))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:
@@ -325,4 +316,4 @@ def with_cache(streams: StreamSet, size: int) -> StreamSet:
     cached = (
         replace(s, trex={**s.trex, "vm": {**s.trex["vm"], "cache": size}}) for s in streams.streams
     )
-    return StreamSet(streams.direction, tuple(cached))
+    return replace(streams, streams=tuple(cached))

@@ -7,9 +7,9 @@ everything the program started. It may enter the lab's network namespace first.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,21 +22,11 @@ GRACE_S = 6.0
 _PR_SET_PDEATHSIG = 1
 
 
-def command(
-    program: Sequence[str], namespace_pid: int | None = None, leaves: str = ""
-) -> list[str]:
-    """Return the command that runs ``program`` under this guard.
-
-    Args:
-        program: to be run.
-        namespace_pid: process whose network namespace it enters; None: this one's.
-        leaves: directory that the program leaves behind, which is removed then.
-    """
+def command(program: Sequence[str], namespace_pid: int | None = None) -> list[str]:
+    """Return the command that runs a program under this guard, in the network namespace of a process."""
     where = [] if namespace_pid is None else ["--namespace", str(namespace_pid)]
-    return [
-        sys.executable, "-m", "v6t.drivers.trex.supervise", "--parent", str(os.getpid()), *where,
-        "--leaves", leaves, "--", *program,
-    ]  # fmt: skip
+    guard = [sys.executable, "-m", "v6t.drivers.trex.supervise", "--parent", str(os.getpid())]
+    return [*guard, *where, "--", *program]
 
 
 class _EndRequest(Exception):
@@ -47,7 +37,7 @@ def _request_end(number: int, frame: object) -> None:
     raise _EndRequest
 
 
-def run(program: Sequence[str], parent: int, namespace_pid: int | None, leaves: str = "") -> int:
+def run(program: Sequence[str], parent: int, namespace_pid: int | None) -> int:
     """Start the program and wait for its end, or for a signal to end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for v6t, which then ends us in order
     signal.signal(signal.SIGTERM, _request_end)
@@ -62,32 +52,16 @@ def run(program: Sequence[str], parent: int, namespace_pid: int | None, leaves: 
     except _EndRequest:
         _end(child)
         return 0
-    finally:
-        if leaves:
-            shutil.rmtree(leaves, ignore_errors=True)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # no one is left in the group
+        for number in (signal.SIGTERM, signal.SIGKILL):
             os.killpg(child.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            child.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
-        if not _group_lives(child.pid):
-            break
-
-
-def _group_lives(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(GRACE_S)
+                os.killpg(child.pid, 0)
 
 
 def main() -> None:
@@ -95,11 +69,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--namespace", type=int)
-    parser.add_argument("--leaves", default="")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     try:
-        sys.exit(run(arguments.program, arguments.parent, arguments.namespace, arguments.leaves))
+        sys.exit(run(arguments.program, arguments.parent, arguments.namespace))
     except OSError as exc:
         print(f"{arguments.program[0]}: {exc.strerror or exc}", file=sys.stderr)
         sys.exit(127)

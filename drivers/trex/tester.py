@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import BeyondTester, TesterError
@@ -23,9 +24,9 @@ from v6t.drivers.trex.bursts import (
     OfferedLoad,
     add_second_rate,
     check_stamps,
-    first_frames,
     make_bursts,
     start_flows_in_turn,
+    take_part,
 )
 from v6t.drivers.trex.capture import (
     CaptureReader,
@@ -33,7 +34,6 @@ from v6t.drivers.trex.capture import (
     compare_frames,
     identify_streams,
     make_batches,
-    replace_addresses,
     select_current,
 )
 from v6t.drivers.trex.channel import DEADLINE_S
@@ -44,11 +44,12 @@ from v6t.drivers.trex.connections import (
 )
 from v6t.drivers.trex.options import Side, TrexOptions
 from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
-from v6t.drivers.trex.stats import TrialStats, parse_trial
+from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     MarkedStreams,
     longest_packet,
     mark_distance,
+    replace_addresses,
     with_cache,
     with_macs,
     with_stamps,
@@ -57,7 +58,7 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.rows import with_rows
-from v6t.profiles.streams import Stream, StreamSet, start_at_frame
+from v6t.profiles.streams import Stream, StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
@@ -156,7 +157,7 @@ class TrexTester:
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         self._oracle = None if self._loopback else oracle
         self._streams = {}
-        self._marked.clear()
+        self._marked = MarkedStreams()
         self._installed.clear()
         uses_trailer, can_compare = self.attachment.uses_trailer, self.attachment.can_compare()
         for direction, stream_set in streams.items():
@@ -223,8 +224,7 @@ class TrexTester:
         load = self._load(streams, make_bursts(streams, phase_trial, stamp=True), nonce=0)
         self._connections.begin(connections)
         recording = self._connections.request_recording(load.rx_port, streams, self._nonce)
-        result, began_s = self._exchange(phase_trial, [load], recording, self._connections.learn)
-        return self._connections.count_phase_one(connections, result, began_s)
+        return self._run_phase(phase_trial, load, recording)
 
     def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
         if connections.tcp is not None:
@@ -235,9 +235,7 @@ class TrexTester:
             *self._connections.make_validation(self._streams["reverse"], phase_trial.rate_fps)
         )
         recording = self._connections.request_recording(load.rx_port, load.streams, self._nonce)
-        read = self._connections.read_validation
-        result, began_s = self._exchange(phase_trial, [load], recording, read)
-        return self._connections.count_validation(result, began_s)
+        return self._run_phase(phase_trial, load, recording)
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
         del trial, connections
@@ -330,6 +328,13 @@ class TrexTester:
         """Begin a trial or a phase: its frames differ from those of the ones before."""
         self._nonce = self._nonce % 255 + 1
 
+    def _run_phase(
+        self, trial: Trial, load: OfferedLoad, recording: Mapping[str, Any]
+    ) -> PhaseCounts:
+        connections, direction = self._connections, load.direction
+        read = partial(connections.read_phase, direction)
+        return connections.count_phase(direction, *self._exchange(trial, [load], recording, read))
+
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
         if self._bed is not None:
             self._bed.check()
@@ -376,7 +381,7 @@ class TrexTester:
             if not trial.required_capabilities and (
                 self._marks_streams or trial.max_rate_fps > STAMPED_FPS
             ):
-                streams = self._marked.streams(direction) or streams
+                streams = self._marked.sets.get(direction) or streams
             bursts = make_bursts(
                 streams,
                 trial,
@@ -388,15 +393,7 @@ class TrexTester:
             return [self._load(streams, bursts, lambda s: self._marked.source(direction, s))]
         loads = []
         for part, pair in enumerate(pairs):
-            firsts = first_frames(streams, trial, part, len(pairs))
-            shift = part * len(streams.streams)
-            own = StreamSet(
-                direction,
-                tuple(
-                    replace(start_at_frame(s, first), stream_id=s.stream_id + shift)
-                    for s, first in zip(streams.streams, firsts, strict=True)
-                ),
-            )
+            own = take_part(streams, trial, part, len(pairs))
             bursts = make_bursts(
                 own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
             )
@@ -458,7 +455,7 @@ class TrexTester:
         needs_ipdv = trial.delays is not None and trial.delays.ipdv
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
-        stats = parse_trial(
+        stats = TrialStats.model_validate(
             self.attachment.ask(
                 "trial",
                 watch=self.attachment.check_server,
@@ -554,10 +551,9 @@ class TrexTester:
         by_direction: dict[Direction, list[OfferedLoad]] = {}
         for load in sorted(loads, key=lambda one: DIRECTIONS.index(one.direction)):
             by_direction.setdefault(load.direction, []).append(load)
-        batches = {d: self._select_samples(stats, own) for d, own in by_direction.items()}
-        for own in batches.values():
-            ticks_hz = timing.estimate_tick_rate(_read(own).stamps)
-            self._ticks_hz = ticks_hz or self._ticks_hz
+        samples = {d: self._read_samples(stats, own) for d, own in by_direction.items()}
+        for reader in samples.values():
+            self._ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz
         captured = {
             d: counts
             for d, own in by_direction.items()
@@ -566,7 +562,7 @@ class TrexTester:
         cores = self.attachment.facts.cores_per_port
         return TrialResult(
             directions={
-                d: self._make_direction(trial, own, stats, batches[d])
+                d: self._make_direction(trial, own, stats, samples[d])
                 for d, own in by_direction.items()
             },
             faults=tuple(counting.find_faults(stats, loads, self.attachment.cpu_limit)),
@@ -590,13 +586,11 @@ class TrexTester:
         trial: Trial,
         loads: Sequence[OfferedLoad],
         stats: TrialStats,
-        batches: Sequence[Batch],
+        samples: CaptureReader,
     ) -> DirectionResult:
         first, delays = loads[0], trial.delays
         if all(load.is_identified for load in loads):
-            counted = counting.merge_counts(
-                [counting.count_by_trailer(stats, o, trial.frame_timeout_s) for o in loads]
-            )
+            counted = counting.count_by_trailer(stats, loads, trial.frame_timeout_s)
         else:
             counted = counting.count_by_ports(stats, loads)
         is_sampled = delays is not None and not self.attachment.uses_trailer
@@ -607,13 +601,12 @@ class TrexTester:
             timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
         elif delays is not None and trial.connections:
             timed_share = self._connections.timed_share(first.direction)
-        total = sum(len(times_s) for times_s, _ in batches)
-        step = max(1, total // max(1, self._options.sample))
-        compared = compare_frames([(t[::step], f[::step]) for t, f in batches], loads)
+        step = max(1, samples.frames // max(1, self._options.sample))
+        compared = compare_frames(samples, loads, step)
         took = self._measure_sending_time(trial, loads, stats)
         ipdv = None
         if delays is not None and delays.ipdv and self._ticks_hz:
-            ipdv = timing.make_ipdv(_read(batches), first, self._ticks_hz)
+            ipdv = timing.make_ipdv(samples, first, self._ticks_hz)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=took.time_s,
@@ -623,7 +616,7 @@ class TrexTester:
             matched=compared.matched,
             mismatch=compared.mismatch,
             behaviour=compared.seen or None,
-            delay_us=counting.summarize_delays(counted.histograms),
+            delay_us=counting.summarize_delays(counted),
             timed_share=timed_share,
             timed_of="load" if is_sampled else None,
             delays=None
@@ -633,7 +626,7 @@ class TrexTester:
             timeline=make_timeline(stats, loads, trial),
         )
 
-    def _select_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> Sequence[Batch]:
+    def _read_samples(self, stats: TrialStats, loads: Sequence[OfferedLoad]) -> CaptureReader:
         direction = loads[0].direction
         sent, received = self._links.left, self._links.right
         if direction == "reverse":
@@ -653,7 +646,7 @@ class TrexTester:
                 vlans = None if side.vlan is None else (side.vlan, link.vlan)
                 frames = replace_addresses(frames, macs, first_macs, vlans)
             batches += [b for b, _ in select_current(make_batches(frames), loads[0].nonce)]
-        return batches
+        return CaptureReader.read(batches)
 
     def _measure_sending_time(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats
@@ -666,15 +659,8 @@ class TrexTester:
         return max(times, key=lambda t: t.most_s)
 
 
-def _read(batches: Sequence[Batch]) -> CaptureReader:
-    reader = CaptureReader()
-    for times_s, frames in batches:
-        reader.add(times_s, frames)
-    return reader
-
-
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
-    if all(load.is_stamped for load in loads):
+    if all(len(load.stamped_bursts) == len(load.bursts) for load in loads):
         return "every frame"
     return "tagged frames" if any(load.stamped_bursts for load in loads) else "none"
 
@@ -684,13 +670,10 @@ def _overtime_s(trial: Trial) -> float:
 
 
 def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
-    left, right = options.ports
-    forward, reverse = [PortPair(left, right)], [PortPair(right, left)]
-    for pair in options.pairs:
-        low, high = pair.ports
-        forward.append(PortPair(low, high, pair.left, pair.right))
-        reverse.append(PortPair(high, low, pair.right, pair.left))
-    return {"forward": forward, "reverse": reverse}
+    return {
+        "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
+        "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
+    }
 
 
 def _make_core_source(core: int) -> SourceOf:

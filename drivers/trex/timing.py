@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
 from v6t.drivers.trex.capture import CaptureReader, StampColumns, identify_streams
-from v6t.drivers.trex.counting import Counted, count_group
-from v6t.drivers.trex.histogram import Histogram
+from v6t.drivers.trex.capture_filters import stride_bits
+from v6t.drivers.trex.counting import Counted, count_group, find_group
+from v6t.drivers.trex.histogram import Histogram, merge_histograms
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
@@ -21,7 +21,6 @@ from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from v6t.trials.result import DirectionResult
 
 IPDV_FRAMES = 30_000
@@ -69,6 +68,7 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
     captured and the other should have been is lost.
     """
     named = identify_streams(reader.samples, [load])
+    run_bits = (1 << stride_bits(load.frames, IPDV_FRAMES)) - 1
     distributions = {}
     for number, stream in enumerate(load.streams.streams):
         if stream.role is Role.NEGATIVE:
@@ -80,21 +80,14 @@ def make_ipdv(reader: CaptureReader, load: OfferedLoad, ticks_hz: float) -> dict
             left = stamps.left_ticks - stamps.left_ticks.min()
             arrived_s = stamps.arrived_s - stamps.arrived_s.min()
             delays = np.rint((arrived_s - left / ticks_hz) * 1e9).astype(np.int64)
-        mask = passes_neighbors_filter(count, load.frames)
+        sequence = (np.arange(count, dtype=np.int64) + FIRST_SEQUENCE) & 0xFFFFFFFF
+        passes_filter = sequence >> 8 & run_bits == 0
         pairs = compute_ipdv(stamps.sequence, delays, count)
-        expected = int(np.count_nonzero(mask[1:] & mask[:-1]))
+        expected = int(np.count_nonzero(passes_filter[1:] & passes_filter[:-1]))
         distributions[stream.name] = Distribution(
             pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)
         )
     return distributions
-
-
-def passes_neighbors_filter(count: int, total: int) -> NDArray[np.bool_]:
-    """Return which frames of a stream the filter for runs of neighbors lets through."""
-    bits = max(0, (total // IPDV_FRAMES).bit_length() - 1)
-    sequence = (np.arange(count, dtype=np.uint64) + np.uint64(FIRST_SEQUENCE)) & 0xFFFFFFFF
-    mask: NDArray[np.bool_] = (sequence >> np.uint64(8)) & np.uint64((1 << bits) - 1) == 0
-    return mask
 
 
 def make_histograms(
@@ -114,7 +107,7 @@ def make_histograms(
         min_delays_us: smallest delay of each class by TRex's own counter [us].
     """
     hertz = estimate_tick_rate(reader.stamps)
-    histograms: dict[str, Histogram] = {}
+    histograms: dict[str, list[Histogram]] = {}
     for number, name in named.items():
         stamps = reader.columns([number])
         if hertz is None or name not in min_delays_us or not len(stamps.sequence):
@@ -124,49 +117,28 @@ def make_histograms(
         delays = np.rint(late_us - late_us.min() + min_delays_us[name]).astype(np.int64)
         values, counts = count_unique(delays)
         buckets = zip(values.tolist(), values.tolist(), counts.tolist(), strict=True)
-        histogram = histograms.get(name, Histogram()).merge(Histogram(tuple(buckets)))
-        histograms[name] = histogram
-    return histograms
+        histograms.setdefault(name, []).append(Histogram(tuple(buckets)))
+    return {name: merge_histograms(parts) for name, parts in histograms.items()}
 
 
 def add_sampled_delays(
     counted: Counted, load: OfferedLoad, stats: TrialStats, reader: CaptureReader
 ) -> Counted:
-    """Add the delays of the stamped frames that one of several cores sent within the load.
-
-    Args:
-        counted: by ports.
-        load: what was sent.
-        stats: counters of the trial.
-        reader: of a recording of the stamped frames.
-    """
+    """Add the delays of the stamped frames, all recorded, that one of several cores sent within the load."""
     least, received = dict[str, float](), dict[str, int]()
     for burst in load.stamped_bursts:
-        name = load.stream(burst).name
-        group = stats.groups.get(burst.pg_id or 0)
-        if group is not None and group.min_delay_us is not None:
-            least[name] = min(group.min_delay_us, least.get(name, math.inf))
+        name, smallest = load.stream(burst).name, find_group(stats, burst).min_delay_us
+        if smallest is not None:
+            least[name] = min(smallest, least.get(name, math.inf))
         received[name] = received.get(name, 0) + count_group(stats, load, burst).received
     named = {n: s.name for n, s in identify_streams(reader.samples, [load]).items()}
     histograms = make_histograms(reader, named, least)
-    totals = {name: histogram.total for name, histogram in histograms.items()}
-    return replace(
-        counted,
-        histograms=histograms,
-        tags=histograms,
-        untimed={name: max(0, n - totals.get(name, 0)) for name, n in received.items()},
-    )
+    untimed = {n: max(0, k - histograms.get(n, Histogram()).total) for n, k in received.items()}
+    return replace(counted, histograms=histograms, tags=histograms, untimed=untimed)
 
 
-@dataclass(frozen=True)
-class Losses:
-    """What was lost in one direction.
-
-    Attributes:
-        first_s, last_s: when the first and the last lost frame were sent, after the direction's
-            first [s]; None: none was lost.
-        longest_gap_s: longest time between two frames that arrived one after the other [s].
-    """
+class Losses(NamedTuple):
+    """When frames were lost, after the direction's first, and the longest gap between arrivals [s]."""
 
     first_s: float | None
     last_s: float | None
@@ -177,11 +149,6 @@ def find_losses(reader: CaptureReader, load: OfferedLoad, by_number: Mapping[int
     """Find when frames were lost, from a recording of all that arrived.
 
     Each burst's frames leave at a constant pace, so a lost frame's number says when it was sent.
-
-    Args:
-        reader: of the recording.
-        load: what was sent.
-        by_number: which burst each number means.
     """
     numbers = {burst: number for number, burst in by_number.items()}
     times: list[float] = []
@@ -220,13 +187,9 @@ def _start_time_s(reader: CaptureReader, number: int, burst: Burst, ticks_hz: fl
 def match_bursts_by_time(
     reader: CaptureReader, by_number: Mapping[int, Burst], load: OfferedLoad, ticks_hz: float
 ) -> dict[int, Burst]:
-    """Find which of two bursts of a class each number means, where their frames are the same.
+    """Find which of two bursts of a class, with the same frames one after the other, each number means.
 
-    Args:
-        reader: of a recording.
-        by_number: a burst of the right class.
-        load: two bursts of each class, one after the other.
-        ticks_hz: frequency of the sender's clock.
+    ``by_number`` has a burst of the right class for each.
     """
     began_s = {n: _start_time_s(reader, n, b, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
@@ -235,7 +198,7 @@ def match_bursts_by_time(
     for number, burst in by_number.items():
         at_us = start_us + 1e6 * (began_s[number] - start_s)
         twins = [b for b in load.bursts if load.stream(b).name == load.stream(burst).name]
-        _, matches[number] = min(((abs(b.isg - at_us), b) for b in twins), key=itemgetter(0))
+        matches[number] = twins[int(np.argmin([abs(b.isg - at_us) for b in twins]))]
     return matches
 
 
@@ -248,7 +211,7 @@ def measure_rate_change_error_s(
         if number < MARK_IDS and number in reader.samples:
             began_s = _start_time_s(reader, number, burst, ticks_hz)
             classes.setdefault(load.stream(burst).name, []).append((burst, began_s))
-    errors: Sequence[float] = [
+    errors = [
         second_s - first_s - (second.isg - first.isg) / 1e6
         for (first, first_s), (second, second_s) in (c for c in classes.values() if len(c) == 2)
     ]

@@ -15,7 +15,7 @@ from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.bursts import OfferedLoad
 from v6t.drivers.trex.sending import make_timeline
-from v6t.drivers.trex.stats import parse_trial
+from v6t.drivers.trex.stats import TrialStats
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.tools.accuracy.known_behaviour import Behaviour, Known
 from v6t.trials.device_events import DeviceEvent
@@ -111,12 +111,12 @@ def test_port_counters_show_a_hiccup(streams):
         "ports": {"0": {"opackets": 4000, "ipackets": 0}, "1": {"opackets": 0, "ipackets": 3500}},
     }
     load = OfferedLoad(streams, [], 0, (1,))
-    told = make_timeline(parse_trial(raw), [load], trial(1000.0, 4.0))
+    told = make_timeline(TrialStats.model_validate(raw), [load], trial(1000.0, 4.0))
     assert told.slot_s == 0.5
     assert sum(told.received) == 3500 and sum(told.lost) == 500
     assert told.received[3] == 0 and told.lost[3] >= 493
     assert max(told.lost[:3] + told.lost[4:]) <= 7
-    few = parse_trial({**raw, "readings": readings[:2]})
+    few = TrialStats.model_validate({**raw, "readings": readings[:2]})
     assert make_timeline(few, [load], trial(1000.0, 4.0)) is None
 
 

@@ -14,7 +14,7 @@ from v6t.drivers.trex import astf
 from v6t.drivers.trex.client.astf import AstfWorker
 from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.stats import parse_step
+from v6t.drivers.trex.stats import StepStats
 from v6t.profiles.tcp.http import REQUEST, build_response
 from v6t.tests.expect import expect_error
 from v6t.trials.connections import Connections
@@ -147,19 +147,19 @@ def raw(counted=WHOLE, **more):
 )
 def test_what_trex_does_wrong_is_no_loss(seen, said):
     told = [
-        *astf.find_faults(parse_step(seen), "open", 85.0),
-        *astf.find_faults(parse_step(seen), "ask", 85.0),
+        *astf.find_faults(StepStats.model_validate(seen), "open", 85.0),
+        *astf.find_faults(StepStats.model_validate(seen), "ask", 85.0),
     ]
     assert any(said in one for one in told)
     late = raw(counters({"keepdrops": 92}, {}))
     assert (
-        astf.find_faults(parse_step(late), "end", 85.0) == []
+        astf.find_faults(StepStats.model_validate(late), "end", 85.0) == []
     )  # of a connection that was reset, seen with v3.08
 
 
 @pytest.mark.parametrize("counted", [WHOLE, FULL, TENTH, ANSWERS, REFUSED])
 def test_what_a_device_loses_is_no_fault_of_trex(counted):
-    assert astf.find_faults(parse_step(raw(counted)), "open", 100.0) == []
+    assert astf.find_faults(StepStats.model_validate(raw(counted)), "open", 100.0) == []
 
 
 def plugin(name, **params):

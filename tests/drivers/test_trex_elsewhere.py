@@ -17,7 +17,7 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server import until_input_ends
+from v6t.drivers.trex.server import UNTIL_INPUT_ENDS
 from v6t.drivers.trex.tester import TrexTester
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
@@ -82,11 +82,16 @@ def test_programs_and_files_of_another_host(host, tmp_path):
         remote.fetch("/nothing", tmp_path / "none")
 
 
+def shell(prepare, program, clean):
+    parts = {"prepare": prepare, "program": program, "clean": clean}
+    return ["sh", "-c", UNTIL_INPUT_ENDS % parts]
+
+
 @needs_sshd
 @needs_lab
 def test_a_program_elsewhere_ends_with_its_input(host):
     server, remote = host
-    program = until_input_ends("echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned")
+    program = shell("echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned")
     running = subprocess.Popen(
         remote.command(program),
         stdin=subprocess.PIPE,
@@ -106,7 +111,7 @@ def test_a_program_elsewhere_ends_with_its_input(host):
 def test_a_program_elsewhere_tells_how_it_ended(host):
     _, remote = host
     running = subprocess.Popen(
-        remote.command(until_input_ends("true", "sh -c 'echo said; exit 7'", "true")),
+        remote.command(shell("true", "sh -c 'echo said; exit 7'", "true")),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

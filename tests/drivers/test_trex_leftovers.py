@@ -67,7 +67,7 @@ def server(tmp_path, monkeypatch):
     made = Leaving(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
     made.tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    facts = ServerFacts(ports=[PortFacts(n, "net_memif") for n in (0, 1)])
+    facts = ServerFacts(ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)])
     made.tester.attachment.facts = facts
     made.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
     yield made

@@ -136,7 +136,8 @@ def test_pulling_the_plug_ends_soon_with_the_cause(victim):
         else:
             guard = tester.attachment.worker if victim == "worker" else tester.attachment.server
             for pid in faketrex.children(guard.pid):
-                os.kill(pid, signal.SIGKILL)
+                if Path(f"/proc/{pid}/comm").read_text() != "sh\n":  # which cleans up after TRex
+                    os.kill(pid, signal.SIGKILL)
 
     timer = _later(1.0, pull)
     asked = trial(duration=4.0)
@@ -164,7 +165,7 @@ def test_stolen_ports_end_the_trial():
         tester.attachment.client["executable"], namespace_pid=tester.attachment.namespace()
     )
     try:
-        thief.ask("hello", trex_dir=tester.attachment.directory, deadline_s=60)
+        thief.ask("hello", trex_dir=tester.attachment._directory, deadline_s=60)
         thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)
         with pytest.raises(TesterError, match="already owned"):
             thief.ask("acquire", ports=[0, 1], force=False)
@@ -247,9 +248,9 @@ def test_a_server_is_restarted_when_nobody_uses_it():
             guest.open()
         valid(host, trial("forward"))
         host.attachment.worker.close()  # its ports are free; the server goes on
-        assert host.attachment.server.alive
+        assert host.attachment.server.is_alive
         guest.open()
-        assert not host.attachment.server.alive
+        assert not host.attachment.server.is_alive
         technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
         guest.load(compile_point(technology, technology.frame_pair(104), 1), technology)
         result = valid(guest, replace(trial("forward"), delays=DelayRequest()))
@@ -354,9 +355,9 @@ def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(cou
 
 def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
 
-    from v6t.drivers.trex import stamping
+    from v6t.drivers.trex import bursts
 
-    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 4000.0)
+    monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
     tester = opened(loopback=True)
     try:
         asked = trial(rate=4000.0, duration=1.0)
@@ -418,8 +419,8 @@ def test_what_the_kernel_puts_into_a_second_queue_is_lost(monkeypatch):
     """Why ``qpairs`` is refused: TRex reads the first queue alone."""
     from v6t.drivers.trex import attachment
 
-    one = attachment.linux_port
-    monkeypatch.setattr(attachment, "linux_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
+    one = attachment.make_port
+    monkeypatch.setattr(attachment, "make_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
     tester = opened(loopback=True)
     try:
         counts = [
@@ -452,7 +453,7 @@ def test_a_router_without_static_neighbours(tmp_path):
         for duration, answered in ((1.0, 0), (7.0, 2)):
             asked = Trial("throughput", "t", 84, 64, "bidirectional", 1000.0, duration, 0.4, 0.2)
             result = valid(tester, asked)
-            assert result.tester["answered"] >= answered
+            assert sum(result.tester["answered"].values()) >= answered
             assert sum(d.control for d in result.directions.values()) >= answered
         assert tester.describe()["answers_on"] == tester.describe()["learning_on"] == [0, 1]
         _, told = tester._bed.lab.device.ask(
@@ -482,7 +483,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
         asked = Trial("throughput", "t", 84, 84, "bidirectional", 1000.0, 1.0, 0.4, 0.2)
         result = valid(tester, asked)
         assert [d.count_frames("received") for d in result.directions.values()] == [1000, 1000]
-        assert result.tester["answered"] == 0
+        assert not any(result.tester["answered"].values())
         assert (tester.describe()["answers_on"], tester.describe()["learning_on"]) == ([], [0, 1])
     finally:
         tester.close()

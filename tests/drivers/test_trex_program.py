@@ -7,17 +7,21 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import v6t
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import enter
-from v6t.drivers.trex import doctor, supervise
+from v6t.drivers.trex import doctor
 from v6t.drivers.trex import server as trex_server
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.client import host
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import make_server_program
+
+from . import faketrex
 
 needs_lab = [
     pytest.mark.lab,
@@ -120,13 +124,17 @@ def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
 
 
 def test_the_end_of_its_guard_ends_a_program(tmp_path):
+    left = tmp_path / "dpdk" / "v6t0n0"
+    left.mkdir(parents=True)
     running = subprocess.Popen(
         make_server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'", prefix="v6t0n0"),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
     )  # fmt: skip
     assert running.stdout.readline() == "up\n"
     running.terminate()
     assert running.wait(30) != 0
+    assert not left.exists()
     running.stdin.close()
     assert running.stdout.read() == ""
 
@@ -146,20 +154,6 @@ def test_what_dpdk_keeps_of_a_server_is_removed(tmp_path):
     done = ended(text.replace("/proc/mounts", str(mounts)), RUNTIME_DIRECTORY=str(tmp_path))
     assert done.returncode == 0, done
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/**/*") if p.is_file()} == others
-
-
-@pytest.mark.parametrize("how", ["by itself", "told to"])
-def test_what_dpdk_keeps_of_a_server_of_the_lab_is_removed(tmp_path, how):
-    left = tmp_path / "dpdk"
-    script = f"mkdir {left}; echo >{left}/config; echo up; " + "sleep 1000" * (how == "told to")
-    running = subprocess.Popen(
-        supervise.command(["sh", "-c", script], leaves=str(left)), stdout=subprocess.PIPE, text=True
-    )
-    assert running.stdout.readline() == "up\n"
-    if how == "told to":
-        running.terminate()
-    assert running.wait(30) == 0
-    assert not left.exists()
 
 
 HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [["/mnt/huge", 1048576]]}
@@ -250,3 +244,53 @@ def test_a_machine_tells_about_itself():
     assert set(facts["interfaces"]["lo"]) == {"state"}
     assert facts["interfaces"]["none0"] is None
     assert all(size > 0 for size, _ in facts["hugepages"])
+
+
+WITHOUT_AF_PACKET = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from v6t.base.errors import InvalidValue
+from v6t.drivers.trex import channel, interfaces, tester
+from v6t.drivers.trex.options import TrexOptions
+from v6t.intent.device import Links
+assert channel.__file__.startswith(sys.argv[1]), channel.__file__
+try:
+    interfaces.check_interface("eth1")
+except InvalidValue as exc:
+    print(exc.code)
+memif = [f"--vdev=net_memif{n},id=0,role=server" for n in (0, 1)]
+options = TrexOptions(
+    interfaces=memif, trex_dir=sys.argv[2], python=sys.executable, start="never", rpc_port=int(sys.argv[3])
+)
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.trials.trial import Trial
+plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+trex = tester.TrexTester(options, plugin.links, loopback=True)
+trex.open()
+trex.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
+trex.close()
+print(*(d.count_frames("received") for d in result.directions.values()))
+"""
+
+
+@pytest.mark.slow
+def test_trex_without_what_af_packet_needs_runs_trials_on_other_ports(tmp_path):
+    top, copy = Path(doctor.__file__).parents[2], tmp_path / "v6t"
+    copy.mkdir()
+    for entry in (Path(v6t.__file__), *top.iterdir()):
+        if entry.name == "__init__.py" or (entry.is_dir() and entry.name != "drivers"):
+            (copy / entry.name).symlink_to(entry.resolve())
+    shutil.copytree(top / "drivers", copy / "drivers")
+    (copy / "drivers" / "trex" / "client" / "af_packet.py").unlink()
+    installation = faketrex.make(tmp_path / "v3.08")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_AF_PACKET, str(tmp_path), str(installation), port],
+            env={**os.environ, "FAKE_PORT": port}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["wrong-form", "500", "500"]

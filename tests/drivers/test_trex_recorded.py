@@ -7,7 +7,7 @@ import pytest
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
 from v6t.drivers.trex.capture import CaptureReader
-from v6t.drivers.trex.stats import parse_trial
+from v6t.drivers.trex.stats import TrialStats
 from v6t.packets import trailer
 from v6t.trials.trial import DelayRequest
 
@@ -90,7 +90,9 @@ def test_what_came_and_was_not_recorded_is_not_lost(lost):
             "latency": {group: {"latency": {"total_min": 50}, "err_cntrs": {}}},
         }
     }
-    timed = timing.add_sampled_delays(counting.Counted({}, 0), one, parse_trial(raw), reader)
+    timed = timing.add_sampled_delays(
+        counting.Counted({}, 0), one, TrialStats.model_validate(raw), reader
+    )
     for tags in (True, False):
         (delays,) = counting.make_distributions(timed, [one], tags=tags).values()
         assert (delays.frames, delays.lost) == (came - 2, lost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.trex.sending import measure_sending_time
-from v6t.drivers.trex.stats import parse_looks
+from v6t.drivers.trex.stats import CounterLook
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -17,7 +17,7 @@ def seen(sent_at, *times):
 
     The first is before the start is ordered.
     """
-    return parse_looks([(at, {"0": sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)])
+    return [CounterLook(at, {0: sent_at(at)}, at + WIDTH_S) for at in (-0.2, *times)]
 
 
 def evenly(frames, begin_s, end_s):

@@ -147,7 +147,9 @@ def server(tmp_path, monkeypatch):
     made = Server(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
     tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    tester.attachment.facts = ServerFacts(ports=[PortFacts(n, "net_memif") for n in (0, 1)])
+    tester.attachment.facts = ServerFacts(
+        ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
+    )
     tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
     made.tester = tester
     yield made

@@ -7,17 +7,12 @@ import base64
 import pytest
 from pydantic import ValidationError
 from v6t.drivers.placement import ThreadPlacement, find_forwarding_cpus, place_threads
-from v6t.drivers.trex.capture import replace_addresses
-from v6t.drivers.trex.client.af_packet import make_port
 from v6t.drivers.trex.installation import Installation
+from v6t.drivers.trex.interfaces import join_memif, make_port
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import (
-    PortConfig,
-    join_memif,
-    make_config,
-)
-from v6t.drivers.trex.streams import with_macs
+from v6t.drivers.trex.server import make_config
+from v6t.drivers.trex.streams import replace_addresses, with_macs
 from v6t.intent.device import Link, Links
 from v6t.plugins.router import Ipv6Router
 from v6t.profiles.compiler.compile import compile_traffic
@@ -30,7 +25,7 @@ def arguments(port):
 
 
 def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
-    port = make_port(3, "veth0", ring=TrexOptions().ring)
+    port = make_port(3, "veth0", ring=TrexOptions().ring, mtu=1500)
     assert port.startswith("--vdev=net_af_packet3,")
     given = arguments(port)
     assert given["iface"] == "veth0"
@@ -51,12 +46,12 @@ def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
     "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
 )
 def test_what_the_user_spelled_out_stays(own):
-    assert make_port(0, own, ring=512) == own
+    assert make_port(0, own, ring=512, mtu=1500) == own
 
 
 def test_the_names_stand_in_the_configuration():
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    ports = [PortConfig(make_port(n, name, ring=512), *macs) for n, name in enumerate(("a0", "a1"))]
+    ports = [(make_port(n, name, ring=512, mtu=1500), *macs) for n, name in enumerate(("a0", "a1"))]
     text = make_config(ports, ThreadPlacement(0, 1, (2,)))
     assert "net_af_packet0,iface=a0," in text and "net_af_packet1,iface=a1," in text
 
@@ -75,7 +70,7 @@ def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
     placement = place_threads(1, cpus)
     assert placement == ThreadPlacement(plan[0], plan[1], (plan[2],))
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    text = make_config([PortConfig("a0", *macs), PortConfig("a1", *macs)], placement)
+    text = make_config([("a0", *macs), ("a1", *macs)], placement)
     # TRex starts with three CPUs, or with all threads on one
     assert ("low_end: true" in text) == (len(cpus) < 3)
     assert (f"threads: [{plan[2]}]" in text) == (len(cpus) >= 3)
@@ -247,7 +242,7 @@ def test_pair_with_its_own_socket_has_it_in_the_configuration():
     pair = {"ports": [2, 3], "interfaces": ["81:00.0", "81:00.1"], "socket": 1}
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(pair,))
     macs = ("02:00:00:00:01:02", "02:00:00:00:01:01")
-    ports = [PortConfig(name, *macs) for name in options.all_interfaces]
+    ports = [(name, *macs) for name in options.all_interfaces]
     text = make_config(ports, ThreadPlacement(0, 1, (2, 3)), sockets=options.sockets)
     assert [line.strip() for line in text.splitlines() if "socket" in line] == [
         "- socket: 0",

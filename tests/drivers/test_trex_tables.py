@@ -19,8 +19,8 @@ from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, make_bursts
 from v6t.drivers.trex.capture_filters import mark_sample_filter
 from v6t.drivers.trex.client.stl import unpack_lists
-from v6t.drivers.trex.connections import ConnectionBlocks, ListOrder
-from v6t.drivers.trex.stats import parse_trial
+from v6t.drivers.trex.connections import ListOrder, find_connections, make_blocks
+from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
     is_marked,
     read_marks,
@@ -105,10 +105,10 @@ def table():
 def listed(table, stamps=3, rows=64, size=84):
     own = foreground(streams(size)["reverse"])
     order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
-    made = ConnectionBlocks(
+    made = make_blocks(
         own,
         order,
-        lambda at, blocks, mine: Replay(own, table, ListOrder(len(mine), rows=mine)),
+        lambda at, blocks, mine: Replay(own, table, ListOrder(rows=mine)),
         64,
         stamps,
         rows,
@@ -116,9 +116,9 @@ def listed(table, stamps=3, rows=64, size=84):
     return made, order
 
 
-def as_sent(made, block):
+def as_sent(block):
     """Frames of a block as the server would make them of what the worker gives it."""
-    program = made.program(block)
+    program = block.program()
     vm = unpack_lists(program["vm"])
     stream = replace(block.stream, trex={**program, "vm": vm})
     return Expander(stream)
@@ -127,49 +127,48 @@ def as_sent(made, block):
 @pytest.mark.parametrize("size", [84, 1518])
 def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
     made, order = listed(table, size=size)
-    number = len(made.blocks)
+    number = len(made)
     assert number == 16
-    stamped_ = [b for b in made.blocks if not is_marked(b.stream)]
-    assert [made.blocks.index(b) for b in stamped_] == [0, 5, 10]
-    assert made.timed == sum(len(b.connections) for b in stamped_)
-    for at, block in enumerate(made.blocks):
+    stamped_ = [b for b in made if b.is_timed]
+    assert [made.index(b) for b in stamped_] == [0, 5, 10]
+    for at, block in enumerate(made):
         assert block.connections.tolist() == order[at::number].tolist()
         rows = len(block.connections)
-        sent = as_sent(made, block).frames(0, 2 * rows)  # the list goes round once
-        wanted = made.source(block).frames(0, 2 * rows)
+        sent = as_sent(block).frames(0, 2 * rows)  # the list goes round once
+        wanted = block.source().frames(0, 2 * rows)
         end = sent.shape[1] - trailer.LENGTH
         far = sent.shape[1] - trex_streams.number_distance(sent.shape[1])
         same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
         assert (sent[:, same] == wanted[:, same]).all()
         assert verify(sent).all()
-        if is_marked(block.stream):
-            told = made.locate(block, sent)
+        if not block.is_timed:
+            told = block.locate(sent)
             assert told.tolist() == block.connections.tolist() * 2
 
 
 def test_every_connection_of_a_validation_is_known_by_its_frame(table):
     made, _ = listed(table, stamps=1)
     seen = []
-    for block in made.blocks:
+    for block in made:
         rows = len(block.connections)
-        frames = as_sent(made, block).frames(0, rows)
-        if not is_marked(block.stream):  # TRex writes its stamp last
+        frames = as_sent(block).frames(0, rows)
+        if block.is_timed:  # TRex writes its stamp last
             blank = frames.copy()
             blank[:, -16:] = 0
             seq = (np.arange(rows) + (1 << 32) - 2) % (1 << 32)
             trailer.stamp(blank, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
             frames = blank
-        mine, told = made.connections(frames)
+        mine, told = find_connections(made, frames)
         assert mine.all()
         assert told.tolist() == block.connections.tolist()
         seen += told.tolist()
     assert sorted(seen) == list(range(COUNT))
-    assert not made.connections(np.zeros((4, 80), np.uint8))[0].any()
+    assert not find_connections(made, np.zeros((4, 80), np.uint8))[0].any()
 
 
 def marked_set(table):
     made, _ = listed(table)
-    return StreamSet("reverse", tuple(b.stream for b in made.blocks)), made
+    return StreamSet("reverse", tuple(b.stream for b in made)), made
 
 
 def trial(**more):
@@ -220,7 +219,9 @@ def stamps(sent):
 def test_marked_and_stamped_frames_are_one_class(table, received, wanted):
     streams_, _ = marked_set(table)
     sent = OfferedLoad(streams_, make_bursts(streams_, trial(), stamp=True), 1, (0,))
-    counted = counting.count_by_trailer(parse_trial(answer(sent, received, 16_000)), sent)
+    counted = counting.count_by_trailer(
+        TrialStats.model_validate(answer(sent, received, 16_000)), [sent]
+    )
     (one,) = counted.classes.values()
     assert (one.required, one.sent) == (16_000, 16_000)
     assert (one.received, one.surplus) == wanted

@@ -10,10 +10,10 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.capture import compare_frames, make_batches
+from v6t.drivers.trex.capture import CaptureReader, compare_frames, make_batches
 from v6t.drivers.trex.capture_filters import class_filter
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.stats import parse_trial
+from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import MARK_IDS, MARKED_CLASSES, MarkedStreams
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
@@ -39,15 +39,15 @@ def loaded(streams):
 def test_what_their_programs_send_is_what_is_compared(plugin, way, size):
     _, both = compiled(plugin, size)
     made = loaded(both[way])
-    streams = made.streams(way)
+    streams = made.sets[way]
     frames = [
         (0.0, row.tobytes()) for s in streams.streams for row in Expander(s).frames(70_000, 40)
     ]
     load = OfferedLoad(streams, [], 0, (1,), source_of=lambda s: made.source(way, s))
-    found = compare_frames(make_batches(frames), [load])
+    found = compare_frames(CaptureReader.read(make_batches(frames)), [load])
     assert (found.checked, found.matched) == (len(frames), len(frames))
     spoilt = [(0.0, f[:30] + bytes([f[30] ^ 1]) + f[31:]) for _, f in frames]
-    found = compare_frames(make_batches(spoilt), [load])
+    found = compare_frames(CaptureReader.read(make_batches(spoilt)), [load])
     assert found.matched == 0
 
 
@@ -55,14 +55,14 @@ def test_a_trial_is_counted_class_by_class():
     _, both = compiled("mape-br")
     own = both["reverse"].streams[0]
     two = StreamSet("reverse", (own, replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")))
-    streams = loaded(two).streams("reverse")
+    streams = loaded(two).sets["reverse"]
     trial = Trial(
         "throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, search_limit_fps=1e8
     )
     burst = make_bursts(streams, trial, stamp=True, samples=200)
     assert all(b.pg_id is None and not b.tags for b in burst)
     sent = OfferedLoad(streams, burst, 1, (0,), 7)
-    assert sent.is_identified and not sent.is_stamped
+    assert sent.is_identified and not sent.stamped_bursts
     assert set(sent.marked_classes) == {0, 1}
     assert "ether[len - 15] = 7 " in class_filter(1, 7)  # late frames of others are not counted
     assert [request["nonce"] for request in sent.make_requests()] == [7, 7]
@@ -72,7 +72,9 @@ def test_a_trial_is_counted_class_by_class():
         {"kind": "marked", "port": 1, "class": 1, "matched": 77},
     ]
     ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
-    counted = counting.count_by_trailer(parse_trial({"ports": ports, "captures": captures}), sent)
+    counted = counting.count_by_trailer(
+        TrialStats.model_validate({"ports": ports, "captures": captures}), [sent]
+    )
     good, bad = counted.classes[own.name], counted.classes["bad"]
     assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
     assert counted.control == 3
@@ -82,12 +84,12 @@ def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps
     _, both = compiled("mape-br")
     own = both["forward"].streams[0]
     many = [replace(own, stream_id=n, name=f"c{n}") for n in range(MARKED_CLASSES + 1)]
-    assert loaded(StreamSet("forward", tuple(many))).streams("forward") is None
-    assert loaded(StreamSet("forward", tuple(many[:-1]))).streams("forward") is not None
+    assert loaded(StreamSet("forward", tuple(many))).sets == {}
+    assert set(loaded(StreamSet("forward", tuple(many[:-1]))).sets) == {"forward"}
     _, long = compiled("mape-br", 1518)
     _, longer = compiled("mape-br", 1280)
     mixed = StreamSet("forward", (long["forward"].streams[0], longer["forward"].streams[0]))
-    assert loaded(mixed).streams("forward") is None
+    assert loaded(mixed).sets == {}
 
 
 def test_they_are_no_other_streams():
@@ -96,8 +98,6 @@ def test_they_are_no_other_streams():
     own = both["forward"].streams[0]
     assert made.source("forward", own) is None
     assert made.source("reverse", replace(own, stream_id=MARK_IDS)) is None
-    made.clear()
-    assert made.streams("forward") is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_how_frames_will_be_counted_is_known_beforehand(options, needs, most_fps
 
 def test_stamps_and_marks_and_both_are_called_so():
     _, both = compiled("mape-br")
-    marked = loaded(both["forward"]).streams("forward")
+    marked = loaded(both["forward"]).sets["forward"]
     trial = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0)
     own = both["forward"]
     stamps, marks, plain = (

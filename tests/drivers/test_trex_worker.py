@@ -36,6 +36,7 @@ from v6t.drivers.trex.client.service import Trouble
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.stats import PortFacts, ServerFacts
 from v6t.drivers.trex.streams import FIRST_SEQUENCE
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -491,8 +492,8 @@ def test_what_was_sent_before_all_ports_began_is_of_no_trial(
 
 def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
     assert opened.attachment.cpu_limit == 100
-    ports = [replace(p, driver="net_i40e") for p in opened.attachment.facts.ports]
-    opened.attachment.facts = replace(opened.attachment.facts, ports=ports)
+    ports = [PortFacts(index=n, driver="net_i40e") for n in (0, 1)]
+    opened.attachment.facts = ServerFacts(ports=ports)
     assert opened.attachment.cpu_limit == 85
     assert a_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
 
@@ -682,7 +683,8 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
-    assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)  # with the watcher
+    # with the shell and its watcher
+    assert wait_until(lambda: len(faketrex.children(server.pid)) == 4)
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)

@@ -1,7 +1,8 @@
 """All that exists only for TRex's ports on Linux interfaces, which it has through DPDK's af_packet.
 
 Runs in v6t and, handed over as text, in the interpreter of TRex's client (Python 3.8, standard
-library only). Sizes of rings are chosen in :mod:`v6t.drivers.placement`.
+library only). Both do without this module where it is missing. Sizes of rings are chosen in
+:mod:`v6t.drivers.placement`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from v6t.drivers.trex.client.rpc import is_virtual, push_frames
+from v6t.drivers.trex.client.rpc import count_late_frames, is_virtual, push_frames
 
 _LINUX_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,15}")
 _IFACE = re.compile(r",iface=([^,]+)")
@@ -40,39 +41,33 @@ def is_linux(interface: str) -> bool:
     return bool(names_interface) and interface not in (".", "..", "dummy")
 
 
-def uses_af_packet(interface: str) -> bool:
-    """Whether TRex has an interface through af_packet, by its name or spelled out as a port."""
+def _uses_af_packet(interface: str) -> bool:
     return is_linux(interface) or _AF_PACKET.match(interface) is not None
 
 
-def has_unread_queues(interface: str) -> bool:
-    """Whether an af_packet port would have queues that TRex does not read: it reads the first alone.
+def find_limit(interface: str) -> str:
+    """Return what limits a port: its ``queues``, its ``cores``, or nothing.
 
-    The kernel spreads flows over the queues of such a port (PACKET_FANOUT), as long as there is room.
+    TRex reads the first queue of an af_packet port alone, with one core, and the kernel spreads flows
+    over all queues (PACKET_FANOUT), as long as there is room.
     """
-    return uses_af_packet(interface) and _SEVERAL_QUEUES.search(interface) is not None
+    if not _uses_af_packet(interface):
+        return ""
+    return "queues" if _SEVERAL_QUEUES.search(interface) else "cores"
 
 
 def find_interface(port: str) -> str:
     """Return the interface of a port that is spelled out, else the text itself."""
-    named = _IFACE.search(port) if uses_af_packet(port) else None
+    named = _IFACE.search(port) if _uses_af_packet(port) else None
     return port if named is None else named[1]
 
 
 def make_port(number: int, interface: str, *, ring: int, mtu: int = 1500) -> str:
-    """Return TRex's text for an interface: those of Linux get rings for a busy machine.
+    """Return TRex's text for a Linux interface, with receive and send rings for a busy machine.
 
-    A plain name would become a port with DPDK's default rings. PCI addresses and ``--vdev=...`` are
-    the user's own words and stay.
-
-    Args:
-        number: of the port, unique among TRex's.
-        interface: PCI address, name or ``--vdev=...``.
-        ring: frames of the receive ring, and of the send ring.
-        mtu: octets of IP packet; longer frames need larger slots in the ring.
+    A plain name would become a port with DPDK's default rings. Longer frames than those of an MTU of
+    1,792 octets need larger slots in the ring.
     """
-    if not is_linux(interface):
-        return interface
     slot = _FRAME_OCTETS if mtu <= _FRAME_OCTETS - 256 else _LONG_FRAME_OCTETS
     return (
         f"--vdev=net_af_packet{number},iface={interface},blocksz={_BLOCK_OCTETS},"
@@ -107,3 +102,6 @@ def push_out_frames(client: Any, ports: list[int], count_arrivals: Callable[[], 
         pushed.append(wait_for_arrivals())
     back = min(pushed[-1], len(ports))  # over a cable what is pushed comes back, too
     return sum(max(0, n - back) for n in pushed)
+
+
+count_late_frames.append(push_out_frames)

@@ -92,7 +92,7 @@ class AstfWorker(StlWorker):
             done: by side, values of counters at which nothing more is to come.
 
         Returns:
-            See :func:`v6t.drivers.trex.stats.parse_step`.
+            See :func:`v6t.drivers.trex.stats.StepStats`.
         """
         client = self.client
         first, cpu, next_load = None, [], 0.0

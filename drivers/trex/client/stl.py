@@ -14,7 +14,6 @@ from typing import Any, Iterator
 
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
-from v6t.drivers.trex.client.af_packet import push_out_frames
 from v6t.drivers.trex.client.answering import LEFT_S, NEIGHBOUR_FILTER, Answering
 from v6t.drivers.trex.client.service import Trouble, main, make_one_line, make_plain
 
@@ -91,13 +90,13 @@ class StlWorker:
         info: dict[str, Any] = self.client.get_server_system_info()
         self.has_several_queues = bool(info.get("is_multiqueue_mode"))
         info["version"] = self.client.get_server_version()
-        info["ports"] = sorted(info["ports"], key=lambda p: p["index"])
-        info["port_info"] = [
-            dict(
-                self.client.get_port_info([p["index"]])[0],
-                owner=rpc.read_owner(self.client, p["index"]),
-            )
-            for p in info["ports"]
+        info["ports"] = [
+            {
+                **port,
+                **self.client.get_port_info([port["index"]])[0],
+                "owner": rpc.read_owner(self.client, port["index"]),
+            }
+            for port in sorted(info["ports"], key=lambda p: p["index"])
         ]
         return info
 
@@ -250,7 +249,7 @@ class StlWorker:
             marked: class and BPF filter of its marked frames.
 
         Returns:
-            See :func:`v6t.drivers.trex.stats.parse_trial`.
+            See :func:`v6t.drivers.trex.stats.TrialStats`.
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
@@ -291,7 +290,10 @@ class StlWorker:
         collected = self._collect_captures(captures)  # before frames are pushed out
         stuck = 0
         if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
-            stuck = push_out_frames(client, ports, lambda: count_received(client, receive))
+            stuck = sum(
+                count(client, ports, lambda: count_received(client, receive))
+                for count in rpc.count_late_frames
+            )
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
             "ports": {str(p): stats[p] for p in self.ports},

@@ -1,0 +1,95 @@
+"""The interfaces of a server that v6t starts: PCI addresses, names of Linux, ``--vdev=...``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from v6t.base.errors import InvalidValue
+
+_af_packet: Any
+try:
+    from v6t.drivers.trex.client import af_packet as _af_packet
+except ImportError:
+    _af_packet = None
+"""What exists for interfaces of Linux alone; None: that module was left out, and so are these."""
+
+_MEMIF_END = {"id", "role", "socket", "socket-abstract"}
+_PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]")
+_PCI_LIKE = re.compile(r"(?:[0-9a-fA-F]+:)?[0-9a-fA-F]+:[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:/\d+)?")
+_VDEV = re.compile(r"--vdev=[A-Za-z0-9_.:@/=,-]+")
+
+
+def is_pci(interface: str) -> bool:
+    """Whether an interface is a NIC by PCI address, which TRex binds to DPDK."""
+    return _PCI.fullmatch(interface) is not None
+
+
+def is_linux(interface: str) -> bool:
+    """Whether an interface is one of Linux, by its name."""
+    return _af_packet is not None and bool(_af_packet.is_linux(interface))
+
+
+def find_af_packet_limit(interface: str) -> str:
+    """Return ``queues`` if TRex would leave queues unread, ``cores`` if it reads with one, else nothing."""
+    return "" if _af_packet is None else str(_af_packet.find_limit(interface))
+
+
+def find_device(interface: str) -> str:
+    """Return the device behind an interface, equal for all spellings of it."""
+    if is_pci(interface):
+        return full_address(interface)
+    return interface if _af_packet is None else str(_af_packet.find_interface(interface))
+
+
+def full_address(interface: str) -> str:
+    """Return a PCI address with its domain, as the kernel writes it."""
+    return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
+
+
+def make_port(number: int, interface: str, *, ring: int, mtu: int) -> str:
+    """Return TRex's text for an interface; those of Linux have rings of ``ring`` frames."""
+    if _af_packet is None or not is_linux(interface):
+        return interface
+    return str(_af_packet.make_port(number, interface, ring=ring, mtu=mtu))
+
+
+def check_interface(name: str) -> None:
+    """Refuse what TRex could not open, or what would become a port of an interface that cannot exist.
+
+    Raises:
+        InvalidValue: the reason.
+    """
+    if is_pci(name) or _VDEV.fullmatch(name) or is_linux(name):
+        return
+    if name == "dummy":
+        raise InvalidValue(
+            "a dummy port carries no frames: name an interface", code="wrong-interface"
+        )
+    if _PCI_LIKE.fullmatch(name) and "/" in name:
+        raise InvalidValue(
+            f"'{name}' is one of several ports behind one PCI address, which v6t does not support",
+            code="unsupported-by-tester",
+        )
+    if _PCI_LIKE.fullmatch(name):
+        raise InvalidValue(
+            f"'{name}' is not a PCI address: write domain:bus:device.function, for example "
+            "0000:03:00.0, with four digits or no domain, a device up to 1f and a function up to 7",
+            code="wrong-form",
+        )
+    raise InvalidValue(
+        f"'{name}' is not an interface: write a PCI address, a name of Linux (up to 15 letters, "
+        "digits, and any of . _ @ -) or --vdev=...",
+        code="wrong-form",
+    )
+
+
+def join_memif(memif: Sequence[str]) -> tuple[str, ...]:
+    """Join two memif ports with each other, for the tester's self-test."""
+    devices = []
+    for port, role in zip(memif, ("server", "client"), strict=True):
+        name, *words = port.split(",")
+        kept = [w for w in words if w.partition("=")[0] not in _MEMIF_END]
+        devices.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *kept]))
+    return tuple(devices)
