@@ -12,7 +12,7 @@ from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
-from v6t.analysis.record import Record
+from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
@@ -205,12 +205,13 @@ class Tables:
 
 
 def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
-    """Add a last column: whether the tester or the medium limits the row.
+    """Add the last columns: whether the tester or the medium limits the row, and the only median.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
     beyond = record.above_usable
+    median = {"median": record.median} if isinstance(record, RateRecord) else {}
     return [
-        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no"}
+        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no", **median}
         for row in rows
     ]
