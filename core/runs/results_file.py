@@ -47,10 +47,6 @@ def read_results(directory: Path) -> dict[str, Any]:
             code="damaged-file",
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
-    shared = content.pop("conditions", {})
-    for record in content.get("results", ()):
-        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
-            record["conditions"] = {**shared, **own}
     schema = content.get("schema")
     if schema != SCHEMA:
         name = f"{schema!r}" if isinstance(schema, str) else "none"
@@ -59,6 +55,16 @@ def read_results(directory: Path) -> dict[str, Any]:
             OTHER_VERSION,
             code="journal-other-version",
         )
+    shared, records = content.pop("conditions", {}), content.get("results")
+    if not isinstance(shared, dict) or not isinstance(records, list):
+        raise UsageError(
+            f"{path} is damaged: it has no list of results",
+            "move it away; `v6t resume` writes it again from the journal",
+            code="damaged-file",
+        )
+    for record in records:
+        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
+            record["conditions"] = {**shared, **own}
     return content
 
 
