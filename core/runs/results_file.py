@@ -18,7 +18,7 @@ from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.benchmarks import registry
 from v6t.core.runs.journal import Journal
-from v6t.core.runs.rundir import REPETITIONS, RESULTS, TRIALS, RunDir
+from v6t.core.runs.rundir import MEDIANS, REPETITIONS, RESULTS, TRIALS, RunDir
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
@@ -180,7 +180,7 @@ class Tables:
         """Begin; every trial of the journal has its rows in ``trials.csv``."""
         self._journal = journal
         self._known = 0
-        self._texts = {REPETITIONS: io.StringIO(), TRIALS: io.StringIO()}
+        self._texts = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
         self._columns: dict[str, list[str]] = {}
 
     def add(self, name: str, rows: Iterable[Row]) -> None:
