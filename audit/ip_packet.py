@@ -108,7 +108,12 @@ class IPPacket:
         return bytes(header) + octets
 
     def __len__(self) -> int:
-        return len(bytes(self))
+        if self.options:
+            return len(bytes(self))
+        if self.version == 4:
+            return 20 + len(self.octets)
+        extensions = sum(len(octets) for _, octets in self.extensions)
+        return 40 + extensions + (0 if self.id is None else 8) + len(self.octets)
 
     @property
     def is_fragment(self) -> bool:

@@ -34,6 +34,7 @@ ERROR_CODES: dict[str, str] = {
     "file-unreadable": "The file exists but cannot be read.",
     "file-unwritable": "The file or directory cannot be written.",
     "firewall-blocks": "The device's own firewall drops forwarded traffic.",
+    "flows-not-divisible": "The flows cannot be divided among the servers without sending one twice.",
     "foreign-configuration": "Configuration that v6t did not create blocks a step.",
     "frame-too-long": "The frame does not fit the link.",
     "frame-too-small": "The frame size leaves no room for the required headers.",

@@ -180,7 +180,6 @@ def _degradations(
             if point.flows == 1:
                 base[key] = figure.median
             one, many, more = base.get(key), figure.median, result.more_is_better
-            defined = one is not None and many is not None and (one > 0 or not more)
             yield FlowFigure(
                 benchmark=benchmark.name,
                 figure=result.name,
@@ -191,7 +190,7 @@ def _degradations(
                 rate=rate,
                 values=figure.values,
                 degradation_percent=degradation_percent(many, one, more_is_better=more)
-                if defined
+                if one and many is not None and (one > 0 or not more)
                 else None,
             )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.figure_rows import list_figure_rows
 from v6t.analysis.record import Record
 from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.rundata import RunData
@@ -78,17 +79,20 @@ class Run:
             name: a benchmark that was measured, or ``trials``.
 
         Returns:
-            For a benchmark one row for each figure: ``benchmark``, ``ipv6_octets``, ``ipv4_octets``,
-            ``mix``, ``direction``, ``figure``, ``unit``, ``median``, ``p1``, ``p99`` (None if undefined),
-            ``repetitions``, ``limited`` (by the tester or the medium) and ``load``. Rates
-            are per direction. For ``trials`` the columns of ``trials.csv``.
+            For a benchmark one row for each figure, with the columns of ``medians.csv``; rates are per
+            direction. For ``trials`` the columns of ``trials.csv``.
 
         Raises:
             UsageError: the run has no such table.
         """
         if name == TRIALS:
             return [row for t in self.data.trials for row in list_trial_rows(t.asked, t.result)]
-        rows = [row for record in self.records if record.benchmark == name for row in _rows(record)]
+        rows = [
+            row
+            for record in self.records
+            if record.benchmark == name
+            for row in list_figure_rows(record, presentations().of(record))
+        ]
         if not rows:
             known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS])
             raise UsageError(
@@ -229,23 +233,3 @@ def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in (values or {}).items()
     }
-
-
-def _rows(record: Record) -> Iterator[Row]:
-    for result in presentations().of(record).results(record) if record.measured else ():
-        summary = result.summary
-        yield {
-            "benchmark": record.benchmark,
-            "ipv6_octets": record.frame_sizes.ipv6,
-            "ipv4_octets": record.frame_sizes.ipv4,
-            "mix": record.frame_sizes.mix,
-            "direction": record.direction,
-            "figure": result.name or result.headline,
-            "unit": result.unit,
-            "median": summary.median if summary else None,
-            "p1": summary.p1 if summary else None,
-            "p99": summary.p99 if summary else None,
-            "repetitions": len(result.values) or record.repetitions,
-            "limited": result.limited or result.uncovered,
-            "load": result.at,
-        }

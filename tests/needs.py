@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TypeVar
 
 import pytest
 from v6t.drivers.lab.privilege import available
 
+T = TypeVar("T")
 LAB, _WHY = available()
 needs_lab = pytest.mark.skipif(not LAB, reason=f"needs a lab: {_WHY}")
 
@@ -14,6 +16,11 @@ TREX_DIR = os.environ.get("TREX_DIR", "")
 NO_TREX = (
     "" if TREX_DIR else "needs a TRex installation: set TREX_DIR to the directory with t-rex-64"
 )
+
+
+def sample(few: T, many: T) -> T:
+    """Return what a test of statistics or of drawn inputs takes: more if V6T_LONG is set."""
+    return many if os.environ.get("V6T_LONG") else few
 
 
 def asked_for(

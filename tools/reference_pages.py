@@ -250,6 +250,7 @@ FILES = {
     "results.json": "one record per benchmark, frame size and direction; rewritten after each",
     "results.csv": "one line per repetition of the throughput, in siitperf's column order",
     "BENCHMARK.csv": "one line per repetition, or rate, of each other benchmark",
+    "medians.csv": "one line per figure of each benchmark, with median, P1 and P99",
     "flows-degradation.csv": "one line per figure and number of flows, with its degradation",
     "trials.csv": "every trial, one line per direction and class",
     "journal.jsonl": "every trial as it ended, one durable line each, marked with its run: what "

@@ -1,6 +1,6 @@
 """JSON form of trials and trial results, as the journal stores them.
 
-Runs resume from journals of earlier versions, so keys never change; :data:`_KEYS` maps the attributes
+Runs resume from journals of earlier versions, so a key keeps its meaning; :data:`_KEYS` maps the attributes
 that have another name than their key.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
-from statistics import median_low
 from typing import Any, TypeVar
 
 from v6t.trials.connections import Connections, PhaseOneResult
@@ -30,7 +29,6 @@ _KEYS: Mapping[type, Mapping[str, str]] = {
     TrialResult: {"device_loads": "device", "is_disturbed": "disturbed"},
     DirectionResult: {
         "sending_time_error_s": "sending_error_s",
-        "timeline": "course",
         "rate_change_error_s": "change_late_s",
     },
     PhaseOneResult: {
@@ -50,6 +48,8 @@ _KEYS: Mapping[type, Mapping[str, str]] = {
     },
     DeviceLoad: {"end_times_s": "at_s", "max_percent": "busiest", "mean_percent": "mean"},
 }
+_FORMER_KEYS: Mapping[type, Mapping[str, str]] = {DirectionResult: {"course": "timeline"}}
+"""Attributes of the keys of earlier versions that are still read."""
 _OPTIONAL: Mapping[type, frozenset[str]] = {
     Trial: frozenset({
         "delays", "frame_timeout_s", "second_segment", "device_event", "connections", "flow_starts",
@@ -124,9 +124,6 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
 def _encode(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _encode(item) for key, item in value.items()}
-    if isinstance(value, Timeline):
-        received, lost = _compress(value.received), _compress(value.lost)
-        return {"slot_s": value.slot_s, "received": received, "lost": lost}
     return _encode_object(value) if is_dataclass(value) else value
 
 
@@ -142,7 +139,8 @@ def _encode_object(value: Any) -> dict[str, Any]:
 @cache
 def _map_keys(kind: type) -> Mapping[str, str]:
     """Return the attribute of each key."""
-    return {key: name for name, key, *_ in list_attributes(kind)}
+    names = {key: name for name, key, *_ in list_attributes(kind)}
+    return {**_FORMER_KEYS.get(kind, {}), **names}
 
 
 def _decode(kind: type[T], data: Mapping[str, Any]) -> T:
@@ -177,13 +175,10 @@ def _check_modifier(data: Any) -> Mapping[str, Any]:
     return data
 
 
-def _compress(values: Sequence[int]) -> list[int]:
-    """Return the number of values, the median and the differences from it up to the last one."""
-    usual = median_low(values) if values else 0
-    differences = [value - usual for value in values]
-    while differences and not differences[-1]:
-        differences.pop()
-    return [len(values), usual, *differences]
+def _expand_timeline(course: Mapping[str, Any]) -> Timeline:
+    """Decode the timelines of version 0.1: slots, usual value, and differences from it."""
+    received, lost = _expand(course["received"]), _expand(course["lost"])
+    return Timeline(course["slot_s"], received, lost)
 
 
 def _expand(compressed: Sequence[int]) -> tuple[int, ...]:
@@ -209,13 +204,14 @@ _DECODERS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
         "classes": partial(_decode_each, partial(_decode, ClassCount)),
         "delays": _distributions,
         "ipdv": _distributions,
-        "course": partial(_decode, Timeline),
+        "course": _expand_timeline,
+        "timeline": partial(_decode, Timeline),
         "answers": partial(_decode, Answers),
     },
     PhaseOneResult: {"tcp": partial(_decode, TcpCounts)},
     Connections: {"tcp": partial(_decode, Tcp)},
     Distribution: {"ns": tuple, "n": tuple},
     DeviceLoad: {"at_s": tuple, "busiest": tuple, "mean": tuple},
-    Timeline: {"received": _expand, "lost": _expand},
+    Timeline: {"received": tuple, "lost": tuple},
 }
 """Functions of values that are not None, by key."""

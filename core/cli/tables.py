@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Column, Sheet
@@ -16,6 +16,8 @@ SENTENCE = 40
 """Cells above this length are sentences and may be wrapped."""
 GAP = 2
 PERCENTILES = ("P1", "P99")
+LONG_TABLE = 100
+"""Rows above which a table without wrapped cells is printed line by line: rich takes 1 ms for each row."""
 
 
 def print_table(console: Console, sheet: Sheet) -> None:
@@ -23,6 +25,8 @@ def print_table(console: Console, sheet: Sheet) -> None:
     fitting = fit(sheet, console.width)
     if sheet.cards or fitting is None:
         _print_rows(console, sheet.narrow())
+    elif len(fitting.rows) > LONG_TABLE and _has_plain_lines(fitting, console.width):
+        _print_lines(console, fitting)
     else:
         console.print(_table(fitting, console.width))
     for note in sheet.notes:  # a pipe's reader wants each line whole
@@ -57,15 +61,46 @@ def _without(table: Sheet, places: Sequence[int]) -> Sheet:
     )
 
 
-def _widths(table: Sheet, *, wrapped: bool = False) -> Iterator[int]:
-    """Yield the width of each column; ``wrapped``: of texts the longest word."""
+def _has_plain_lines(sheet: Sheet, width: int) -> bool:
+    is_narrow = sum(_widths(sheet, capped=False)) <= width
+    return is_narrow and not any("\n" in column.name for column in sheet.columns)
+
+
+def _print_lines(console: Console, sheet: Sheet) -> None:
+    from rich.text import Text
+
+    widths = list(_widths(sheet, capped=False))
+    names = (column.name for column in sheet.columns)
+    for text, style in ((sheet.title, "bold"), (_align(sheet, widths, names), "dim")):
+        console.print(Text(escape_controls(text), style=style))
+    console.out("\n".join(_align(sheet, widths, row) for row in sheet.rows), highlight=False)
+
+
+def _align(sheet: Sheet, widths: Sequence[int], cells: Iterable[str]) -> str:
+    """Return the cells of a row in columns."""
+    return "".join(
+        " " * GAP + cell.ljust(width - GAP) if column.text else cell.rjust(width)
+        for cell, width, column in zip(
+            map(escape_controls, cells), widths, sheet.columns, strict=True
+        )
+    )
+
+
+def _widths(table: Sheet, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
+    """Yield the width of each column.
+
+    Args:
+        wrapped: count only the longest word of texts.
+        capped: count at most a sentence of texts, which wraps.
+    """
     for place, column in enumerate(table.columns):
         parts = [column.name, *(row[place] for row in table.rows)]
         lines = [line for part in parts for line in part.split("\n")]
         if wrapped and column.text:
             lines = [word for line in lines for word in line.split()]
         longest = max(map(len, lines), default=0)
-        yield GAP + (longest if not column.text or wrapped else min(SENTENCE, longest))
+        is_whole = wrapped or not capped or not column.text
+        yield GAP + (longest if is_whole else min(SENTENCE, longest))
 
 
 def _table(sheet: Sheet, width: int) -> Table:

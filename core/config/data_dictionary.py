@@ -16,6 +16,7 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
 _LAST_COLUMN = {"Limited": "`yes`: the tester or the medium limits the row"}
+_MEDIAN = {"median": "median of the repetitions at this point [see `unit` in results.json]"}
 _JOURNAL = {
     "schema": "name and version of this format",
     "run": "mark of the run, as in manifest.json",
@@ -92,6 +93,8 @@ def _make_field(file: str, name: str, text: str) -> DataField:
 
 def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the columns of each CSV file."""
+    from v6t.analysis.figure_rows import FIGURE_COLUMNS
+    from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
     from v6t.analysis.trial_rows import TRIAL_COLUMNS
     from v6t.benchmarks import registry
@@ -99,10 +102,12 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
 
     for benchmark in registry.installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
-        columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN}
+        median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
+        columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
         yield benchmark.csv_file, columns
         for file, further in benchmark.further_csv.items():
             yield file, {**further, **_LAST_COLUMN}
+    yield "medians.csv", FIGURE_COLUMNS
     yield "trials.csv", TRIAL_COLUMNS
     yield "summary.csv", SUMMARY_COLUMNS
 

@@ -12,13 +12,13 @@ from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
-from v6t.analysis.record import Record
+from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.benchmarks import registry
 from v6t.core.runs.journal import Journal
-from v6t.core.runs.rundir import REPETITIONS, RESULTS, TRIALS, RunDir
+from v6t.core.runs.rundir import MEDIANS, REPETITIONS, RESULTS, TRIALS, RunDir
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
@@ -47,10 +47,6 @@ def read_results(directory: Path) -> dict[str, Any]:
             code="damaged-file",
         ) from exc
     content: dict[str, Any] = document if isinstance(document, dict) else {}
-    shared = content.pop("conditions", {})
-    for record in content.get("results", ()):
-        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
-            record["conditions"] = {**shared, **own}
     schema = content.get("schema")
     if schema != SCHEMA:
         name = f"{schema!r}" if isinstance(schema, str) else "none"
@@ -59,6 +55,16 @@ def read_results(directory: Path) -> dict[str, Any]:
             OTHER_VERSION,
             code="journal-other-version",
         )
+    shared, records = content.pop("conditions", {}), content.get("results")
+    if not isinstance(shared, dict) or not isinstance(records, list):
+        raise UsageError(
+            f"{path} is damaged: it has no list of results",
+            "move it away; `v6t resume` writes it again from the journal",
+            code="damaged-file",
+        )
+    for record in records:
+        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
+            record["conditions"] = {**shared, **own}
     return content
 
 
@@ -174,7 +180,7 @@ class Tables:
         """Begin; every trial of the journal has its rows in ``trials.csv``."""
         self._journal = journal
         self._known = 0
-        self._texts = {REPETITIONS: io.StringIO(), TRIALS: io.StringIO()}
+        self._texts = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
         self._columns: dict[str, list[str]] = {}
 
     def add(self, name: str, rows: Iterable[Row]) -> None:
@@ -199,12 +205,13 @@ class Tables:
 
 
 def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
-    """Add a last column: whether the tester or the medium limits the row.
+    """Add the last columns: whether the tester or the medium limits the row, and the only median.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
     beyond = record.above_usable
+    median = {"median": record.median} if isinstance(record, RateRecord) else {}
     return [
-        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no"}
+        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no", **median}
         for row in rows
     ]

@@ -18,6 +18,7 @@ from v6t.core.config.settings import ResolvedRun, saved_run
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
+MEDIANS = "medians.csv"
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
 AUDIT = "audit.json"
 """In the directory of an audit."""

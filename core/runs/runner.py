@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from v6t.analysis.figure_rows import list_figure_rows
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
@@ -40,7 +41,7 @@ from v6t.core.runs.results_file import (
     with_limit,
 )
 from v6t.core.runs.run_data import load_run, make_run_data
-from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, reading
+from v6t.core.runs.rundir import CONFIG, MANIFEST, MEDIANS, RunDir, reading
 from v6t.core.runs.telemetry import KEY as DEVICE
 from v6t.core.runs.telemetry import DeviceCounts
 from v6t.core.runs.trials import Trials
@@ -328,6 +329,7 @@ class Runner:
         self._results.add(record)
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
             self._tables.add(name, with_limit(rows, record))
+        self._tables.add(MEDIANS, list_figure_rows(record, benchmark))
         began = time.monotonic()
         if began >= self._next_write:
             self._write_results()

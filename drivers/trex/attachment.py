@@ -309,7 +309,7 @@ class Attachment:
             self._arguments,
             prefix=prefix,
             nics=nics,
-            fence=(options.rpc_port, options.pub_port) if options.fence else (),
+            fence=(options.rpc_port, options.pub_port) if options.fence and not self._bed else (),
             namespace_pid=self.namespace(),
             remote=options.remote,
         )

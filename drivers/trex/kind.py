@@ -78,14 +78,16 @@ class Trex(TesterKind):
         return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
 
     def check_links(self, links: Any) -> None:
-        for number, pair in enumerate(self.options.pairs):
+        pairs = enumerate(self.options.pairs)
+        named = [("", self.options), *((f"pairs[{number}].", pair) for number, pair in pairs)]
+        for where, pair in named:
             for name in ("left", "right"):
                 side, link = getattr(pair, name), links.link_at(name)
                 if side is None or side.vlan is None:
                     continue
                 if link.vlan is None or link.background is not None:
                     raise UsageError(
-                        f"pairs[{number}].{name}.vlan: {side.vlan} replaces the VLAN of "
+                        f"{where}{name}.vlan: {side.vlan} replaces the VLAN of "
                         f"links.{name}, which "
                         + ("has none" if link.vlan is None else "has another for the background"),
                         f"set links.{name}.vlan, without a background there, or leave this one out",

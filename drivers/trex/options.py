@@ -130,6 +130,11 @@ class TrexOptions(StrictModel):
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
     ring: int = Field(default=RING_FRAMES, ge=512, le=65_536, multiple_of=512)
     """Frames in each ring between TRex and a Linux interface (a power of two is best)."""
+    left: Side | None = None
+    """MAC addresses and VLAN of the left port, where they are not those of ``links``: for one of several
+    servers."""
+    right: Side | None = None
+    """The same of the right port."""
     pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
     """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False
@@ -317,34 +322,39 @@ class TrexOptions(StrictModel):
 
     def with_swapped_ports(self) -> TrexOptions:
         """Return the options with left and right exchanged."""
-        pairs = tuple(
-            pair.model_copy(update={**_swap_ports(pair), "left": pair.right, "right": pair.left})
-            for pair in self.pairs
-        )
+        pairs = tuple(pair.model_copy(update=_swap_ports(pair)) for pair in self.pairs)
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
+
+    @property
+    def all_pairs(self) -> tuple[Pair, ...]:
+        """All pairs of ports, the first one included."""
+        first = Pair.model_construct(
+            ports=self.ports,
+            interfaces=self.interfaces,
+            left=self.left,
+            right=self.right,
+            socket=self.socket,
+        )
+        return (first, *self.pairs)
 
     @property
     def all_ports(self) -> tuple[int, ...]:
         """Ports of all pairs: left, right, left, right ..."""
-        return self.ports + tuple(port for pair in self.pairs for port in pair.ports)
+        return tuple(port for pair in self.all_pairs for port in pair.ports)
 
     @property
     def all_interfaces(self) -> tuple[str, ...] | None:
         """Interfaces in the order of TRex's port numbers; None if one is not named."""
-        named = [self.interfaces, *(pair.interfaces for pair in self.pairs)]
-        interfaces: list[str] = []
-        for both in named:
-            if both is None:
-                return None
-            interfaces += both
+        interfaces = [name for pair in self.all_pairs for name in pair.interfaces or ()]
+        if len(interfaces) < len(self.all_ports):
+            return None
         return tuple(name for _, name in sorted(zip(self.all_ports, interfaces, strict=True)))
 
     @property
     def sockets(self) -> tuple[int, ...]:
         """NUMA node of each pair, in the order of TRex's port numbers."""
-        own = [self.socket, *(self.socket if p.socket is None else p.socket for p in self.pairs)]
-        ports = [self.ports, *(pair.ports for pair in self.pairs)]
-        return tuple(node for _, node in sorted(zip(map(min, ports), own, strict=True)))
+        pairs = sorted(self.all_pairs, key=lambda pair: min(pair.ports))
+        return tuple(self.socket if pair.socket is None else pair.socket for pair in pairs)
 
     @property
     def in_software(self) -> bool:
@@ -383,26 +393,25 @@ class TrexOptions(StrictModel):
 
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
         """Return own and device's MAC address by port, in the order of TRex's port numbers."""
-        pairs = [(links.left.tester_mac, links.left.dut_mac)]
-        pairs.append((links.right.tester_mac, links.right.dut_mac))
-        for pair in self.pairs:
-            for side, default in ((pair.left, links.left), (pair.right, links.right)):
-                of = side or default
-                pairs.append((of.tester_mac, of.dut_mac))
-        return [macs for _, macs in sorted(zip(self.all_ports, pairs, strict=True))]
+        sides = [
+            side
+            for pair in self.all_pairs
+            for side in (pair.left or links.left, pair.right or links.right)
+        ]
+        macs = [(side.tester_mac, side.dut_mac) for side in sides]
+        return [own for _, own in sorted(zip(self.all_ports, macs, strict=True))]
 
     def all_hosts(self, links: Any) -> dict[str, Any]:
         """Return the arguments of the hosts on each port, with the MAC addresses of its pair."""
         by_port = {}
-        for of in (None, *self.pairs):
-            for number, name in enumerate(("left", "right")):
-                hosts = host_arguments(getattr(links, name))
-                side = None if of is None else getattr(of, name)
+        for pair in self.all_pairs:
+            for port, name in zip(pair.ports, ("left", "right"), strict=True):
+                hosts, side = host_arguments(getattr(links, name)), getattr(pair, name)
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
                     hosts |= {} if side.vlan is None else {"vlan": side.vlan}
                 if hosts is not None:
-                    by_port[str((self if of is None else of).ports[number])] = hosts
+                    by_port[str(port)] = hosts
         return by_port
 
     @property
@@ -429,7 +438,8 @@ def _with_plural(number: int, noun: str) -> str:
 
 
 def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
-    return {"ports": of.ports[::-1], "interfaces": of.interfaces and of.interfaces[::-1]}
+    interfaces = of.interfaces and of.interfaces[::-1]
+    return {"ports": of.ports[::-1], "interfaces": interfaces, "left": of.right, "right": of.left}
 
 
 @lru_cache(maxsize=8)

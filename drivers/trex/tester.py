@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ class PortPair:
 
     Attributes:
         tx, rx: TRex's port numbers.
-        sending, receiving: MAC addresses and VLAN where they are not the first pair's.
+        sending, receiving: MAC addresses and VLAN where they are not those of the links.
     """
 
     tx: int
@@ -453,7 +453,6 @@ class TrexTester:
             marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
         control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
         needs_ipdv = trial.delays is not None and trial.delays.ipdv
-        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
         stats = TrialStats.model_validate(
             self.attachment.ask(
@@ -471,11 +470,13 @@ class TrexTester:
                 marked=marked,
             )
         )
+        began = datetime.now(timezone.utc) - timedelta(seconds=stats.began_ago_s)
         began_s = time.monotonic() - stats.began_ago_s
         if read is not None:  # before frames are compared: it tells what they should be
             read()
         if self._bed is not None:
             self._bed.check()
+        started = began.isoformat(timespec="milliseconds")
         return self._make_result(trial, loads, stats, started), began_s
 
     def _make_sample_requests(
@@ -670,13 +671,10 @@ def _overtime_s(trial: Trial) -> float:
 
 
 def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
-    left, right = options.ports
-    forward, reverse = [PortPair(left, right)], [PortPair(right, left)]
-    for pair in options.pairs:
-        low, high = pair.ports
-        forward.append(PortPair(low, high, pair.left, pair.right))
-        reverse.append(PortPair(high, low, pair.right, pair.left))
-    return {"forward": forward, "reverse": reverse}
+    return {
+        "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
+        "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
+    }
 
 
 def _make_core_source(core: int) -> SourceOf:

@@ -75,7 +75,9 @@ def devices(chance: random.Random) -> dict[str, Device]:
         return lambda _tester, _repetition: rate_fps
 
     def of_its_mode(tester: Any, repetition: int) -> float:
-        slow = tester._slow_repetition(f"throughput/104/forward/r{repetition:02d}")
+        # as the simulated tester draws it
+        key = f"throughput/104/forward/r{repetition:02d}"
+        slow = random.Random(f"{tester._seed}/slow/{key}").random() < 0.3
         return capacity * (0.6 if slow else 1.0)
 
     def device(truth: Truth | None = None, **options: Any) -> Device:

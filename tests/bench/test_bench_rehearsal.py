@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ONE, FOUR = (84,), (84, 128, 256, 512)
 
 
-def rehearse(path, sizes, repetitions=5):
+def rehearse(path, sizes, repetitions=2):
     flags = Flags(
         plugin="siit", preset="rfc", tester="sim", frame_sizes=sizes,
         benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
@@ -39,7 +39,7 @@ def calls_a_trial(path, sizes):
 def test_a_trial_costs_the_same_in_a_campaign_of_four_times_as_many(tmp_path):
     rehearse(tmp_path / "warm", FOUR, repetitions=1)
     few, many = (calls_a_trial(tmp_path / str(len(s)), s) for s in (ONE, FOUR))
-    assert many < 1.1 * few
+    assert many < few
 
 
 def test_the_row_of_a_trial_is_made_once(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
 
 RUN_FILES = [
     *(".lock", "config.json", "journal.jsonl", "log.txt", "manifest.json"),
-    *("results.csv", "results.json", "trials.csv"),
+    *("medians.csv", "results.csv", "results.json", "trials.csv"),
 ]
 """What a finished run of one benchmark leaves in its directory."""
 

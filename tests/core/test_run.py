@@ -80,7 +80,8 @@ def test_repetitions_in_siitperfs_column_order(tmp_path):
     execute(bind(simulated()), tmp_path / "out", Listener())
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
     assert (
-        header == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate,Limited"
+        header
+        == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate,Limited,median"
     )
 
 

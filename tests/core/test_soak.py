@@ -20,12 +20,15 @@ from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.critical_load import CriticalLoadSpec, measure_critical_load
 from v6t.procedures.soak import SoakSpec, measure_soak
+from v6t.tests.needs import sample
 from v6t.trials.conditions import Conditions
 from v6t.trials.load_estimate import LoadEstimate, OfferedLoad
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import Timeline
 
 POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
+
+SEARCHES = sample(4, 8)
 
 
 @pytest.mark.parametrize(("b", "m", "a"), POINTS)
@@ -69,15 +72,15 @@ def searched(true_rate, target, seed, search_s=60.0):
     [(log_stretch, 1e-3, 527560), (log_erf, 1e-3, 567335), (log_erf, 1e-5, 533888)],
 )
 def test_the_interval_holds_the_truth(shape, target, truth):
-    """In most of 8 short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
+    """In most short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
 
     def lost(load):
         m, a = 6e5, 2e4 if shape is log_stretch else 3e4
         return math.exp(shape(*(np.array([x]) for x in (load, m, a)))[0])
 
     assert lost(truth) == pytest.approx(target * truth, rel=0.01)
-    found = [searched(lost, target, seed).estimate for seed in range(8)]
-    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 6
+    found = [searched(lost, target, seed).estimate for seed in range(SEARCHES)]
+    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 0.75 * SEARCHES
     assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in found)
     assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in found)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from v6t.tests.needs import sample
 
 from .attack import KINDS
 from .bench import Place
 
 pytestmark = pytest.mark.slow
 
-INPUTS = 60
+INPUTS = sample(20, 60)
 
 
 @pytest.fixture(scope="module")

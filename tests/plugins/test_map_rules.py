@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -131,23 +130,6 @@ def test_rule_table_judges_spoofed_sources_of_vpps_tests(source, port, checks):
 
 
 # port sets
-
-
-@settings(REPEATABLE, max_examples=200)
-@given(rules(shared=True), st.data())
-def test_port_sets_of_two_ces_are_disjoint(rule, data):
-    psid = data.draw(st.integers(0, rule.sharing_ratio - 1))
-    other = data.draw(st.integers(0, rule.sharing_ratio - 1).filter(lambda p: p != psid))
-    mine = rule.port_set(psid)
-    assert list(mine.ranges) == sorted(mine.ranges)
-    both = sorted(mine.ranges + rule.port_set(other).ranges)
-    assert all(last < first for (_, last), (first, _) in pairwise(both))
-    for first, last in (*mine.ranges[:40], mine.ranges[-1]):
-        assert rule.find_psid(first) == rule.find_psid(last) == psid
-        assert first in mine
-        assert last in mine
-    a, m = rule.psid_offset, rule.ports.low_bits
-    assert mine.count == (1 << m) * ((1 << a) - 1 if a else 1)
 
 
 @settings(REPEATABLE, max_examples=120)

@@ -252,27 +252,6 @@ def test_checksum_with_every_carry_follows_the_ttl():
         assert packet[10:12].tolist() != [255, 255]
 
 
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_empty_batch_and_short_frames_are_dropped(direction):
-    plugin = make_relay()
-    empty = plugin.expect(direction, np.zeros((0, 100), np.uint8))
-    assert len(empty.length) == len(empty.reason) == 0
-    short = plugin.expect(direction, np.zeros((3, 30), np.uint8))
-    assert short.length.tolist() == [0, 0, 0]
-    assert (short.reason > 0).all()
-
-
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_read_only_frame_alone_has_the_answer_of_its_batch(direction):
-    plugin = make_relay()
-    frames = stream_frames(plugin, direction, 100)["fg"]
-    frames.setflags(write=False)
-    whole = plugin.expect(direction, frames)
-    for row in range(0, 100, 9):
-        alone = plugin.expect(direction, frames[row : row + 1])
-        assert (alone.frames[0] == whole.frames[row]).all()
-
-
 def test_relay_with_another_rule_answers_otherwise():
     plugin, other = relay(**FIGURE_8), relay(**{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"})
     frames = stream_frames(plugin, "reverse", 50)["fg"]

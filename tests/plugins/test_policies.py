@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
 from v6t.packets.walker import locate_headers
-from v6t.plugins.ports import Policy
+from v6t.plugins.ports import Policy, PortRange
 from v6t.profiles.expand import Expander
 from v6t.tests.expect import expect_error
 
@@ -38,6 +38,7 @@ ENOUGH = {"hosts": {}, "left_hosts": {}, "right_hosts": {}} | {
     "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.201"},
 }
 """Values that give a range of hosts more than one."""
+PORTS = {"min": 3000, "max": 3099}
 ONE_CUSTOMER = {"mape-br": {"ces": 1}, "mapt-br": {"ces": 1}, "lwaftr": {"softwires": 1}}
 """Parameters with which a port's PSID bits are constant."""
 WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
@@ -70,7 +71,7 @@ def with_policy(technology, field, policy):
     if field.startswith("bg_"):
         given |= {"n": 2, "m": 1}
     opposite = {"ipv6_hosts": "ipv4_hosts", "ipv4_hosts": "ipv6_hosts"}
-    enough = ENOUGH.get(opposite.get(field, field) if technology == "clat" else field, {})
+    enough = ENOUGH.get(opposite.get(field, field) if technology == "clat" else field, PORTS)
     return given | {field: policy if scalar else {"policy": policy, **enough}}
 
 
@@ -117,7 +118,11 @@ def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field
             continue  # the Responder answers what it has received
         for stream in compiled(plugin, direction, plugin.rfc_frame_sizes[1]):
             if stream.name.startswith(role):
-                assert_order(values_of(stream, place), policy)
+                values = values_of(stream, place)
+                assert_order(values, policy)
+                if isinstance(getattr(plugin.params, field), PortRange):
+                    assert {*values} <= {*range(3000, 3100)}
+                    assert policy == "random" or values[0] == (3099 if policy == "dec" else 3000)
                 seen += 1
     assert seen
 
@@ -153,32 +158,26 @@ def forward_tuples(technology, params, places):
     return [a << 128 | b for a, b in zip(slow, fast, strict=True)]
 
 
-@pytest.mark.parametrize("mode", ORDERS)
-@pytest.mark.parametrize("technology", enumerating())
-def test_enumeration_of_ports_orders_the_ports_in_the_frames(technology, mode):
-    params = {
-        "enumerate_ports": mode,
-        "enumerate_ips": 0,
-        "initiator_count": 1,
-        **({"responder_count": 1} if technology == "dslite-aftr" else {}),
-        "initiator_ports": {"min": 4096, "max": 4127},
-        "responder_ports": {"min": 1, "max": 100},
-    }
-    values = forward_tuples(technology, params, ("dport", "sport"))
-    assert_order(values, ORDERS[mode])
-    assert len(set(values)) == COUNT
+MANY_PORTS = {
+    "enumerate_ips": 0, "initiator_count": 1, "initiator_ports": {"min": 4096, "max": 4127},
+    "responder_ports": {"min": 1, "max": 100},
+}  # fmt: skip
+MANY_HOSTS = {
+    "enumerate_ports": 0, "initiator_count": 32, "responder_count": 4,
+    "initiator_ipv4": "198.18.0.32", "initiator_ipv6": "2001:2::20",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ORDERS)
 @pytest.mark.parametrize("technology", enumerating())
-def test_enumeration_of_addresses_orders_the_addresses_in_the_frames(technology, mode):
+@pytest.mark.parametrize("enumerated", ["enumerate_ports", "enumerate_ips"])
+def test_enumeration_orders_the_values_in_the_frames(enumerated, technology, mode):
     fields = load_plugin(technology).params_model.model_fields
-    params = {"enumerate_ports": 0, "enumerate_ips": mode, "initiator_count": 32}
-    aligned = {"initiator_ipv4": "198.18.0.32", "initiator_ipv6": "2001:2::20"}
-    params |= {name: value for name, value in aligned.items() if name in fields}
-    params |= {"responder_count": 4}
-    places = ("inner dst" if technology == "dslite-aftr" else "dst", "src")
-    values = forward_tuples(technology, params, places)
+    is_tunnel, of_ports = technology == "dslite-aftr", enumerated == "enumerate_ports"
+    params = {n: v for n, v in (MANY_PORTS if of_ports else MANY_HOSTS).items() if n in fields}
+    params |= {enumerated: mode, **({"responder_count": 1} if of_ports and is_tunnel else {})}
+    hosts = ("inner dst" if is_tunnel else "dst", "src")
+    values = forward_tuples(technology, params, ("dport", "sport") if of_ports else hosts)
     assert_order(values, ORDERS[mode])
     assert len(set(values)) == COUNT
 

@@ -289,16 +289,6 @@ def test_a26_background_is_never_enumerated(name):
         assert background.layers[-2].name == "IPv6"
 
 
-def test_negative_share_is_of_all_frames():
-    plugin = make("lwaftr", negative_percent=10, n=10, m=9)
-    weights = {s.name: s.weight for s in compiled(plugin, "forward")}
-    total = sum(weights.values())
-    spoofed = sum(w for n, w in weights.items() if n.startswith("spoof"))
-    assert spoofed / total == pytest.approx(0.1)
-    assert weights["bg"] / (total - spoofed) == pytest.approx(0.1)
-    assert weights["fg"] / (total - spoofed) == pytest.approx(0.9)
-
-
 BACKGROUND_VLANS = Links(
     replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
     replace(Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)),

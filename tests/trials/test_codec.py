@@ -37,8 +37,8 @@ RESULT = (
     '"delay_us": {"min": 1.5}, "delays": {"fg": {"ns": [5, 7], "n": [2, 1], "lost": 1, '
     '"clamped": 1}}, "ipdv": {"fg": {"ns": [0], "n": [1], "lost": 2, "clamped": 0}}, '
     '"first_lost_s": 0.0, "last_lost_s": 0.5, "longest_gap_s": 0.25, "sending_error_s": 0.001, '
-    '"timed_share": 0.5, "timed_of": "load", "course": {"slot_s": 0.5, '
-    '"received": [3, 4, 0, 0, -1], "lost": [2, 0, 0, 1]}, "answers": {"reasons": {"late": 2}, '
+    '"timed_share": 0.5, "timed_of": "load", "timeline": {"slot_s": 0.5, '
+    '"received": [4, 4, 3], "lost": [0, 1]}, "answers": {"reasons": {"late": 2}, '
     '"aaaa": 1, "a": 2, "repeated": 3, "other": 4, "cached_names": 5}, "change_late_s": -1e-05}}, '
     '"faults": ["slow"], "started": "2026-01-01T00:00:00Z", "tester": {"counting": "trailer"}, '
     '"connections": {"required": 4000, "sent": 4001, "learned": 3999, "surplus": 1, "repeated": 2, '
@@ -103,12 +103,14 @@ def test_result_without_optional_parts_has_their_defaults():
     )
 
 
-def test_timeline_of_equal_slots_is_written_in_two_numbers():
+def test_timeline_of_version_0_1_is_read_and_written_in_plain_numbers():
     data = json.loads(PLAIN_RESULT)
-    data["directions"]["forward"]["course"] = {"slot_s": 1.0, "received": [60, 9], "lost": [60, 0]}
-    result = result_from_json(data)
-    assert result.directions["forward"].timeline.received == (9,) * 60
-    assert result_to_json(result) == {**data, "faults": ()}
+    course = {"slot_s": 0.5, "received": [3, 4, 0, 0, -1], "lost": [60, 0]}
+    data["directions"]["forward"]["course"] = course
+    written = json.loads(json.dumps(result_to_json(result_from_json(data))))
+    timeline = {"slot_s": 0.5, "received": [4, 4, 3], "lost": [0] * 60}
+    assert written["directions"]["forward"]["timeline"] == timeline
+    assert "course" not in written["directions"]["forward"]
 
 
 @pytest.mark.parametrize("received", [[2, 5, 1, 1, 1], [-1, 0], [10**9, 0], [3]])

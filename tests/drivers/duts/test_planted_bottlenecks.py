@@ -156,6 +156,7 @@ def test_a_core_that_a_cgroup_limits(second_look):
 
 @as_root
 @needs("tayga")
+@pytest.mark.alone  # on busy cores the translator lacks CPU before its queue is full
 def test_a_queue_that_is_full(second_look):
     def plant(session):
         return told(session, "ip link set dev v6t-nat64 txqueuelen 1")

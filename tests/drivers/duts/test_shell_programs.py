@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -209,7 +210,7 @@ def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     note = stub + tracked_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
-    process = start(sh, note)
+    process = start(sh, note, start_new_session=True)
     until(
         lambda: (tmp_path / "doing").exists() and (tmp_path / "doing").read_text().count("\n") > 1,
         "a note",
@@ -218,6 +219,6 @@ def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     seen = subprocess.run(
         [*sh, "-c", read], capture_output=True, text=True, check=False
     ).stdout.strip()
-    process.kill()
+    os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert seen == str(process.pid)

@@ -1,0 +1,1 @@
+"""Several testers as one: shares of the traffic, started together, counted together."""

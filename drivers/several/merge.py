@@ -1,0 +1,116 @@
+"""Sums of what several testers counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from v6t.drivers.tester import PhaseCounts
+from v6t.trials.delays import Distribution
+from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.timeline import Timeline
+
+_COUNTS = ("required", "sent", "received", "surplus", "out_of_order", "late")
+
+
+def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
+    """Return the result of all testers in one direction.
+
+    The slowest sender and the longest gap of one tester stand for all. Of ``delay_us``, the smallest and
+    the largest delay are exact, and the quantiles are those of the slowest tester; ``delays`` are exact.
+    """
+    first, slowest = parts[0], max(parts, key=lambda part: part.max_sending_time_s)
+    summaries = [p.delay_us for p in parts if p.delay_us]
+    lost = [p.last_lost_s for p in parts if p.last_lost_s is not None]
+    return replace(
+        first,
+        classes=_merge_classes([p.classes for p in parts]),
+        sending_time_s=slowest.sending_time_s,
+        sending_time_error_s=slowest.sending_time_error_s,
+        control=sum(p.control for p in parts),
+        checked=sum(p.checked for p in parts),
+        matched=sum(p.matched for p in parts),
+        mismatch=next((p.mismatch for p in parts if p.mismatch), None),
+        behaviour=dict(sum((Counter(p.behaviour) for p in parts if p.behaviour), Counter()))
+        or None,
+        missing=next((p.missing for p in parts if p.missing), None),
+        delay_us={
+            name: (min if name == "min" else max)(s[name] for s in summaries)
+            for name in summaries[0]
+        }
+        if summaries
+        else None,
+        delays=_merge_distributions(p.delays for p in parts),
+        ipdv=_merge_distributions(p.ipdv for p in parts),
+        first_lost_s=min(
+            (p.first_lost_s for p in parts if p.first_lost_s is not None), default=None
+        ),
+        last_lost_s=max(lost, default=None),
+        longest_gap_s=max(
+            (p.longest_gap_s for p in parts if p.longest_gap_s is not None), default=None
+        ),
+        timed_share=min((p.timed_share for p in parts if p.timed_share is not None), default=None),
+        timeline=_merge_timelines([p.timeline for p in parts]),
+        rate_change_error_s=max(
+            (p.rate_change_error_s for p in parts if p.rate_change_error_s is not None),
+            key=abs,
+            default=None,
+        ),
+    )
+
+
+def merge_phases(parts: Mapping[str, PhaseCounts]) -> PhaseCounts:
+    """Return the counts of all testers; their endpoints may coincide, so they are not counted."""
+    phases = list(parts.values())
+    return replace(
+        phases[0],
+        result=merge_directions([p.result for p in phases]),
+        start_s=min(p.start_s for p in phases),
+        end_s=max(p.end_s for p in phases),
+        duplicate_tuples=sum(p.duplicate_tuples for p in phases),
+        inside_endpoints=None,
+        outside_endpoints=None,
+        example=next((p.example for p in phases if p.example), None),
+        faults=name_faults({name: p.faults for name, p in parts.items()}),
+        started=min(p.started for p in phases),
+        health={"servers": {name: p.health for name, p in parts.items()}},
+    )
+
+
+def name_faults(faults: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Return the faults of all testers, each with the tester's name."""
+    return tuple(f"server {name}: {fault}" for name, own in faults.items() for fault in own)
+
+
+def _merge_classes(parts: Sequence[Mapping[str, ClassCount]]) -> dict[str, ClassCount]:
+    merged: dict[str, ClassCount] = {}
+    for name, count in (item for part in parts for item in part.items()):
+        before = merged.get(name)
+        sums = {c: getattr(count, c) + (getattr(before, c) if before else 0) for c in _COUNTS}
+        merged[name] = replace(count, **sums)
+    return merged
+
+
+def _merge_distributions(
+    parts: Iterable[Mapping[str, Distribution] | None],
+) -> dict[str, Distribution] | None:
+    by_class: dict[str, list[Distribution]] = {}
+    for part in parts:
+        if part is None:
+            return None
+        for name, distribution in part.items():
+            by_class.setdefault(name, []).append(distribution)
+    return {name: Distribution.merge(own) for name, own in by_class.items()}
+
+
+def _merge_timelines(parts: Sequence[Timeline | None]) -> Timeline | None:
+    timelines = [part for part in parts if part is not None]
+    if len(timelines) < len(parts) or len({t.slot_s for t in timelines}) > 1:
+        return None
+    received, lost = (
+        tuple(map(sum, zip_longest(*rows, fillvalue=0)))
+        for rows in ([t.received for t in timelines], [t.lost for t in timelines])
+    )
+    return Timeline(timelines[0].slot_s, received, lost)

@@ -1,0 +1,230 @@
+"""Several testers as one: each sends its share of every trial, and all are counted together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from v6t.base.errors import TesterError, V6tError
+from v6t.drivers.several.division import (
+    divide_connections,
+    divide_enumeration,
+    divide_streams,
+    divide_trial,
+)
+from v6t.drivers.several.merge import merge_directions, merge_phases, name_faults
+from v6t.drivers.tester import Oracle, PhaseCounts, StatefulTester
+from v6t.packets.direction import DIRECTIONS, Direction
+from v6t.profiles.streams import StreamSet
+from v6t.trials.connections import Connections
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Capability, Trial
+
+MAX_SKEW_SHARE = 0.02
+"""Largest difference of the starts as a share of a trial's duration, where nothing else is set."""
+START_SKEW = "start_skew_s"
+"""Name of the measured difference among the figures of a trial."""
+_ORDERED: frozenset[Capability] = frozenset({"ipdv", "flow-starts", "timed-flow-starts"})
+"""Capabilities that need one order of all frames."""
+_UNDIVIDED: frozenset[Capability] = frozenset({"tcp", "queries"})
+"""Capabilities of the first tester alone."""
+Outcome = TypeVar("Outcome")
+
+
+class SeveralTesters:
+    """A :class:`v6t.drivers.tester.StatefulTester` made of others.
+
+    Args:
+        name: kind of the members.
+        members: testers by the names of their servers.
+        max_skew_share: largest difference of the starts, as a share of a trial's duration.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, StatefulTester],
+        max_skew_share: float = MAX_SKEW_SHARE,
+    ) -> None:
+        self.name = name
+        self._members = dict(members)
+        self._first = next(iter(self._members))
+        self.now = self._read_clock
+        self._max_skew_share = max_skew_share
+        self._streams: Mapping[Direction, StreamSet] = {}
+        self._oracle: Oracle | None = None
+        self._division: int | str | None = None
+        self._threads = ThreadPoolExecutor(len(self._members), "v6t-server")
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What all members can do, and queries and TCP where the first one can."""
+        members = self._members.values()
+        common = frozenset.intersection(*(member.capabilities for member in members))
+        return common - _ORDERED - _UNDIVIDED | self._members[self._first].capabilities & _UNDIVIDED
+
+    def open(self) -> None:
+        try:
+            self._run_all(lambda name: self._members[name].open())
+        except BaseException:
+            self.close()
+            raise
+
+    def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
+        """Store the streams; the kind of the next trial decides how they are divided."""
+        self._streams, self._oracle, self._division = dict(streams), oracle, None
+
+    def measure(self, trial: Trial) -> TrialResult:
+        connections = trial.connections
+        if trial.queries is not None:
+            self._divide("nothing")
+            return self._run(self._first, lambda name: self._members[name].measure(trial))
+        if connections is not None:
+            self._divide(connections.count)
+        elif not isinstance(self._division, int):  # connections of phase 1 stay
+            self._divide("flows")
+        trials = self._divide_trial(trial)
+        results = self._run_all(lambda name: self._members[name].measure(trials[name]), trials)
+        faults = name_faults({name: result.faults for name, result in results.items()})
+        starts = [datetime.fromisoformat(r.started).timestamp() for r in results.values()]
+        skew_s, fault = self._find_skew(starts, trial.total_duration_s)
+        disturbed = [r.is_disturbed for r in results.values() if r.faults]
+        return TrialResult(
+            {
+                way: merge_directions([r.directions[way] for r in results.values()])
+                for way in DIRECTIONS
+                if all(way in r.directions for r in results.values())
+            },
+            faults + fault,
+            min(r.started for r in results.values()),
+            {START_SKEW: skew_s, "servers": {n: _describe_share(r) for n, r in results.items()}},
+            is_disturbed=all(disturbed) if disturbed else bool(fault),
+        )
+
+    def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        self._divide("nothing" if connections.tcp else connections.count)
+        return self._run_phase("establish", trial, connections)
+
+    def validate(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        return self._run_phase("validate", trial, connections)
+
+    def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
+        return self._run_phase("disconnect", trial, connections)
+
+    def wait(self, seconds: float) -> None:
+        self._run_all(lambda name: self._members[name].wait(seconds))
+
+    def device_state(self) -> None:
+        """Return None: the device stands between the ports of several testers."""
+
+    def device_session(self) -> None:
+        """Return None: see :meth:`device_state`."""
+
+    def describe(self) -> dict[str, Any]:
+        servers = {name: member.describe() for name, member in self._members.items()}
+        common = {
+            key: value
+            for key, value in servers[self._first].items()
+            if all(key in one and one[key] == value for one in servers.values())
+        }
+        return {**common, "kind": self.name, "servers": servers, "max_skew": self._max_skew_share}
+
+    def close(self) -> None:
+        """Close all members, also while a trial runs: what waits for them ends."""
+        with ExitStack() as stack:  # a failure of one keeps no other open
+            stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
+            for name in self._members:
+                stack.callback(self._run, name, lambda name: self._members[name].close())
+
+    def _read_clock(self) -> float:
+        return self._members[self._first].now()
+
+    def _divide(self, division: int | str) -> None:
+        """Load the members, unless their streams are divided so: by flows, by a count, or not."""
+        if self._oracle is None:
+            raise TesterError("no streams are loaded", code="not-loaded")
+        if self._division == division:
+            return
+        oracle, parts = self._oracle, len(self._members)
+        self._division = None
+
+        def load(name: str) -> None:
+            part = list(self._members).index(name)
+            split: Callable[[StreamSet], StreamSet] = lambda streams: streams  # noqa: E731
+            if isinstance(division, int):
+                split = partial(divide_enumeration, count=division, part=part, parts=parts)
+            elif division == "flows":
+                split = partial(divide_streams, part=part, parts=parts)
+            own = {way: split(streams) for way, streams in self._streams.items()}
+            self._members[name].load(own, oracle)
+
+        self._run_all(load)
+        self._division = division
+
+    def _divide_trial(self, trial: Trial) -> dict[str, Trial]:
+        parts = len(self._members)
+        shares = ((name, divide_trial(trial, n, parts)) for n, name in enumerate(self._members))
+        return {name: share for name, share in shares if share is not None}
+
+    def _run_phase(self, phase: str, trial: Trial, connections: Connections) -> PhaseCounts:
+        if connections.tcp is not None:
+            return self._run(
+                self._first, lambda name: getattr(self._members[name], phase)(trial, connections)
+            )
+        parts = len(self._members)
+        shares = {
+            name: divide_connections(connections, part, parts)
+            for part, name in enumerate(self._members)
+        }
+        phases: dict[str, PhaseCounts] = self._run_all(
+            lambda name: getattr(self._members[name], phase)(trial, shares[name])
+        )
+        merged = merge_phases(phases)
+        length_s = connections.validation_s if phase == "validate" else connections.phase_one_s
+        skew_s, fault = self._find_skew([p.start_s for p in phases.values()], length_s)
+        health = {**(merged.health or {}), START_SKEW: skew_s}
+        return replace(merged, faults=merged.faults + fault, health=health)
+
+    def _find_skew(self, starts: list[float], length_s: float) -> tuple[float, tuple[str, ...]]:
+        skew_s, limit_s = round(max(starts) - min(starts), 6), length_s * self._max_skew_share
+        if skew_s <= limit_s:
+            return skew_s, ()
+        return skew_s, (
+            f"the servers started {1e3 * skew_s:,.1f} ms apart, more than the {1e3 * limit_s:,.1f} ms "
+            f"({self._max_skew_share:.2%} of the duration) that max_skew allows",
+        )
+
+    def _run_all(
+        self, act: Callable[[str], Outcome], names: Mapping[str, object] | None = None
+    ) -> dict[str, Outcome]:
+        """Act on members at the same time; wait for all, then raise the first error."""
+        pending = {
+            name: self._threads.submit(self._run, name, act)
+            for name in (self._members if names is None else names)
+        }
+        errors = [error for one in pending.values() if (error := one.exception())]
+        if errors:
+            raise errors[0]
+        return {name: one.result() for name, one in pending.items()}
+
+    def _run(self, name: str, act: Callable[[str], Outcome]) -> Outcome:
+        try:
+            return act(name)
+        except V6tError as exc:
+            exc.message = f"server {name}: {exc.message}"
+            exc.args = (exc.message,)
+            raise
+
+
+def _describe_share(result: TrialResult) -> dict[str, Any]:
+    """Return the figures of one tester, and how many frames it lost in each direction."""
+    lost = {
+        way: counted.count_frames("required") - counted.count_frames("received")
+        for way, counted in result.directions.items()
+    }
+    return {**result.tester, "lost": lost}

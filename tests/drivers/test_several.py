@@ -1,0 +1,305 @@
+"""Several testers as one: shares, sums, faults and the skew of the starts."""
+
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from v6t.base.errors import TesterError, UsageError
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.bench import streams_of
+from v6t.drivers.several.division import (
+    divide_connections,
+    divide_enumeration,
+    divide_streams,
+    divide_trial,
+)
+from v6t.drivers.several.tester import SeveralTesters
+from v6t.drivers.sim.tester import SimOptions, SimTester
+from v6t.packets.walker import locate_endpoints
+from v6t.profiles.entropy import limit_flows
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import compute_period
+from v6t.tests.expect import expect_error
+from v6t.trials.connections import Connections
+from v6t.trials.delays import Distribution
+from v6t.trials.queries import Queries
+from v6t.trials.result import ClassCount, DirectionResult, TrialResult
+from v6t.trials.timeline import Timeline
+from v6t.trials.trial import DelayRequest, Segment, Trial
+
+TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 10_001.0, 1.0, 0.0, 0.0)
+CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
+
+
+def compile_streams(plugin, **params):
+    bound = resolve_and_bind(None, None, Flags(plugin=plugin, params=params))
+    return bound, streams_of(bound, bound.technology.sizes_of(512))
+
+
+def list_flows(stream, count):
+    expander = Expander(stream)
+    frames = expander.frames(0, count)
+    rows = frames[:, locate_endpoints(frames[0]).tunnel_row]
+    return {row.tobytes() for row in np.ascontiguousarray(rows)}
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+@pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv6-router", "nptv6", "lwb4"])
+def test_random_flows_of_servers_are_disjoint(plugin, parts):
+    _, streams = compile_streams(plugin, n="10", m="9")
+    for stream_set in streams.values():
+        shares = [divide_streams(stream_set, part, parts) for part in range(parts)]
+        for number in range(len(stream_set.streams)):
+            flows = [list_flows(share.streams[number], 3000) for share in shares]
+            assert len(set().union(*flows)) == sum(map(len, flows))
+
+
+def test_random_shares_together_use_the_whole_range():
+    _, streams = compile_streams("ipv4-router")
+    (whole,) = streams["forward"].streams
+    parts = [divide_streams(streams["forward"], part, 3).streams[0] for part in range(3)]
+    ranges = [(v["min_value"], v["max_value"]) for p in parts for v in p.program[:1]]
+    assert ranges[0][0] == whole.program[0]["min_value"]
+    assert ranges[-1][1] == whole.program[0]["max_value"]
+    assert [low for low, _ in ranges[1:]] == [high + 1 for _, high in ranges[:-1]]
+
+
+@pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
+def test_few_flows_are_divided_exactly(flows, parts):
+    bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
+    sizes = bound.technology.sizes_of(512)
+    whole = streams_of(bound, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
+    shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
+    found = [list_flows(share, compute_period(share)) for share in shares]
+    assert sum(map(len, found)) == flows
+    assert set().union(*found) == list_flows(whole.streams[0], flows)
+
+
+def test_one_flow_cannot_be_divided():
+    bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
+    sizes = bound.technology.sizes_of(512)
+    whole = streams_of(bound, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
+    with expect_error("flows-not-divisible", kind=UsageError):
+        divide_streams(whole, 0, 2)
+
+
+def test_large_enumeration_is_interleaved():
+    _, streams = compile_streams("nat44")
+    whole = Expander(streams["forward"].streams[0]).frames(0, 4000)
+    for part in range(4):
+        share = divide_streams(streams["forward"], part, 4).streams[0]
+        assert (Expander(share).frames(0, 1000) == whole[part::4]).all()
+
+
+def test_connections_of_servers_together_are_those_of_one():
+    _, streams = compile_streams("nat44")
+    whole = Expander(streams["forward"].streams[0]).frames(0, 1001)
+    found = [
+        Expander(divide_enumeration(streams["forward"], 1001, part, 3).streams[0]).frames(
+            0, divide_connections(CONNECTIONS, part, 3).count
+        )
+        for part in range(3)
+    ]
+    assert (np.concatenate(found) == whole).all()
+
+
+def test_shares_of_a_trial_add_up():
+    asked = replace(
+        TRIAL,
+        delays=DelayRequest(tags=500),
+        second_segment=Segment(501.0, 2.0),
+        search_limit_fps=3e4,
+    )
+    shares = [divide_trial(asked, part, 3) for part in range(3)]
+    assert sum(s.frames for s in shares) == asked.frames == 11_003
+    assert sum(s.rate_fps for s in shares) == pytest.approx(10_001.0)
+    assert sum(s.delays.tags for s in shares) == 500
+    assert {s.search_limit_fps for s in shares} == {1e4}
+
+
+def test_server_without_a_frame_has_no_trial():
+    shares = [divide_trial(replace(TRIAL, rate_fps=1.0), part, 2) for part in range(2)]
+    assert [s and s.frames for s in shares] == [None, 1]
+
+
+def test_fewer_connections_than_servers_are_rejected():
+    with expect_error("flows-not-divisible", kind=UsageError):
+        divide_connections(replace(CONNECTIONS, count=2), 0, 3)
+
+
+def simulate(parts=2, **options):
+    members = {
+        f"s{n}": SimTester(SimOptions(**{"tester_fps": 1e9, **options}), n) for n in range(parts)
+    }
+    tester = SeveralTesters("sim", members)
+    tester.open()
+    _, streams = compile_streams("nat44")
+    tester.load(streams, object())
+    return tester
+
+
+def simulate_frames(parts=2, **options):
+    tester = simulate(parts, **options)
+    bound, streams = compile_streams("mape-br", n="10", m="9")
+    tester.load(streams, bound.technology)
+    return tester
+
+
+def test_counts_of_all_servers_are_summed():
+    result = simulate_frames(3, capacity_fps=3000.0).measure(TRIAL)
+    assert not result.faults
+    for counted in result.directions.values():
+        assert counted.count_frames("required") == counted.count_frames("sent") == 10_001
+        assert counted.count_frames("received") == 9000
+        assert set(counted.classes) == {"fg", "bg"}
+    lost = {name: figures["lost"]["forward"] for name, figures in result.tester["servers"].items()}
+    assert lost == {"s0": 333, "s1": 334, "s2": 334}
+
+
+def test_delays_of_all_servers_are_merged():
+    asked = replace(TRIAL, delays=DelayRequest(tags=500))
+    delays = simulate_frames().measure(asked).directions["forward"].delays
+    assert sum(d.frames for d in delays.values()) == 500
+
+
+def test_capabilities_are_common_ones():
+    members = {
+        "a": SimpleNamespace(capabilities=frozenset({"tags", "tcp", "ipdv"})),
+        "b": SimpleNamespace(capabilities=frozenset({"tags", "connections", "ipdv"})),
+    }
+    assert SeveralTesters("sim", members).capabilities == {"tags", "tcp"}
+
+
+@pytest.mark.parametrize("alpha", [None, 1.0])
+def test_connections_are_learned_and_validated_by_all_servers(alpha):
+    tester = simulate(3)
+    connections = replace(CONNECTIONS, alpha=alpha)
+    phase = tester.establish(TRIAL, connections)
+    back = tester.validate(TRIAL, connections)
+    assert [c.received for c in phase.result.classes.values()] == [1001]
+    assert [c.received for c in back.result.classes.values()] == [1001]
+    again = tester.measure(replace(TRIAL, connections=connections))
+    assert again.directions["reverse"].count_frames("received") == 10_001
+
+
+class FakeMember:
+    """A tester that counts what it is asked for."""
+
+    name, capabilities = "fake", frozenset({"queries"})
+
+    def __init__(self, started="2026-01-01T00:00:00.000+00:00", faults=(), error=None, **counts):
+        self.started, self.faults, self.error, self.counts = started, faults, error, counts
+        self.trials, self.loads, self.closed = [], [], 0
+
+    def open(self):
+        if self.error:
+            raise self.error
+
+    def load(self, streams, oracle):
+        self.loads.append(streams)
+
+    def measure(self, trial):
+        self.trials.append(trial)
+        if self.error:
+            raise self.error
+        counted = ClassCount("foreground", trial.frames, trial.frames, trial.frames)
+        direction = DirectionResult({"fg": counted}, 1.0, **self.counts)
+        return TrialResult({"forward": direction}, self.faults, self.started, {"cpu": 1})
+
+    def describe(self):
+        return {"kind": "fake", "version": "v3", "ports": [id(self)]}
+
+    def close(self):
+        self.closed += 1
+
+
+def combine(*members, **options):
+    tester = SeveralTesters("fake", dict(zip("abc", members, strict=False)), **options)
+    tester.load({}, object())
+    return tester
+
+
+def test_fault_names_its_server():
+    result = combine(FakeMember(), FakeMember(faults=("queue full",))).measure(TRIAL)
+    assert result.faults == ("server b: queue full",)
+    assert not result.is_disturbed
+
+
+@pytest.mark.parametrize(("late_ms", "valid"), [(20, True), (21, False)])
+def test_skew_of_starts_is_limited(late_ms, valid):
+    late = FakeMember(f"2026-01-01T00:00:00.{late_ms:03}+00:00")
+    result = combine(FakeMember(), late).measure(TRIAL)
+    assert result.tester["start_skew_s"] == late_ms / 1000
+    assert (not result.faults) is valid
+    assert result.is_disturbed is not valid
+
+
+def test_error_names_its_server_after_the_others_ended():
+    healthy = FakeMember()
+    tester = combine(healthy, FakeMember(error=TesterError("gone", code="tester-fault")))
+    with expect_error("tester-fault", kind=TesterError) as caught:
+        tester.measure(TRIAL)
+    assert caught.value.message == "server b: gone"
+    assert healthy.trials
+
+
+def test_failed_open_closes_all_servers():
+    healthy = FakeMember()
+    broken = FakeMember(error=TesterError("no port", code="tester-fault"))
+    with expect_error("tester-fault", kind=TesterError):
+        combine(healthy, broken).open()
+    assert (healthy.closed, broken.closed) == (1, 1)
+
+
+def test_queries_go_to_the_first_server():
+    first, second = FakeMember(), FakeMember()
+    combine(first, second).measure(replace(TRIAL, queries=Queries()))
+    assert [t.rate_fps for t in first.trials] == [10_001.0]
+    assert not second.trials
+
+
+def test_figures_of_servers_are_merged():
+    one = FakeMember(
+        checked=5, matched=5, control=1, longest_gap_s=0.2, first_lost_s=0.5,
+        delay_us={"min": 1.0, "max": 5.0}, behaviour={"x": 2},
+        delays={"fg": Distribution((1, 2), (3, 4))}, timeline=Timeline(0.5, (1, 2), (0, 1)),
+    )  # fmt: skip
+    two = FakeMember(
+        checked=6, matched=4, control=2, longest_gap_s=0.1, mismatch={"why": "y"},
+        delay_us={"min": 2.0, "max": 9.0}, behaviour={"x": 1},
+        delays={"fg": Distribution((2,), (1,), lost=1)}, timeline=Timeline(0.5, (1, 2, 3), (0, 0, 1)),
+    )  # fmt: skip
+    found = combine(one, two).measure(TRIAL).directions["forward"]
+    assert (found.checked, found.matched, found.control) == (11, 9, 3)
+    assert (found.longest_gap_s, found.first_lost_s, found.last_lost_s) == (0.2, 0.5, None)
+    assert (found.mismatch, found.behaviour) == ({"why": "y"}, {"x": 3})
+    assert found.delay_us == {"min": 1.0, "max": 9.0}
+    assert found.delays == {"fg": Distribution((1, 2), (3, 5), lost=1)}
+    assert found.timeline == Timeline(0.5, (2, 4, 3), (0, 1, 1))
+
+
+def test_description_has_common_and_own_facts():
+    facts = combine(FakeMember(), FakeMember()).describe()
+    assert facts["version"] == "v3"
+    assert "ports" not in facts
+    assert set(facts["servers"]) == {"a", "b"}
+
+
+def test_servers_are_started_at_the_same_time():
+    barrier = threading.Barrier(2, timeout=5)
+    members = FakeMember(), FakeMember()
+    for member in members:
+        measure = member.measure
+        member.measure = lambda trial, measure=measure: (barrier.wait(), measure(trial))[1]
+    assert not combine(*members).measure(TRIAL).faults
+
+
+def test_eight_fast_servers_are_simulated():
+    tester = simulate_frames(8, tester_fps=40e6, capacity_fps=40e6)
+    asked = replace(TRIAL, rate_fps=320e6, duration_s=60.0)
+    result = tester.measure(asked)
+    assert result.directions["forward"].count_frames("received") == 19_200_000_000
+    assert not result.faults
