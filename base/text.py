@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -44,3 +45,10 @@ def find_similar_names(name: str, known: Iterable[str]) -> list[str]:
     known = list(known)
     longer = [k for k in known if name and k.startswith(name)]
     return longer or difflib.get_close_matches(name, known, 1)
+
+
+def convert_docstring(text: str) -> str:
+    """Write a docstring with Markdown's marks instead of Sphinx's."""
+    text = re.sub(r":\w+:`~?([^`]*)`", lambda m: f"`{m[1].rpartition('.')[2]}`", text)
+    text = re.sub(r"\bNone\b", "none", text.replace("``", "`"))
+    return " ".join(text.split())

@@ -49,9 +49,9 @@ class Measuring(click.Command):
     def _options(self) -> Sequence[click.Option]:
         """The help is that of the first setting a flag stands for."""
         from v6t.base.strict_model import describe_fields
+        from v6t.base.text import convert_docstring
         from v6t.benchmarks import registry
         from v6t.benchmarks.settings import flags_in
-        from v6t.core.config.explain import plain
         from v6t.core.config.settings import ProcedureSettings
 
         models: dict[str, Any] = {"": ProcedureSettings, **registry.sections()}
@@ -61,7 +61,7 @@ class Measuring(click.Command):
         for flag, settings in asked.items():
             section, _, name = settings[0].rpartition(".")
             if flag not in taken:
-                text = plain(describe_fields(models[section])[name])
+                text = convert_docstring(describe_fields(models[section])[name])
                 found.append(click.Option([flag], metavar="VALUE", help=text))
         return found
 

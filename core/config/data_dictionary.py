@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from v6t.base.strict_model import describe_fields
-from v6t.core.config.explain import plain
+from v6t.base.text import convert_docstring
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -83,7 +83,7 @@ def list_fields() -> tuple[DataField, ...]:
 
 
 def _make_field(file: str, name: str, text: str) -> DataField:
-    text = plain(text).rstrip(".")
+    text = convert_docstring(text).rstrip(".")
     if found := _UNIT.search(text):
         unit, text = found[1], text[: found.start()] + text[found.end() :]
         return DataField(file, name, _SPELLINGS.get(unit, unit), text)

@@ -6,7 +6,6 @@ A setting's sentence is its field's description: the string below it in its clas
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,7 +14,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
-from v6t.base.text import did_you_mean
+from v6t.base.text import convert_docstring, did_you_mean
 
 KINDS = {
     "integer": "whole number",
@@ -77,7 +76,7 @@ def _settings_of(model: type[BaseModel], above: str) -> Iterator[Setting]:
     for name, known in model.model_fields.items():
         inner = _models_in(known.annotation)
         default = known.get_default(call_default_factory=True)
-        text = plain(words[name])
+        text = convert_docstring(words[name])
         kind = _kind(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else as_yaml(default)
@@ -93,14 +92,7 @@ def _settings_of(model: type[BaseModel], above: str) -> Iterator[Setting]:
 
 def summary_of(thing: Any) -> str:
     """Return the first paragraph of a docstring as one line, without markup."""
-    return plain(inspect.cleandoc(thing.__doc__ or "").split("\n\n", maxsplit=1)[0])
-
-
-def plain(text: str) -> str:
-    """Write a docstring with Markdown's marks instead of Sphinx's."""
-    text = re.sub(r":\w+:`~?([^`]*)`", lambda m: f"`{m[1].rpartition('.')[2]}`", text)
-    text = re.sub(r"\bNone\b", "none", text.replace("``", "`"))
-    return " ".join(text.split())
+    return convert_docstring(inspect.cleandoc(thing.__doc__ or "").split("\n\n", maxsplit=1)[0])
 
 
 def as_yaml(value: Any) -> str:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.base.errors import TesterError, UsageError
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import streams_of
 from v6t.drivers.several.division import (
     divide_connections,

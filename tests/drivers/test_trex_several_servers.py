@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
-from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.tests.needs import TREX_DIR, needs_lab, needs_trex
 from v6t.trials.trial import DelayRequest, Trial
