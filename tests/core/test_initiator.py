@@ -35,7 +35,7 @@ LAB, WHY = available()
 def run(tmp_path):
     path = tmp_path / "testbed.yaml"
     path.write_text(BED)
-    return resolve(testbed_path=path, flags=Flags(plugin="nat44"))
+    return resolve(testbed=path, flags=Flags(plugin="nat44"))
 
 
 def test_the_technologys_left_is_the_cable_at_the_right_port(run):

@@ -125,7 +125,7 @@ def test_udp_timeout_below_the_trial_is_refused_without_a_driver(tmp_path):
             benchmarks=["throughput"],
             procedure_texts={**PROCEDURE, **slow},
         )
-        return resolve(testbed_path=testbed, flags=flags)
+        return resolve(testbed=testbed, flags=flags)
 
     by_hand()
     with expect_error("idle-timeout", path=["procedure"]) as caught:

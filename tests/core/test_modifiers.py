@@ -144,7 +144,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
 
 def plan_of(plugin, dut, modifier, testbed=None, **more):
     flags = Flags(plugin, tester="embedded", dut=dut, modifier=modifier, **more)
-    bound = bind(resolve(testbed_path=testbed, flags=flags))
+    bound = bind(resolve(testbed=testbed, flags=flags))
     return plan_without_device(bound)[1], bound
 
 

@@ -234,7 +234,6 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
 @pytest.mark.parametrize(
     ("source", "damage"),
     [
-        ("GEN-18", lambda record, _: record.update(median=record["median"] + 1)),
         ("TP-02", lambda record, _: record.update(unresolved=1)),
         ("GEN-24", lambda _, way: way.update(checked=0)),
         ("GEN-23", lambda _, way: way.update(sending_time_s=1.001)),

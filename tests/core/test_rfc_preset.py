@@ -166,7 +166,7 @@ def test_trials_are_asked_for_with_these_values(tmp_path):
         tester_options={"capacity_fps": "1100", "buffer_frames": "100"},
         procedure={"repetitions": 2, "latency": {"tags": 500}},
     )  # fmt: skip
-    execute(bind(resolve(testbed_path=testbed, flags=flags)), tmp_path / "run", Listener())
+    execute(bind(resolve(testbed=testbed, flags=flags)), tmp_path / "run", Listener())
     trials: dict[str, list] = {}
     for trial in load_run(tmp_path / "run").trials:
         trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)

@@ -247,7 +247,7 @@ def test_a_router_without_static_neighbours(tmp_path, plugin):
     """It learns the hosts before the first trial, and is answered when it asks again during one."""
     bed = tmp_path / "bed.yaml"
     bed.write_text("dut: {driver: linux-router, options: {neighbours: resolved}}\n")
-    run = resolve(testbed_path=bed, flags=Flags(plugin=plugin, tester="embedded"))
+    run = resolve(testbed=bed, flags=Flags(plugin=plugin, tester="embedded"))
     bound = bind(run)
     tester = make_tester(bound)
     tester.open()
@@ -287,7 +287,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
             "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
             f"links: {{left: {silent}, right: {silent}}}\n"
         )
-        run = resolve(testbed_path=bed, flags=Flags(plugin="ipv4-router", tester="embedded"))
+        run = resolve(testbed=bed, flags=Flags(plugin="ipv4-router", tester="embedded"))
         bound = bind(run)
         tester = make_tester(bound)
         tester.open()

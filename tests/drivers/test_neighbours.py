@@ -184,7 +184,7 @@ def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path
     """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
-    bound = bind(resolve(testbed_path=bed, flags=Flags(plugin="mape-br")))
+    bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
     told = make_tester(bound).describe()
     assert told["answers_on"] == (["left", "right"] if answers else ["right"])
     assert told["learning_on"] == (["left", "right"] if introduces else ["right"])
@@ -198,7 +198,7 @@ def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path
 def test_a_link_may_be_silent(tmp_path, left, sides):
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {{answers: {left}}}}}\n")
-    bound = bind(resolve(testbed_path=bed, flags=Flags(plugin="mape-br")))
+    bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
     assert make_tester(bound).describe()["answers_on"] == sides
     assert make_tester(bound, loopback=True).describe()["answers_on"] == []
 

@@ -442,7 +442,7 @@ def test_a_router_without_static_neighbours(tmp_path):
         "tester: {kind: trex, options: {lab: true}}\n"
         "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
     )
-    run = resolve(testbed_path=bed, flags=Flags(plugin="ipv4-router"))
+    run = resolve(testbed=bed, flags=Flags(plugin="ipv4-router"))
     bound = bind(run)
     tester = make_tester(bound)
     tester.open()
@@ -473,7 +473,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
         "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
         f"links: {{left: {silent}, right: {silent}}}\n"
     )
-    run = resolve(testbed_path=bed, flags=Flags(plugin="ipv6-router"))
+    run = resolve(testbed=bed, flags=Flags(plugin="ipv6-router"))
     bound = bind(run)
     tester = make_tester(bound)
     tester.open()

@@ -252,7 +252,7 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
         "catch_up_ms": 1000,  # where a thread waits for its CPU, what it is late is made up for
     }
     file = bed(guest, tmp_path / "bed.yaml", FOUR[:2], FOUR[1::-1], **arguments, **more)
-    bound = bind(resolve(testbed_path=file, flags=Flags(plugin="ipv4-router")))
+    bound = bind(resolve(testbed=file, flags=Flags(plugin="ipv4-router")))
     tester = make_tester(bound, loopback=True)
     tester.open()
     try:

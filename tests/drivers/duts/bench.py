@@ -116,7 +116,7 @@ def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
 
 def proven(flags: Flags, testbed=None):
     """What is wrong with the frames of a device in the lab, its read-backs behind them, and what it was."""
-    bound = resolve_and_bind(testbed_path=testbed, flags=flags)
+    bound = resolve_and_bind(testbed=testbed, flags=flags)
     tool = bound.technology
     sizes = tool.frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
