@@ -256,12 +256,12 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
     from v6t.analysis.trend import Trend
     from v6t.core.reporting.trend import find_trend_of_runs
 
-    campaigns = dict(zip(_name_campaigns(directories), map(_find_runs, directories), strict=True))
+    campaigns = [*zip(_name_campaigns(directories), map(_find_runs, directories), strict=True)]
     names: list[str] = []
     series, left_out = [], []
-    for name in list(campaigns.values())[-1]:
+    for name in campaigns[-1][1]:
         runs = []
-        for campaign, paths in campaigns.items():
+        for campaign, paths in campaigns:
             if name in paths:
                 with rundir.reading(paths[name]):
                     runs.append(replace(load_run(paths[name]), name=campaign))

@@ -242,7 +242,7 @@ def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
     second.open()
     silent = Lock(first, "/run/v6t", "alice@one process 1")
     try:
-        silent._heartbeat.stop()
+        silent.stop()
         with expect_error("device-busy"):
             Lock(second, "/run/v6t", "bob@two process 2")
         until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
