@@ -26,7 +26,6 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import BackgroundVlan, Port
-from v6t.plugins.base import Links
 from v6t.profiles.mixes import is_mix, normalize_mix
 from v6t.trials.trial import Mode
 
@@ -58,7 +57,7 @@ FrameSize = Annotated[
 def _check_mac(value: str) -> str:
     if not re.fullmatch("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", value):
         raise InvalidValue(
-            "is not a MAC address", "write it as 02:00:00:00:01:02", code="not-an-address"
+            "must be a MAC address", "write it as 02:00:00:00:01:02", code="not-an-address"
         )
     return value
 
@@ -152,6 +151,8 @@ class LinksSettings(StrictModel):
 def _with_addresses(link: Any, side: Port) -> Any:
     if not isinstance(link, Mapping):
         return link
+    from v6t.plugins.base import Links
+
     default = getattr(Links(), side)
     given = {name: value for name, value in link.items() if value is not None}
     background = given.get("background")

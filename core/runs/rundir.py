@@ -24,7 +24,7 @@ AUDIT = "audit.json"
 """In the directory of an audit."""
 LATEST = "latest"
 """In place of a directory: the run here or below ``runs`` that was changed last."""
-_WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS)
+_WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
 _REMOVABLE = {*_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
 """Files of a run that ended before its first trial."""
 

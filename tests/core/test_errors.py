@@ -48,7 +48,7 @@ BAD = [
     ("invalid-argument", "", [*SIM, "--frame-size", "x"]),
     ("frame-too-small", "", [*SIM, "--frame-size", "-1"]),
     ("frame-too-small", "", [*SIM, "--frame-size", "0"]),
-    ("frame-too-small", "the smallest is 104", [*SIM, "--frame-size", "103"]),
+    ("frame-too-small", "choose 104 octets", [*SIM, "--frame-size", "103"]),
     ("frame-too-long", "", [*SIM, "--frame-size", "1519"]),
     ("duplicate", "", [*SIM, "--frame-size", "104", "--frame-size", "104"]),
     # the procedure

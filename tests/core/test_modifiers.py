@@ -27,7 +27,7 @@ from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
 from v6t.core.runs.export import make_run_file
-from v6t.core.runs.results_file import read_records
+from v6t.core.runs.results_file import read_records, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
@@ -138,7 +138,7 @@ def test_a_real_router_under_broadcasts(tmp_path):
     rows = (tmp_path / "out" / "trials.csv").read_text().splitlines()
     sent = [row for row in rows if "broadcast" in row and "frame-loss/" in row]
     assert len(sent) >= 2
-    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    (record,) = read_results(tmp_path / "out")["results"]
     assert record["conditions"]["modifier"] == "broadcast"
 
 
