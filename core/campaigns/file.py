@@ -214,11 +214,10 @@ def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str,
     if not name and not content.testbeds:
         return {}
     if name not in content.testbeds:
-        raise UsageError(
-            f"unknown testbed '{name}'" if name else "the name of the testbed is missing",
-            "testbeds of this file: " + (", ".join(content.testbeds) or "none"),
-            code="unknown-name" if name else "missing-setting",
-        )
+        hint = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
+        if not name:
+            raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
+        raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
     given = content.testbeds[name]
     if isinstance(given, str):
         return YamlFile(document.path.parent / given).data

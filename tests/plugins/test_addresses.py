@@ -225,7 +225,7 @@ def test_table_with_an_address_that_no_device_forwards_is_refused(
 def test_prefix_or_range_with_addresses_that_no_device_forwards_is_refused(plugin, params):
     kind = load_plugin(plugin)
     with pytest.raises(UsageError):
-        validate_params(kind, {}, params)
+        validate_params(kind, params)
 
 
 @pytest.mark.parametrize(

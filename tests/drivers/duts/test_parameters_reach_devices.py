@@ -47,7 +47,7 @@ def test_every_parameter_has_another_valid_value(plugin):
     lacking = [
         name
         for name in load_plugin(plugin).params_model.model_fields
-        if name not in walk.FILES | walk.FIXED.get(plugin, set())
+        if name not in walk.FILES | walk.DERIVING | walk.FIXED.get(plugin, set())
         and not any(list(walk.accepted(base, name)) for base in bases)
     ]
     assert lacking == []

@@ -241,10 +241,14 @@ FIXED: Mapping[str, set[str]] = {
 """Parameters with one valid value: nothing but foreground is possible there."""
 
 
+DERIVING = {"subscribers", "connections_per_subscriber"}
+"""Parameters from which others follow (tests/plugins/test_subscribers.py)."""
+
+
 def parameters(base: Base) -> list[str]:
     """List the parameters of a technology that have another value, but those that name files."""
     fields = load_plugin(base.plugin).params_model.model_fields
-    return [name for name in fields if name not in FILES | base.without]
+    return [name for name in fields if name not in FILES | DERIVING | base.without]
 
 
 def alternatives(base: Base, name: str) -> list[Values]:
