@@ -274,11 +274,12 @@ def test_a_browser_follows_a_campaign(tmp_path):
             threading.Thread(target=campaign.stderr.read, daemon=True).start()
             for _ in range(600):
                 state = json.loads(asked(url, "/now")[2])
-                if "002-customers-30: " in state["now"]:
+                report = asked(url, "/report")[2]
+                if "002-customers-30: " in state["now"] and "1 of 2" in report:
                     break
                 time.sleep(0.05)
             else:
-                pytest.fail("the second run was never told")
+                pytest.fail("the second run was never shown")
             page = shown(browser, url, tmp_path)
         finally:
             campaign.terminate()

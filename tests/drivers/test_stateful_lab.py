@@ -214,7 +214,7 @@ def test_a_connection_that_is_none_of_ours_ends_the_run_with_both_numbers():
             flush = staticmethod(state.flush)
             sessions = staticmethod(lambda: told() + (7 if told() else 0))
 
-        lab.bench._preparing._device = Another()
+        lab.bench._two_phase.__self__._device = Another()
         asked = Connections(COUNT, 3000.0, wait_s=0.3, alpha=1.0)
         with expect_error("phase-one-lost"):
             lab.passed(asked)
