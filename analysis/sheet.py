@@ -59,15 +59,14 @@ class Sheet:
     cards: bool = False
 
     def narrow(self) -> Sheet:
-        """Without the columns that narrow media leave out."""
-        indices = [i for i, column in enumerate(self.columns) if not column.wide]
-        return Sheet(
-            self.title,
-            tuple(self.columns[i] for i in indices),
-            tuple(tuple(row[i] for i in indices) for row in self.rows),
-            self.notes,
-            self.cards,
-        )
+        """Return the table without the columns that narrow media leave out."""
+        return self.without([i for i, column in enumerate(self.columns) if column.wide])
+
+    def without(self, indices: Sequence[int]) -> Sheet:
+        """Return the table without some columns."""
+        kept = [i for i in range(len(self.columns)) if i not in indices]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
 
 
 def text_columns(*names: str) -> tuple[Column[Any], ...]:

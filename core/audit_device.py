@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from socket import if_nametoindex
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,8 @@ class ProbedDevice:
     """A probe of a configured device (see :class:`v6t.audit.clause.Probe`).
 
     Attributes:
-        prober: at both links.
-        session: that configures the device; None if v6t does not configure it.
+        prober: sends and receives at both links.
+        session: configures the device; None if v6t does not configure it.
         about: name and version of the device.
         model: the packet-level model, if it is the device.
     """
@@ -50,8 +50,7 @@ class ProbedDevice:
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
         sent = [(frame.side, frame.octets) for frame in frames]
-        heard = self.prober.exchange(sent, wait_s, quiet_s)
-        return [Frame(side, octets) for side, octets in heard]
+        return [Frame(*received) for received in self.prober.exchange(sent, wait_s, quiet_s)]
 
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -95,7 +94,7 @@ class BoundDevice:
 
     Attributes:
         bound: technology, driver and tester.
-        interfaces: of this machine, left and right; None: in the lab, or the tester's own ports.
+        interfaces: left and right interface of this machine; None: in the lab, or the tester's own ports.
         opened: called with the name and version of the device.
     """
 
@@ -114,20 +113,18 @@ class BoundDevice:
             yield probe
 
     def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
-        """Return the device with further parameters."""
-        settings = self.bound.settings
-        changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
-        changed = replace(bind(changed_settings), rollback_command=self.bound.rollback_command)
-        changed.driver.check_intent(changed.intent)
-        if self.bound.intent != changed.intent and changed.driver.configured_alike(
-            self.bound.intent, changed.intent
-        ):
+        former, settings = self.bound, self.bound.settings
+        changed = bind(settings.model_copy(update={"params": {**settings.params, **params}}))
+        driver = changed.driver
+        driver.check_intent(changed.intent)
+        is_same = former.intent == changed.intent
+        if not is_same and driver.configured_alike(former.intent, changed.intent):
             raise UsageError(
                 "the driver has no setting for it",
                 f"audit with these parameters from the start: {', '.join(params)}",
                 code="setting-untellable",
             )
-        return replace(self, bound=changed)
+        return replace(self, bound=replace(changed, rollback_command=former.rollback_command))
 
 
 @contextmanager
@@ -136,21 +133,21 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
 
     Args:
         bound: technology and device.
-        interfaces: of this machine, left and right; None: in the lab.
+        interfaces: left and right interface of this machine; None: in the lab.
 
     Raises:
         UsageError: single frames cannot reach this device.
-        DutError: it could not be configured.
+        DutError: the device could not be configured.
     """
     links = bound.technology.dut_intent().emulated_links
-    in_lab = interfaces is None and bound.tester.in_lab
-    opened = _open_in_lab(bound, links) if in_lab else _open_remote(bound, links, interfaces)
-    with opened as device:
-        yield device
+    with ExitStack() as stack:
+        if interfaces is None and bound.tester.in_lab:
+            yield _open_in_lab(bound, links, stack)
+        else:
+            yield _open_remote(bound, links, interfaces, stack)
 
 
-@contextmanager
-def _open_in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
+def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevice:
     if bound.driver.absent:
         raise UsageError(
             "no device is configured for the audit",
@@ -158,71 +155,48 @@ def _open_in_lab(bound: BoundRun, links: Links) -> Iterator[ProbedDevice]:
             code="missing-driver",
         )
     device = make_audited_device(bound.driver, bound.device, bound.intent, build_device)
-    bed = Bed(links, device)
-    try:
-        prober = bound.tester.prober(links, bed)
-        if prober is None:
-            prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
-        try:
-            session = bed.device_session()
-            if session is not None:
-                session.verify()
-            time.sleep(SETTLE_S)
-            model = device if isinstance(device, PacketModelDevice) else None
-            yield ProbedDevice(prober, session, _about(bound, bed.describe()), model)
-            bed.check()
-        finally:
-            prober.close()
-    finally:
-        bed.close()
+    bed = stack.enter_context(closing(Bed(links, device)))
+    prober = bound.tester.prober(links, bed)
+    if prober is None:
+        prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
+    stack.enter_context(closing(prober))
+    session = bed.device_session()
+    if session is not None:
+        session.verify()
+    time.sleep(SETTLE_S)
+    stack.push(lambda kind, *rest: None if kind else bed.check())
+    model = device if isinstance(device, PacketModelDevice) else None
+    return ProbedDevice(prober, session, _format_device(bound, bed.describe()), model)
 
 
-@contextmanager
 def _open_remote(
-    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
-) -> Iterator[ProbedDevice]:
+    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None, stack: ExitStack
+) -> ProbedDevice:
     session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
-    if session is None:
-        with _open_prober(bound, links, interfaces) as prober:
-            yield ProbedDevice(prober, None, _about(bound, {}))
-        return
-    session.open()  # a device that somebody else holds is left alone
-    try:
-        try:
-            session.commit()
-            session.verify()
-            with _open_prober(bound, links, interfaces) as prober:
-                yield ProbedDevice(prober, session, _about(bound, session.describe()))
-        finally:
-            session.rollback()
-    finally:
-        session.close()
-
-
-@contextmanager
-def _open_prober(
-    bound: BoundRun, links: Links, interfaces: tuple[str, str] | None
-) -> Iterator[Prober]:
-    prober = _make_prober(bound, links, interfaces)
-    try:
-        time.sleep(SETTLE_S)
-        yield prober
-    finally:
-        prober.close()
+    if session is not None:
+        session.open()  # a device that somebody else holds is left alone
+        stack.callback(session.close)
+        stack.callback(session.rollback)
+        session.commit()
+        session.verify()
+    prober = stack.enter_context(closing(_make_prober(bound, links, interfaces)))
+    time.sleep(SETTLE_S)
+    described = {} if session is None else session.describe()
+    return ProbedDevice(prober, session, _format_device(bound, described))
 
 
 def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
     """Open two interfaces of this machine, or the tester's ports."""
     if interfaces is None:
-        own = bound.tester.prober(links, None)
-        if own is None:
+        prober = bound.tester.prober(links, None)
+        if prober is None:
             raise UsageError(
                 f"single frames do not go through the {bound.tester.name} tester",
                 "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
                 "that are cabled to the device",
                 code="unsupported-by-tester",
             )
-        return own
+        return prober
     for name in interfaces:
         try:
             if_nametoindex(name)
@@ -243,22 +217,21 @@ def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | No
 
 
 class SocketProber:
-    """Raw sockets on two interfaces, in another process; see :class:`v6t.drivers.prober.Prober`."""
+    """Raw sockets on two interfaces, in another process; see :class:`v6t.drivers.prober.Prober`.
+
+    Args:
+        links: MAC addresses and MTUs.
+        namespace: process in whose network namespace the interfaces are; None: this process.
+        interfaces: left and right.
+    """
 
     def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:
-        """Open both interfaces and let the tester's hosts introduce themselves.
-
-        Args:
-            links: MAC addresses and MTUs.
-            namespace: process in whose network namespace they are; None: this process.
-            interfaces: left and right.
-        """
-        at = dict(zip(("left", "right"), interfaces, strict=True))
+        names = dict(zip(("left", "right"), interfaces, strict=True))
         self._worker = Worker(
             "prober",
             ProberRole,
             namespace=namespace,
-            interfaces={"left": at[links.port_of("left")], "right": at[links.port_of("right")]},
+            interfaces={side: names[links.port_of(side)] for side in ("left", "right")},
             frame_octets=frame_octets(links),
             hosts={"left": host_arguments(links.left), "right": host_arguments(links.right)},
         )
@@ -266,20 +239,19 @@ class SocketProber:
             self._worker.answer()
             self._worker.ask("introduce")
         except BaseException:
-            self._worker.close()
+            self.close()
             raise
 
     def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
-        heard: list[Sided] = self._worker.ask(
+        received: list[Sided] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )
-        return heard
+        return received
 
     def close(self) -> None:
         self._worker.close()
 
 
-def _about(bound: BoundRun, described: dict[str, Any]) -> str:
+def _format_device(bound: BoundRun, described: Mapping[str, Any]) -> str:
     """Return name and version of the device."""
-    version = described.get("version") or ""
-    return f"{bound.driver.name} {version}".strip()
+    return f"{bound.driver.name} {described.get('version') or ''}".strip()

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from v6t.analysis.report.render import to_html, to_markdown
-from v6t.audit.record import AuditRecord, audit_document, to_junit
+from v6t.audit.record import SCHEMA, AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
 from v6t.base.files import write_atomically
+from v6t.core.runs.manifest import commit, now
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.profiles.exports import write_pcap
+
+if TYPE_CHECKING:
+    from v6t.audit.auditor import AuditProgress
+    from v6t.core.config.bound import BoundRun
 
 FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"
@@ -27,24 +34,48 @@ def reserve_directory(out: Path) -> Iterator[None]:
     Raises:
         UsageError: it cannot be created, or holds a run or an audit.
     """
-    for name, content in ((CONFIG, "a run"), (FILES["json"], "an audit")):
+    for name, content in ((CONFIG, "a run"), (AUDIT, "an audit")):
         if (out / name).is_file():
-            raise UsageError(
-                f"{out} holds {content}",
-                "give the audit its own directory: -o DIRECTORY",
-                code="file-exists",
-            )
+            hint = "give the audit its own directory: -o DIRECTORY"
+            raise UsageError(f"{out} holds {content}", hint, code="file-exists")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise UsageError(
-            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise _unwritable(out, exc) from exc
     try:
         yield
     finally:
         with suppress(OSError):
             out.rmdir()
+
+
+def make_record(
+    bound: BoundRun, device: str, suites: Sequence[str], seconds: float, progress: AuditProgress
+) -> AuditRecord:
+    """Return the record of the clauses tested so far.
+
+    Args:
+        bound: technology and driver.
+        device: name and version of the device.
+        suites: names of the suites.
+        seconds: duration.
+        progress: the findings.
+    """
+    return AuditRecord(
+        schema=SCHEMA,
+        version=version("v6t"),
+        source_commit=commit(),
+        made=now(),
+        plugin=bound.settings.plugin,
+        params=json.loads(bound.technology.params.model_dump_json()),
+        driver=bound.driver.name,
+        device=device,
+        suites=list(suites),
+        seconds=seconds,
+        planned=progress.planned,
+        stopped=progress.stopped,
+        findings=progress.findings,
+    )
 
 
 def write_record(record: AuditRecord, out: Path) -> None:
@@ -54,7 +85,7 @@ def write_record(record: AuditRecord, out: Path) -> None:
         OSError: it cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(out / FILES["json"], json.dumps(record.to_json(), indent=1) + "\n")
+    write_atomically(out / AUDIT, json.dumps(record.to_json(), indent=1) + "\n")
 
 
 def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None:
@@ -71,6 +102,8 @@ def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None
             write_atomically(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _CAPTURE_FPS, overwrite=True)
     except OSError as exc:
-        raise UsageError(
-            f"{out} cannot be written: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        raise _unwritable(out, exc) from exc
+
+
+def _unwritable(out: Path, error: OSError) -> UsageError:
+    return UsageError(f"{out} cannot be written: {error.strerror}", code="file-unwritable")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.dut_command import device_flags
-from v6t.core.cli.options import NumberRange, names
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.shell_completion import suites as suites_offered
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.dut_command import resolve_device
+from v6t.core.cli.options import (
+    Command,
+    NumberRange,
+    device_options,
+    flag,
+    json_option,
+    names_option,
+    path_option,
+)
 from v6t.core.log import notice
 
 if TYPE_CHECKING:
@@ -30,11 +33,10 @@ DEVIATES = 6
 """Exit status: the device deviates from a MUST or SHOULD."""
 
 
-def interface_pair(
-    ctx: click.Context, param: click.Parameter, value: str | None
+def parse_interfaces(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[str, str] | None:
     """Parse two names separated by a comma."""
-    del ctx, param
     if value is None:
         return None
     left, comma, right = (part.strip() for part in value.partition(","))
@@ -45,74 +47,32 @@ def interface_pair(
     return left, right
 
 
-@click.command(short_help="test a device clause by clause for conformance to RFCs")
-@device_flags
-@click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    callback=names,
-    shell_complete=suites_offered,
-    metavar="NAMES",
-    help="Suites to test, separated by commas; default: all that apply.",
+@click.command(cls=Command)
+@device_options
+@names_option(
+    "--suite", "suites", text="Suites to test, separated by commas; default: all that apply."
 )
-@click.option(
-    "--clause",
-    "clauses",
-    multiple=True,
-    callback=names,
-    metavar="NAMES",
-    help="Only clauses whose name contains one of these words.",
+@names_option("--clause", "clauses", text="Only clauses whose name contains one of these words.")
+@flag("--no-variants", text="The given configuration only: no other prefixes, rules or pools.")
+@click.option("--interfaces", callback=parse_interfaces, metavar="LEFT,RIGHT",
+              help="Interfaces of this machine that are cabled to a device elsewhere.")  # fmt: skip
+@click.option("--wait", "wait_s", type=NumberRange(0.01, 60), default=0.4, show_default=True,
+              help="Seconds to wait for the first frame of the device.")  # fmt: skip
+@click.option("--timers", type=click.Choice(["short", "minutes", "hours"]), default="short",
+              show_default=True, help="Timers to wait for: configured seconds; minima of RFCs up "
+              "to 4 minutes; the timer of open TCP connections (2 hours), too.")  # fmt: skip
+@path_option(
+    "-o", "--output", text="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap."
 )
-@click.option(
-    "--no-variants",
-    is_flag=True,
-    help="The given configuration only: no other prefixes, rules or pools.",
-)
-@click.option(
-    "--interfaces",
-    callback=interface_pair,
-    metavar="LEFT,RIGHT",
-    help="Interfaces of this machine that are cabled to a device elsewhere.",
-)
-@click.option(
-    "--wait",
-    type=NumberRange(0.01, 60),
-    default=0.4,
-    show_default=True,
-    help="Seconds to wait for the first frame of the device.",
-)
-@click.option(
-    "--timers",
-    type=click.Choice(["short", "minutes", "hours"]),
-    default="short",
-    show_default=True,
-    help="Timers to wait for: configured seconds; minima of RFCs up to 4 minutes; the timer of open TCP "
-    "connections (2 hours), too.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=PATH,
-    help="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap.",
-)
-@click.option(
-    "--all", "every", is_flag=True, help="Print the clauses to which the device conforms, too."
-)
-@click.option(
-    "--list",
-    "listed",
-    is_flag=True,
-    help="Print the clauses and what they do not cover; send nothing.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@flag("--all", "every", text="Print the clauses to which the device conforms, too.")
+@flag("--list", "listed", text="Print the clauses and what they do not cover; send nothing.")
+@json_option
 def command(
     suites: tuple[str, ...],
     clauses: tuple[str, ...],
     no_variants: bool,
     interfaces: tuple[str, str] | None,
-    wait: float,
+    wait_s: float,
     timers: str,
     output: Path | None,
     every: bool,
@@ -125,48 +85,39 @@ def command(
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
     """
-    from v6t.core.cli.dut_command import resolve_device
-
     bound = resolve_device(given)
     if listed:
-        _list(bound, suites, no_variants, as_json)
+        _list_clauses(bound, suites, no_variants, as_json)
         return 0
-    from v6t.audit.auditor import (
-        LASTING_S,
-        AuditProgress,
-        AuditRequest,
-        run_audit,
-    )
+    from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.audit_output import reserve_directory, write_audit, write_record
-    from v6t.core.cli.stopping import of_device, signals
+    from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
+    from v6t.core.cli.stopping import signals, stop_device
     from v6t.core.runs.log import log_to
     from v6t.core.runs.rundir import unused
 
     if interfaces is None:
         bound.tester.prepare()
     out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
-    request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait)
-    names: list[str] = []
+    names = [bound.driver.name]  # and its version, when it is open
     device = BoundDevice(bound, interfaces, names.append)
     device, selection = _choose_clauses(device, suites)
     started = time.monotonic()
 
     def record(progress: AuditProgress) -> AuditRecord:
-        about = names[-1] if names else bound.driver.name
         seconds = round(time.monotonic() - started, 1)
-        return make_record(
-            device.bound, about, [s.name for s in selection.suites], seconds, progress
-        )
+        chosen = [suite.name for suite in selection.suites]
+        return make_record(device.bound, names[-1], chosen, seconds, progress)
 
     def save(progress: AuditProgress) -> None:
         with contextlib.suppress(OSError):  # reported at the end, if it still fails
             write_record(record(progress), out)
 
+    request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
     with reserve_directory(out), log_to(out):
         with (
-            signals(lambda: of_device(bound.settings, bound.rollback_command)),
-            _live_line() as show,
+            signals(lambda: stop_device(bound.settings, bound.rollback_command)),
+            _state_line() as show,
         ):
             progress = AuditProgress(tested=show, save=save)
             error = run_audit(device, selection, request, progress)
@@ -174,21 +125,19 @@ def command(
         try:
             write_audit(made, progress.frames, out)
         finally:  # if the disk is full, the findings are printed all the same
-            _show(made, out, every, as_json)
+            _show_record(made, out, every, as_json)
     if error is not None:
         raise error
     return DEVIATES if made.fails or (made.stopped and not made.findings) else 0
 
 
 @contextlib.contextmanager
-def _live_line() -> Iterator[Any]:
+def _state_line() -> Iterator[Callable[[int, int, str], None]]:
     """Show the number and name of the clause on a terminal."""
     from v6t.core.cli.stopping import CLEAR_LINE
 
-    terminal = sys.stderr.isatty()
-
     def write(text: str) -> None:
-        if terminal:
+        if sys.stderr.isatty():
             with contextlib.suppress(OSError):
                 print(f"{CLEAR_LINE}{text}", end="\r", file=sys.stderr, flush=True)
 
@@ -198,57 +147,34 @@ def _live_line() -> Iterator[Any]:
         write("")
 
 
-def make_record(
-    bound: BoundRun, about: str, suites: Sequence[str], seconds: float, progress: AuditProgress
-) -> AuditRecord:
-    """Return the record of what was tested so far."""
-    from v6t.audit.record import SCHEMA, AuditRecord
-    from v6t.core.runs.manifest import commit, now
-
-    return AuditRecord(
-        schema=SCHEMA,
-        version=version("v6t"),
-        source_commit=commit(),
-        made=now(),
-        plugin=bound.settings.plugin,
-        params=json.loads(bound.technology.params.model_dump_json()),
-        driver=bound.driver.name,
-        device=about,
-        suites=list(suites),
-        seconds=seconds,
-        planned=progress.planned,
-        stopped=progress.stopped,
-        findings=progress.findings,
-    )
-
-
-def _choose_clauses(device: BoundDevice, wanted: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
+def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
     """Choose the clauses for a device.
 
     Raises:
-        UsageError: none applies; the hint names technologies that have some.
+        UsageError: no clause applies; the hint names technologies that have some.
     """
     from v6t.audit.auditor import choose_clauses, find_technologies, load_suites
     from v6t.core.config.plugins import listing
 
     try:
-        return choose_clauses(device, wanted, device.bound.settings.params)
+        return choose_clauses(device, suites, device.bound.settings.params)
     except UsageError as exc:
-        if exc.code != "no-clauses" or exc.hint:
-            raise
-        kinds = {row.name: row.kind for row in listing() if row.kind}
-        hint = (
-            f"technologies with clauses: {', '.join(find_technologies(kinds, load_suites(wanted)))}"
-        )
-        raise UsageError(exc.message, hint, code=exc.code) from None
+        if exc.code == "no-clauses" and not exc.hint:
+            kinds = {row.name: row.kind for row in listing() if row.kind}
+            known = ", ".join(find_technologies(kinds, load_suites(suites)))
+            exc.add_hint(f"technologies with clauses: {known}")
+        raise
 
 
-def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: bool) -> None:
+def _list_clauses(
+    bound: BoundRun, suites: tuple[str, ...], no_variants: bool, as_json: bool
+) -> None:
     """Print every clause with its section and level, and the RFCs without clauses."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import BoundDevice
+    from v6t.core.cli.terminal import print_json
 
-    device, selection = _choose_clauses(BoundDevice(bound), wanted)
+    device, selection = _choose_clauses(BoundDevice(bound), suites)
     for problem, fix in selection.unmet:
         notice(f"clauses are left out: {problem}; {fix}")
     request = AuditRequest(variants=not no_variants, lasting_s=float("inf"))
@@ -257,25 +183,23 @@ def _list(bound: BoundRun, wanted: tuple[str, ...], no_variants: bool, as_json: 
         for variant, clauses in plan_audit(device.technology, selection, request).items()
         for c in clauses
     ]
-    uncovered = find_uncovered_rfcs(device.technology, selection)
-    if uncovered:
+    if uncovered := find_uncovered_rfcs(device.technology, selection):
         notice(f"no clauses exist for {', '.join(uncovered)}")
     if as_json:
         keys = ("clause", "section", "level", "title")
-        click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
-    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:3]]
-    for *cells, title in rows:
-        aligned = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
-        click.echo(" ".join([*aligned, title]))
+    first, second, third = (max(len(row[place]) for row in rows) for place in range(3))
+    for name, section, level, title in rows:
+        click.echo(f"{name:<{first}} {section:<{second}} {level:<{third}} {title}")
 
 
-def _show(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(record.to_json(), indent=1))
-        return
+def _show_record(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
     from v6t.audit.record import audit_document
-    from v6t.core.cli.document_view import print_document
+    from v6t.core.cli.terminal import print_document, print_json
 
+    if as_json:
+        print_json(record.to_json())
+        return
     print_document(audit_document(record, every=every))
     click.echo(f"Audit: {out}")

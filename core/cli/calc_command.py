@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import click
-from v6t.core.cli.groups import CommandGroup
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.base.errors import UsageError
+from v6t.core.cli.options import CommandGroup, OneOf, json_option
 from v6t.core.log import notice
 
+SHOWN_RANGES = 8
 
-@click.group(
-    cls=CommandGroup,
-    short_help="MAP, RFC 6052 and frame rate arithmetic",
-    no_args_is_help=False,
-)
+
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def command() -> None:
     """Arithmetic of addresses, ports and rates."""
 
@@ -31,50 +28,45 @@ def command() -> None:
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address of the CE.")
 @click.option("--ipv6", metavar="ADDRESS", help="Any IPv6 address of the CE.")
 @click.option("--port", type=int, help="A port of the CE.")
-@click.option("--iid-format", default="rfc7597", show_default=True, help="rfc7597 or draft.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@click.option("--iid-format", type=OneOf("interface identifier format", "rfc7597", "draft"),
+              default="rfc7597", show_default=True, help="rfc7597 or draft.")  # fmt: skip
+@json_option
 def map_command(as_json: bool, **given: Any) -> None:
     """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
-    from v6t.base.errors import UsageError
-    from v6t.core.cli.map_calculator import calc_map, map_warnings
+    from v6t.core.cli.map_calculator import calc_map, list_map_warnings
 
-    if given["iid_format"] not in ("rfc7597", "draft"):
-        raise UsageError(f"unknown interface identifier format '{given['iid_format']}'",
-                         "rfc7597 or draft", code="unknown-name")  # fmt: skip
-    rule = [given.pop(n) for n in ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset")]
-    _show(calc_map(*rule, **given), as_json, map_warnings(*rule, **given))
+    _show(calc_map(**given), as_json, list_map_warnings(given))
 
 
 @command.command("rfc6052")
 @click.option("--prefix", required=True, metavar="PREFIX", help="Translation prefix.")
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to embed.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@json_option
 def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
     """IPv4-embedded IPv6 addresses, both ways."""
-    from v6t.core.cli.map_calculator import calc_rfc6052, rfc6052_warnings
+    from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
 
-    found = calc_rfc6052(prefix, ipv4, ipv6)
-    _show(found, as_json, rfc6052_warnings(**found))
+    values = calc_rfc6052(prefix, ipv4, ipv6)
+    _show(values, as_json, list_rfc6052_warnings(**values))
 
 
 @command.command("eam")
 @click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
-@click.option("--prefix", metavar="PREFIX", help="Prefix where no mapping holds.")
+@click.option("--prefix", metavar="PREFIX", help="Prefix for addresses without a mapping.")
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@json_option
 def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Translate an address by a table of explicit mappings (RFC 7757), both ways."""
-    from v6t.base.errors import UsageError
     from v6t.core.cli.map_calculator import calc_eam
 
     if any(pair.count("=") != 1 for pair in pairs):
-        raise UsageError("a mapping is an IPv4 and an IPv6 prefix",
-                         "write --map 198.18.0.0/24=2001:2::/120", code="not-name-and-value")  # fmt: skip
+        raise UsageError(
+            "a mapping is an IPv4 and an IPv6 prefix",
+            "write --map 198.18.0.0/24=2001:2::/120",
+            code="not-name-and-value",
+        )
     mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
     _show(calc_eam(mappings, **given), as_json)
 
@@ -83,8 +75,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @click.option("--line-rate", required=True, metavar="RATE", help="For example 10G.")
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
 @click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@json_option
 def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
     """Frames per second a line carries at most, per direction (RFC 8219 appendix A)."""
     from v6t.core.cli.map_calculator import calc_rate
@@ -93,19 +84,21 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 
 def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
+    from v6t.core.cli.terminal import print_json
+
     for warning in warnings:
         notice(f"v6t: note: {warning}")
     if as_json:
-        click.echo(json.dumps(values, indent=1))
+        print_json(values)
         return
     width = max(map(len, values))
     for name, value in values.items():
-        click.echo(f"{name.replace('_', ' '):<{width}}  {_text(name, value)}")
-
-
-def _text(name: str, value: Any) -> str:
-    if name == "port_ranges":
-        shown = ", ".join(f"{a}-{b}" for a, b in value[:8])
-        return shown + (f", ... {value[-1][0]}-{value[-1][1]} ({len(value)} ranges)"
-                        if len(value) > 8 else "")  # fmt: skip
-    return ("none (not shared)" if name == "psid" else "none") if value is None else str(value)
+        text = str(value)
+        if value is None:
+            text = "none (not shared)" if name == "psid" else "none"
+        elif name == "port_ranges":
+            ranges = [f"{first}-{last}" for first, last in value]
+            text = ", ".join(ranges[:SHOWN_RANGES])
+            if len(ranges) > SHOWN_RANGES:
+                text += f", ... {ranges[-1]} ({len(ranges)} ranges)"
+        click.echo(f"{name.replace('_', ' '):<{width}}  {text}")

@@ -1,4 +1,4 @@
-"""A campaign seen from a terminal."""
+"""A campaign on a terminal: signals, progress, summary."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from v6t.core.campaigns.campaign import (
     Campaign,
     CampaignRun,
     create_campaign,
+    extend_campaign,
     load_campaign,
     read_status,
     run_campaign,
 )
-from v6t.core.campaigns.results import CampaignProgress
-from v6t.core.cli.stopping import of_campaign, signals, signals_of_a_worker
+from v6t.core.cli.progress import show_progress
+from v6t.core.cli.stopping import print_line, signals, stop_campaign
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.reporting.write import UNREPORTED
-from v6t.core.runs.events import Listener, Listeners
+from v6t.core.runs.events import Listeners
 from v6t.core.runs.progress import duration
 from v6t.core.runs.rundir import read_config
 
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 _LOG = logging.getLogger(__name__)
+LOOK_INTERVAL_S = 1.0
+"""Between two looks at the states of other processes."""
 
 
 def show_packaged() -> None:
-    """Names and titles of the campaigns that come with v6t."""
+    """Print names and titles of the campaigns that come with v6t."""
     from v6t.core.campaigns.packaged import packaged
     from v6t.core.config.yaml_file import YamlFile
 
@@ -49,11 +51,10 @@ def show_packaged() -> None:
 
 
 def show_plan(campaign: Campaign) -> None:
-    """Every run with its trials and time, and the whole."""
+    """Print every run with its trials and time, and the sums."""
     for run in campaign.runs:
-        print(
-            f"{run.directory}: {number_of(run.trials, 'trial')}, about {duration(run.duration_s)}"
-        )
+        trials = number_of(run.trials, "trial")
+        print(f"{run.directory}: {trials}, about {duration(run.duration_s)}")
     groups = campaign.groups()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
@@ -63,164 +64,139 @@ def show_plan(campaign: Campaign) -> None:
     )
 
 
-def begin(campaign: Campaign, directory: Path, report: bool, page: str | None) -> int:
+def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
     """Start a campaign in a new directory."""
-    with _page(page, directory, campaign) as view:  # what is wrong with it is said before all else
+    with _open_page(live, directory, campaign) as view:  # before anything is on disk
         create_campaign(campaign, directory)
         runs = number_of(len(campaign.runs), "run")
         log.notice(f"{runs}, about {duration(campaign.duration_s)}")
-        return _carry_on(directory, load_campaign(directory), report, view)
+        return _carry_out(directory, load_campaign(directory), report, view)
 
 
-def add(campaign: Campaign, directory: Path, report: bool, page: str | None) -> int:
-    """Go on with a campaign in its directory, and with what its file has beyond it."""
-    from v6t.core.campaigns.campaign import extend_campaign
-
-    load_campaign(directory)  # before a lock is left where no campaign is
+def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
+    """Continue a campaign in its directory, with the runs that are only in its file."""
+    load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
         more = extend_campaign(directory, campaign)
     log.notice(f"{number_of(more, 'run')} more than planned before")
-    return continue_campaign(directory, report, None, page)
+    return continue_campaign(directory, report, None, live)
 
 
 def continue_campaign(
-    directory: Path, report: bool, group: str | None, page: str | None = None
+    directory: Path, report: bool, group: str | None, live: str | None = None
 ) -> int:
-    """Make what is not complete; returns the exit status of the first run that failed."""
+    """Carry out the runs that are not complete; return the exit status of the first that failed."""
     campaign = load_campaign(directory)
     if group is None:
-        with _page(page, directory, campaign) as view:
-            return _carry_on(directory, campaign, report, view)
+        with _open_page(live, directory, campaign) as view:
+            return _carry_out(directory, campaign, report, view)
     groups = campaign.groups()
     if group not in groups:
         raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
-    with signals_of_a_worker():
-        return _work(directory, groups[group], report, f"[{group}] ", None)
+    with signals(None):
+        return _measure(directory, groups[group], report, f"[{group}] ", None)
 
 
-def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
+def _carry_out(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
     groups = campaign.groups()
-    with hold_lock(directory), signals(lambda: of_campaign(lambda: _begun(directory), directory)):
+    stop = partial(stop_campaign, partial(_load_configs, directory), directory)
+    with hold_lock(directory), signals(stop):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import run_in_parallel
 
-            look_on = partial(_look_on, directory, campaign, view)
-            status = run_in_parallel(directory, groups, report, look_on)
+            attend = partial(_show_states, directory, campaign, view)
+            status = run_in_parallel(directory, groups, report, attend)
         else:
-            status = _work(directory, campaign.runs, report, "", view)
-    return _conclude(directory, campaign, status, report)
+            status = _measure(directory, campaign.runs, report, "", view)
+    _conclude(directory, campaign, report)
+    return status
 
 
 @contextmanager
-def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
-    """Open the page for browsers: its port is taken, and nobody is answered yet."""
-    if page is None:
+def _open_page(live: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
+    """Open the port of the page; requests are answered later."""
+    if live is None:
         yield None
         return
     from v6t.core.campaigns.results import render_page
-    from v6t.core.cli.progress import LineProgress
     from v6t.core.reporting.live import LiveView, parse_address
 
-    made = partial(render_page, campaign=campaign, complete={})
-    with contextlib.closing(
-        LiveView(parse_address(page), directory, LineProgress().on_message, made)
-    ) as view:
+    render = partial(render_page, campaign=campaign, complete={})
+    view = LiveView(parse_address(live), directory, print_line, render)
+    with contextlib.closing(view):
         yield view
 
 
-def _begun(directory: Path) -> dict[Path, ResolvedRun]:
-    """Return the runs that have a directory, by its name."""
-    found = {}
+def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
+    """Return the settings of the runs that have begun, by their directories."""
+    configs = {}
     for path in sorted(directory.glob("*/config.json")):
         with contextlib.suppress(UsageError):
-            found[path.parent] = read_config(path)
-    return found
+            configs[path.parent] = read_config(path)
+    return configs
 
 
-def _look_on(
+def _show_states(
     directory: Path, campaign: Campaign, view: LiveView | None, at_work: Callable[[], bool]
 ) -> None:
-    """While processes of their own make the runs, a page says which of them go on."""
+    """Show on the page which runs other processes carry out."""
     if view is None:
         return
+    from v6t.core.campaigns.results import CampaignProgress
+
     progress = CampaignProgress(directory, campaign)
     with view:
         while at_work():
             view.show_state(progress.describe)
-            time.sleep(1.0)
+            time.sleep(LOOK_INTERVAL_S)
 
 
-def _work(
+def _measure(
     directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
-    from rich.console import Console
-    from v6t.core.cli.progress import LineProgress, LiveProgress
-
-    errors = Console(stderr=True)
-    live = None
-    terminal: Listener = Listener()
-    if not log.is_quiet() and prefix:
-        terminal = _Prefixed(prefix)
-    elif not log.is_quiet():
-        live = LiveProgress(errors, part=True) if errors.is_terminal else None
-        terminal = live or LineProgress()
-    events = Listeners(terminal, *([] if view is None else [view]))
-    messages = _Prefixed(prefix).on_message if log.is_quiet() else terminal.on_message
-    with log.shown_by(messages), contextlib.nullcontext() if view is None else view:
-        try:
+    try:
+        with contextlib.ExitStack() as stack:
+            events = stack.enter_context(show_progress(prefix=prefix, part=True))
+            if view is not None:
+                events = Listeners(events, stack.enter_context(view))
             failed = run_campaign(directory, runs, events)
-        except BaseException as exc:
-            if hides_interrupt(exc):
-                again = f"v6t campaign --resume {shlex.quote(str(directory))}"
-                events.on_message(f"interrupted: {again} continues")
-            raise
-        finally:
-            if live:
-                live.close()
-        if report:
-            _report(directory, runs)
+            if report:
+                events.on_message("writing the reports")
+                for run in runs:
+                    _write_report(directory, run)
+    except BaseException as exc:
+        if hides_interrupt(exc):
+            command = f"v6t campaign --resume {shlex.quote(str(directory))}"
+            log.notice(f"{prefix}interrupted: {command} continues")
+        raise
     return failed[0].exit_code if failed else 0
 
 
-def _report(directory: Path, runs: Sequence[CampaignRun]) -> None:
-    """Write a report of each run that has none yet; a failure loses no measurement."""
-    from v6t.core.reporting.write import write
+def _write_report(directory: Path, run: CampaignRun) -> None:
+    """Write the report of a run that has none yet; a failure becomes a warning."""
+    from v6t.core.reporting.write import UNREPORTED, write
 
-    for run in runs:
-        path = directory / run.directory
-        if (path / "results.json").exists() and not (path / "report.html").exists():
-            try:
-                write(path)
-            except UNREPORTED as exc:
-                _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
+    path = directory / run.directory
+    if (path / "results.json").exists() and not (path / "report.html").exists():
+        try:
+            write(path)
+        except UNREPORTED as exc:
+            _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
 
 
-def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) -> int:
+def _conclude(directory: Path, campaign: Campaign, report: bool) -> None:
+    """Print the states of the runs and the tables of the campaign, and write its summary."""
     from v6t.core.campaigns.results import FILES, load_runs, make_tables, write_summary
-    from v6t.core.cli.document_view import console_for_tables
-    from v6t.core.cli.tables import print_table
+    from v6t.core.cli.terminal import make_console, print_table
 
-    done = sum(read_status(directory, run) == "complete" for run in campaign.runs)
-    for run in campaign.runs:
-        print(escape_line(f"{run.directory}: {read_status(directory, run)}"))
+    states = {run.directory: read_status(directory, run) for run in campaign.runs}
+    for name, state in states.items():
+        print(escape_line(f"{name}: {state}"))
     runs = load_runs(directory, campaign)
-    console = console_for_tables()
+    console = make_console()
     for sheet in make_tables(runs):
         print_table(console, sheet)
-    print(f"{done} of {len(campaign.runs)} runs complete")
-    # the page with its figures is the report; what programs and people with an editor read always is
-    written = write_summary(directory, [f for f in FILES if report or f != "html"], runs=runs)
-    print(f"Summary: {written[0]}")
-    return status
-
-
-class _Prefixed(Listener):
-    """Prints the messages of one of several processes; their steps would be a jumble."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-
-    def on_message(self, text: str) -> None:
-        from v6t.core.cli.progress import LineProgress
-
-        LineProgress().on_message(f"{self._prefix}{text}")
+    print(f"{[*states.values()].count('complete')} of {len(states)} runs complete")
+    # --no-report leaves out the page with figures; the other files are always written
+    formats = [name for name in FILES if report or name != "html"]
+    print(f"Summary: {write_summary(directory, formats, runs=runs)[0]}")

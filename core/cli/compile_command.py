@@ -13,30 +13,36 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.files import write_atomically
 from v6t.base.quantities import convert_quantity, is_bit_rate
-from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.options import (
+    Command,
+    OneOf,
+    flag,
+    frame_size_option,
+    offer,
+    parameters_option,
+    path_option,
+)
 from v6t.core.log import notice
 
 if TYPE_CHECKING:
+    from v6t.packets.direction import Direction
     from v6t.plugins.base import Technology
 
-FORMATS = ("stl-json", "stl-py", "pcap", "text")
+ANY_SIZE = {"connections": {"count": 1}}
+"""Nothing is measured: the traffic can have any size, whatever number of connections a run makes."""
+ENDLESS_FRAMES = 1000
+"""Frames in a capture without ``--count``."""
 
-_NO_RUN = {"connections": {"count": 1}}
-"""Nothing is measured: a space of any size can be compiled, however many connections a run makes."""
 
-
-@click.command(short_help="write a technology's traffic as TRex profile or capture")
-@click.option("--plugin", required=True, shell_complete=plugin_names, help="Technology.")
-@click.option("--set", "params", multiple=True, callback=assignments, metavar="NAME=VALUE",
-              help="Plugin parameter; repeatable.")  # fmt: skip
-@click.option("--testbed", type=PATH, help="Testbed file (MACs, VLANs).")
-@click.option("--direction", default="forward", show_default=True, help="forward or reverse.")
-@click.option(
-    "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
-)
-@click.option("--format", "kind", default="stl-json", show_default=True,
+@click.command(cls=Command)
+@click.option("--plugin", required=True, shell_complete=offer, help="Technology.")
+@parameters_option
+@path_option("--testbed", text="Testbed file (MACs, VLANs).")
+@click.option("--direction", type=OneOf("direction", "forward", "reverse"), default="forward",
+              show_default=True, help="forward or reverse.")  # fmt: skip
+@frame_size_option
+@click.option("--format", "kind", type=OneOf("format", "stl-json", "stl-py", "pcap", "text"),
+              default="stl-json", show_default=True,
               help="stl-json, stl-py, pcap or text.")  # fmt: skip
 @click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
 @click.option("--rate", "rate", default="1000", show_default=True, metavar="RATE",
@@ -44,19 +50,18 @@ _NO_RUN = {"connections": {"count": 1}}
               "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=PATH, help="File; default: stdout.")
-@click.option("--expected", type=PATH, metavar="FILE",
-              help="Also write a capture of the frames that a correct device emits for these "
-              "frames, by the reference translation. A frame that a correct device drops is left "
-              "out; the others keep the time stamps of the frames that caused them. Not available "
-              "for stateful technologies: the device chooses their ports.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite the files.")
-@verbosity_flags
+@path_option("-o", "--output", text="File; default: stdout.")
+@path_option("--expected", metavar="FILE",
+             text="Also write a capture of the frames that a correct device emits for these "
+             "frames, by the reference translation. A frame that a correct device drops is left "
+             "out; the others keep the time stamps of the frames that caused them. Not available "
+             "for stateful technologies: the device chooses their ports.")  # fmt: skip
+@flag("--force", text="Overwrite the files.")
 def command(
     plugin: str,
     params: dict[str, str],
     testbed: Path | None,
-    direction: str,
+    direction: Direction,
     frame_size: int | str | None,
     kind: str,
     count: int | None,
@@ -74,69 +79,57 @@ def command(
     from v6t.profiles import exports
     from v6t.profiles.compiler.compile import compile_traffic
 
-    if direction not in ("forward", "reverse"):
-        raise UsageError(
-            f"unknown direction '{direction}'", "forward or reverse", code="unknown-name"
-        )
-    if kind not in FORMATS:
-        raise UsageError(
-            f"unknown format '{kind}'", "one of " + ", ".join(FORMATS), code="unknown-name"
-        )
     if count is not None and count < 1:
         raise UsageError(f"{count} frames cannot be sent", code="out-of-range")
     if cores < 1:
         raise UsageError(f"{cores} cores cannot send", code="out-of-range")
-    bound = resolve_and_bind(
-        None,
-        testbed,
-        Flags(
-            plugin=plugin,
-            params=params,
-            frame_sizes=[] if frame_size is None else [frame_size],
-            seed=seed,
-            procedure=_NO_RUN,
-        ),
+    sizes_given = () if frame_size is None else (frame_size,)
+    flags = Flags(
+        plugin=plugin, params=params, frame_sizes=sizes_given, seed=seed, procedure=ANY_SIZE
     )
-    run, made = bound.settings, bound.technology
+    bound = resolve_and_bind(None, testbed, flags)
+    technology = bound.technology
     if expected is not None:
-        _check_expected(made, expected, output)
-    sizes = made.sizes_of(run.frame_sizes[0])
-    rate_fps = _frame_rate(rate, sizes.longest)
-    _check_rate(rate_fps, run.line_rate_bps, sizes.longest)
+        _check_expected(technology, expected, output)
+    sizes = technology.sizes_of(bound.settings.frame_sizes[0])
+    rate_fps = _parse_rate(rate, sizes.longest, bound.settings.line_rate_bps)
     streams = compile_traffic(
-        made.sized_traffic(direction, sizes, seed),
+        technology.sized_traffic(direction, sizes, seed),
         rate_fps=rate_fps,
         frames=count,
         first_stream_id=STREAM_IDS[direction],
         cores=cores,
     )
-    if kind == "pcap" and (output is None or str(output) == "-"):
+    path = None if output is None or str(output) == "-" else output
+    if kind == "pcap" and path is None:
         raise UsageError("a capture needs a file", "add -o FILE.pcap", code="missing-setting")
     if kind == "pcap" or expected is not None:
         from v6t.profiles.expand import expand_set
 
-        frames = list(expand_set(streams, 0, count or 1000))
+        frames = list(expand_set(streams, 0, count or ENDLESS_FRAMES))
     if expected is not None:
         from v6t.packets.reference import translate_frames
 
-        _write_capture(expected, translate_frames(made, streams.direction, frames), rate_fps, force)
-    if kind == "pcap" and output is not None:
-        _write_capture(output, frames, rate_fps, force)
+        translated = translate_frames(technology, streams.direction, frames)
+        _write_capture(expected, translated, rate_fps, force)
+    if kind == "pcap" and path is not None:
+        _write_capture(path, frames, rate_fps, force)
         return
     render = {
         "stl-json": exports.to_stl_json,
         "stl-py": exports.to_stl_py,
         "text": exports.explain,
     }[kind]
-    text = render(streams)
-    if not text.endswith("\n"):
-        text += "\n"
-    if output is None or str(output) == "-":
+    text = render(streams).removesuffix("\n") + "\n"
+    if path is None:
         sys.stdout.write(text)
         return
-    _write(output, text, force)
+    _write_text(path, text, force)
     if kind != "text":
-        _warn_of_name(output)
+        try:
+            exports.check_file_name(path.name)
+        except UsageError as exc:  # TRex does not accept it; the file can be renamed
+            notice(f"v6t: note: {exc.message}")
 
 
 def _check_expected(technology: Technology, expected: Path, output: Path | None) -> None:
@@ -153,11 +146,8 @@ def _check_expected(technology: Technology, expected: Path, output: Path | None)
             code="missing-reference",
         )
     if output is not None and expected.resolve() == output.resolve():
-        raise UsageError(
-            f"{expected} is also the output",
-            "choose another name for --expected",
-            code="conflicting-options",
-        )
+        message = f"{expected} is also the output"
+        raise UsageError(message, "choose another name for --expected", code="conflicting-options")
 
 
 def _write_capture(
@@ -177,46 +167,22 @@ def _write_capture(
     print(f"{written} frames in {path}", file=sys.stderr)
 
 
-def _warn_of_name(path: Path) -> None:
-    """Warn of a file name that TRex does not accept."""
-    from v6t.profiles.exports import check_file_name
-
-    try:
-        check_file_name(path.name)
-    except UsageError as exc:
-        notice(f"v6t: note: {exc.message}")
-
-
-def _write(path: Path, text: str, force: bool) -> None:
-    """Write a file whole or not at all."""
+def _write_text(path: Path, text: str, force: bool) -> None:
     if path.exists() and not force:
-        raise UsageError(
-            f"{path} exists already", "choose another name or use --force", code="file-exists"
-        )
+        hint = "choose another name or use --force"
+        raise UsageError(f"{path} exists already", hint, code="file-exists")
     try:
         write_atomically(path, text, private=False)
     except OSError as exc:
         raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
 
 
-def _check_rate(rate_fps: float, line_rate_bps: float, octets: float) -> None:
-    """Reject a rate above what the line carries.
+def _parse_rate(text: str, octets: float, line_rate_bps: float) -> float:
+    """Return the frame rate of a rate in frames/s or bit/s.
 
     Raises:
-        UsageError: it is above.
+        UsageError: the text is not a rate, or the line does not carry it.
     """
-    media_fps = max_frame_rate_fps(line_rate_bps, octets)
-    if rate_fps > media_fps:
-        raise UsageError(
-            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
-            f"{line_rate_bps / 1e9:g} Gbit/s carries",
-            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
-            code="above-line-rate",
-        )
-
-
-def _frame_rate(text: str, octets: float) -> float:
-    """Frames per second of a rate as somebody wrote it, for frames of so many octets."""
     try:
         if is_bit_rate(text):
             rate_fps = frame_rate_fps(float(convert_quantity("rate_bps", text)), octets)
@@ -225,9 +191,14 @@ def _frame_rate(text: str, octets: float) -> float:
     except ValueError:
         rate_fps = math.nan
     if not math.isfinite(rate_fps):
+        hint = "write for example 10000, 10k, 1Gbps"
+        raise UsageError(f"'{text}' is not a rate", hint, code="not-a-number")
+    media_fps = max_frame_rate_fps(line_rate_bps, octets)
+    if rate_fps > media_fps:
         raise UsageError(
-            f"'{text}' is not a rate",
-            "write for example 10000, 10k, 1Gbps",
-            code="not-a-number",
+            f"{rate_fps:,.0f} frames per second are more than the {media_fps:,} that a line of "
+            f"{line_rate_bps / 1e9:g} Gbit/s carries",
+            "lower the rate, write bit/s as in 1Gbps, or give a testbed file with another line_rate",
+            code="above-line-rate",
         )
     return rate_fps

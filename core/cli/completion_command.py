@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import click
-from v6t.base.errors import UsageError
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.options import Command, OneOf
 
 
-@click.command(short_help="print shell completion code")
-@click.argument("shell")
-@verbosity_flags
-def command(shell: str) -> None:
+@click.command(cls=Command)
+@click.argument("shell", type=OneOf("shell", "bash", "zsh", "fish"))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
     """Print completion code: eval "$(v6t completion bash)", likewise zsh; fish: ... | source."""
-    from click.shell_completion import get_completion_class
-    from v6t.core.cli.main import cli
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise UsageError(f"unknown shell '{shell}'", "bash, zsh or fish", code="unknown-name")
-    click.echo(kind(cli, {}, "v6t", "_V6T_COMPLETE").source())
+    kind = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}[shell]
+    click.echo(kind(ctx.find_root().command, {}, "v6t", "_V6T_COMPLETE").source())

@@ -2,76 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
+from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
-from v6t.core.cli import shell_completion
-from v6t.core.cli.groups import CommandGroup
-from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.verbosity import verbosity_flags
-from v6t.core.cli.wrapping import wrap
+from v6t.core.cli.options import (
+    PATH,
+    CommandGroup,
+    combine,
+    device_options,
+    flag,
+    frame_size_option,
+    json_option,
+    read_file,
+)
 from v6t.core.log import is_verbose, notice
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+ROLLBACK = ("v6t", "dut", "rollback")
+DIFFERENT = 7
+"""Exit status: a comparison found a difference."""
+FEW_CONNECTIONS = {"connections": {"count": 16}}
+"""Enough for a clause of an audit; a device with few sessions can be examined and restored, too."""
+
+dut_options = combine(device_options, json_option)
 
 
-def device_flags(command: F) -> F:
-    """Add the flags that say which device, and what it must be."""
-    decorators: list[Callable[[Any], Any]] = [
-        click.argument("run_file", required=False, type=PATH),
-        click.option("--plugin", shell_complete=plugin_names, help="What the device shall be."),
-        click.option("--testbed", type=PATH, help="Testbed file."),
-        click.option(
-            "--driver",
-            "--dut",
-            "dut",
-            shell_complete=shell_completion.drivers,
-            help="Device driver.",
-        ),
-        click.option(
-            "--set",
-            "params",
-            multiple=True,
-            callback=assignments,
-            shell_complete=shell_completion.parameters,
-            metavar="NAME=VALUE",
-            help="Plugin parameter; repeatable.",
-        ),
-        click.option(
-            "--set-dut",
-            "dut_params",
-            multiple=True,
-            callback=assignments,
-            metavar="NAME=VALUE",
-            help="Option of the driver, for example version=24.02; repeatable.",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
-
-
-def dut_flags(command: F) -> F:
-    """Add the same flags and ``--json``."""
-    return device_flags(
-        click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-    )
-
-
-@click.group(
-    cls=CommandGroup,
-    short_help="configure, compare, verify and roll back a device",
-    no_args_is_help=False,
-)
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def command() -> None:
     """Control the device under test without a run.
 
@@ -81,37 +47,32 @@ def command() -> None:
 
 
 @command.command(name="list", short_help="list the device drivers")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@json_option
 def list_drivers(as_json: bool) -> None:
     """List drivers, the technologies of each, and whether its programs are on this machine."""
     from v6t.analysis.sheet import Column, table
-    from v6t.core.cli.document_view import console_for_tables
-    from v6t.core.cli.tables import print_table
+    from v6t.core.cli.terminal import make_console, print_json, print_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
     drivers = list_drivers()
     if as_json:
-        click.echo(json.dumps([asdict(driver) for driver in drivers], indent=1))
+        print_json([asdict(driver) for driver in drivers])
         return
 
-    def programs(driver: DriverSummary) -> str:
-        states = [
-            f"{p} {'installed' if there else 'missing'}" for p, there in driver.programs.items()
-        ]
-        return ", ".join(states) or "-"
+    def describe_programs(driver: DriverSummary) -> str:
+        programs = driver.programs.items()
+        return ", ".join(f"{p} {'installed' if i else 'missing'}" for p, i in programs) or "-"
 
     columns = [
         Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
         Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
-        Column("programs on this machine", programs, text=True),
+        Column("programs on this machine", describe_programs, text=True),
     ]
-    print_table(console_for_tables(140), table("Device drivers", drivers, columns))
+    print_table(make_console(), table("Device drivers", drivers, columns))
 
 
 @command.command(short_help="print every command, its undo and its check")
-@dut_flags
-@verbosity_flags
+@dut_options
 def plan(as_json: bool, **given: Any) -> None:
     """Print what the driver would do. Nothing is opened."""
     run = _resolve(given)
@@ -125,135 +86,122 @@ def plan(as_json: bool, **given: Any) -> None:
 
 
 @command.command(short_help="show how the device differs from the plan")
-@dut_flags
-@verbosity_flags
-def compare(as_json: bool, **given: Any) -> None:
+@dut_options
+def compare(as_json: bool, **given: Any) -> int:
     """Compare the plan with the present state of the device. Nothing is changed.
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
+    from v6t.core.cli.terminal import wrap
+
     run = _resolve(given)
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, comparison_lines
 
-    with _log(given):
+    with _device_work(given):
         name, steps = dut.compare(run)
     if as_json:
-        click.echo(dut.as_json({"device": name, "steps": [asdict(s) for s in steps]}))
+        click.echo(dut.as_json({"device": name, "steps": [asdict(step) for step in steps]}))
     else:
         for line in comparison_lines(steps, every=is_verbose()):
             click.echo(wrap(escape_controls(line)))
-        states = [s.state for s in steps]
+        states = [step.state for step in steps]
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
-        unread_words = f", {unread} without read-back" if unread else ""
-        click.echo(
-            escape_controls(f"{name}: {as_planned} of {len(steps)} steps as planned{unread_words}")
-        )
-    if any(s.differs for s in steps):
-        raise SystemExit(DIFFERENT)
+        line = f"{name}: {as_planned} of {len(steps)} steps as planned"
+        click.echo(escape_controls(line + (f", {unread} without read-back" if unread else "")))
+    return DIFFERENT if any(step.differs for step in steps) else 0
 
 
 @command.command(short_help="configure the device and leave it so")
-@dut_flags
+@dut_options
 @click.option(
     "--revert-in",
     type=click.IntRange(2, 86_400),
     metavar="SECONDS",
     help="Roll back after this time unless `v6t dut confirm` stops the timer.",
 )
-@click.option(
+@flag(
     "--replace",
     "replaces",
-    is_flag=True,
-    help="Roll back the finished configuration of another operator or technology first.",
+    text="Roll back the finished configuration of another operator or technology first.",
 )
-@verbosity_flags
 def commit(as_json: bool, revert_in: int | None, replaces: bool, **given: Any) -> None:
     """Configure the device and read everything back; `rollback` undoes it."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _log(given), _handle_signals(run):
+    with _device_work(given, run):
         done = dut.commit(run, revert_in, replace=replaces)
-    _show(done, as_json)
+    _print_done(done, as_json)
 
 
 @command.command(short_help="stop the rollback timer")
-@dut_flags
-@verbosity_flags
+@dut_options
 def confirm(as_json: bool, **given: Any) -> None:
     """Stop the rollback timer of a configured device: the configuration stays."""
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _log(given):
+    with _device_work(given):
         done = dut.confirm(run)
-    _show(done, as_json)
+    _print_done(done, as_json)
 
 
 @command.command(short_help="configure, read back, send frames both ways, roll back")
-@dut_flags
-@click.option(
-    "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
-)
-@verbosity_flags
+@dut_options
+@frame_size_option
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _log(given), _handle_signals(run):
+    with _device_work(given, run):
         done = dut.verify(run)
-    _show(done, as_json)
+    _print_done(done, as_json)
 
 
 @command.command(short_help="lock, configuration, rollback timer and counters")
-@dut_flags
-@verbosity_flags
+@dut_options
 def status(as_json: bool, **given: Any) -> None:
     """Show who holds the lock, who configured the device, its rollback timer and its counters."""
-    bound = _resolve(given, any_technology=True)
+    run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _log(given):
-        found = dut.status(bound)
+    with _device_work(given):
+        state = dut.status(run)
     if as_json:
-        click.echo(dut.as_json(found))
+        click.echo(dut.as_json(state))
         return
-    for line in _status_lines(found, bound.rollback_command):
+    for line in _status_lines(state, run.rollback_command):
         click.echo(escape_controls(line))
 
 
 @command.command(short_help="empty its session table")
-@dut_flags
-@verbosity_flags
+@dut_options
 def flush(as_json: bool, **given: Any) -> None:
     """Empty the state of a configured device, and see that it is empty."""
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _log(given):
+    with _device_work(given):
         done = dut.flush(run)
-    _show(done, as_json)
+    _print_done(done, as_json)
 
 
 @command.command(short_help="undo what v6t did")
-@dut_flags
-@click.option(
-    "--forget", is_flag=True, help="Drop the undo record even if the device is not as it was."
-)
-@click.option("--by-script", is_flag=True, help="Run undo.sh where the undo record is damaged.")
-@verbosity_flags
+@dut_options
+@flag("--forget", text="Drop the undo record even if the device is not as it was.")
+@flag("--by-script", text="Run undo.sh where the undo record is damaged.")
 def rollback(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
-    """Undo what v6t did, after whatever happened, from any host that can log in.
+    """Undo the configuration by v6t, also after a crash, from any host that can log in.
 
     The undo record is kept until the device is as it was.
     """
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _log(given), _handle_signals(run):
+    with _device_work(given, run):
         done = dut.rollback(run, record_dir=_run_dir(given), forget=forget, by_script=by_script)
     if as_json:
         click.echo(dut.as_json(done))
@@ -276,157 +224,131 @@ _add_alias("restore", rollback)
 @command.command(short_help="watch it at the rates a run has found")
 @click.argument("directory", type=PATH)
 @click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
+@json_option
 def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
-    """Say what limits the device: each core's idle time, drops, sessions, vectors per second.
+    """Print what limits the device: each core's idle time, drops, sessions, vectors per second.
 
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
     """
     from v6t.core.config.bound import bind
+    from v6t.core.runs import dut
     from v6t.core.runs.bottleneck import watch_device
-    from v6t.core.runs.dut import as_json as printed
     from v6t.core.runs.rundir import RunDir
 
-    held = RunDir(directory, new=False)
-    try:
-        command = shlex.join([*ROLLBACK, str(directory)])
-        bound = replace(bind(held.config()), rollback_command=command)
-    finally:
-        held.close()
-    bound.tester.prepare()
-    from v6t.core.runs.log import log_to
-
-    with log_to(directory), _handle_signals(bound):
-        told = watch_device(
-            directory,
-            notice if as_json else lambda text: click.echo(escape_controls(text)),
-            duration,
-            bound,
-        )
+    given = {"run_file": directory}
+    with RunDir(directory, new=False) as held:
+        run = replace(bind(held.config()), rollback_command=_rollback_command(given, whole=False))
+    run.tester.prepare()
+    show = notice if as_json else lambda text: click.echo(escape_controls(text))
+    with _device_work(given, run):
+        entries = watch_device(directory, show, duration, run)
     if as_json:
-        click.echo(printed(told))
+        click.echo(dut.as_json(entries))
 
 
-ROLLBACK = ("v6t", "dut", "rollback")
-DIFFERENT = 7
-"""Exit status: a comparison found a difference."""
-FEW = 16
-"""Connections that a clause of an audit keeps open at a time."""
-_FEW = {"connections": {"count": FEW}}
-
-
-def resolve_device(given: dict[str, Any]) -> Any:
-    """Resolve the run behind :func:`device_flags`, for single frames."""
-    return _resolve(given, procedure=_FEW)
+def resolve_device(given: dict[str, Any]) -> BoundRun:
+    """Resolve the run behind :func:`device_options`, for single frames."""
+    return _resolve(given, single_frames=True)
 
 
 def _resolve(
-    given: dict[str, Any],
-    *,
-    any_technology: bool = False,
-    procedure: dict[str, Any] | None = None,
-) -> Any:
-    """Resolve the run; the technology may be left out where it does not matter."""
+    given: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
+) -> BoundRun:
+    """Resolve the run; the technology may be left out where any one will do."""
     if _run_dir(given) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
-        bound = bind(read_config(given["run_file"]))
-        return replace(bound, rollback_command=_rollback_command(given, whole=False))
-    run_file, testbed = read_first(given["run_file"]), read_first(given["testbed"])
+        run = bind(read_config(given["run_file"]))
+        return replace(run, rollback_command=_rollback_command(given, whole=False))
+    run_file, testbed = read_file(given["run_file"]), read_file(given["testbed"])
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
 
-    plugin = given["plugin"]
+    plugin, driver = given["plugin"], given["dut"]
     if any_technology and plugin is None and run_file is None:
-        from v6t.base.errors import UsageError
         from v6t.core.runs.dut import find_technology
         from v6t.drivers.duts.registry import driver_type
 
-        if given["dut"] is None and testbed is None:
+        if driver is None and testbed is None:
             raise UsageError(
                 "no device is named",
                 "add --testbed FILE, or name a run's directory",
                 code="missing-device",
             )
-        if given["dut"] is not None:
-            driver_type(given["dut"])  # refuses an unknown name
-        plugin = find_technology(given["dut"] or find_driver_name(testbed))
+        if driver is not None:
+            driver_type(driver)  # refuses an unknown name
+        plugin = find_technology(driver or find_driver_name(testbed))
     flags = Flags(
         plugin=plugin,
         params=given["params"],
-        dut=given["dut"],
+        dut=driver,
         dut_params=given["dut_params"],
-        # a device that holds too few connections for a run is looked at and restored like any other
-        procedure=procedure or (_FEW if any_technology else {}),
+        procedure=FEW_CONNECTIONS if any_technology or single_frames else {},
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
-        single_frames=procedure is not None,
+        single_frames=single_frames,
     )
-    bound = resolve_and_bind(run_file, testbed, flags)
-    told = given["dut"] or find_driver_name(testbed)
-    whole = bound.driver.of_parts or bound.driver.name != told
-    return replace(bound, rollback_command=_rollback_command(given, whole=whole))
+    run = resolve_and_bind(run_file, testbed, flags)
+    whole = run.driver.of_parts or run.driver.name != (driver or find_driver_name(testbed))
+    return replace(run, rollback_command=_rollback_command(given, whole=whole))
 
 
 def _rollback_command(given: dict[str, Any], *, whole: bool) -> str:
-    """Return the command that rolls back the device of these flags.
+    """Return the command that rolls back the device of these options.
 
     Args:
-        given: the flags.
-        whole: it takes the technology, too.
+        given: the options.
+        whole: the command needs the technology, too.
     """
     if _run_dir(given) is not None:
         return shlex.join([*ROLLBACK, str(given["run_file"])])
     words = [*ROLLBACK]
     if whole and given["run_file"] is not None:
         words.append(str(given["run_file"]))
-    for flag, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
+    for option, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
         if given[name] is not None and (whole or name != "plugin"):
-            words += [flag, str(given[name])]
-    for flag, name in (("--set-dut", "dut_params"), ("--set", "params")):
-        if whole or name != "params":
-            words += [word for pair in given[name].items() for word in (flag, "=".join(pair))]
+            words += [option, str(given[name])]
+    for option, name in (("--set-dut", "dut_params"), ("--set", "params")):
+        for pair in given[name].items() if whole or name != "params" else ():
+            words += [option, "=".join(pair)]
     return shlex.join(words)
 
 
 def _run_dir(given: dict[str, Any]) -> Path | None:
-    """Return the run's directory, where one is given in place of files."""
+    """Return the run's directory, if one is given in place of files."""
     path: Path | None = given["run_file"]
     return path if path is not None and path.is_dir() else None
 
 
-def _log(given: dict[str, Any]) -> AbstractContextManager[None]:
-    """Log to the run's log file, where a run's directory is given in place of files."""
+@contextmanager
+def _device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
+    """Log to the run's log file, if there is one; on a signal, end the work on a device in order."""
+    from v6t.core.cli.stopping import signals, stop_device
     from v6t.core.runs.log import log_to
 
-    return log_to(_run_dir(given))
+    with log_to(_run_dir(given)):
+        if run is None:
+            yield
+            return
+        with signals(lambda: stop_device(run.settings, run.rollback_command)):
+            yield
 
 
-def _handle_signals(bound: Any) -> AbstractContextManager[None]:
-    """Signals end the work on a device in order."""
-    from v6t.core.cli.stopping import of_device, signals
+def _print_done(text: str, as_json: bool) -> None:
+    from v6t.core.runs.dut import as_json as to_json
 
-    return signals(lambda: of_device(bound.settings, bound.rollback_command))
-
-
-def _show(text: str, as_json: bool) -> None:
-    from v6t.core.runs.dut import as_json as printed
-
-    click.echo(printed({"done": text}) if as_json else escape_controls(text))
+    click.echo(to_json({"done": text}) if as_json else escape_controls(text))
 
 
 def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
-    """Return the status of a device, and of each part of a chain, for a reader."""
+    """Describe the status of a device, and of each part of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
         lines = [line for part in parts.values() for line in _status_lines(part, rollback_command)]
     else:
-        lines = [f"{status['device']}: {_configuration(status, rollback_command)}"]
-        if status["rollback_in_s"] is not None:
-            lines.append(
-                f"  rollback timer: rolls back in {status['rollback_in_s']} s unless confirmed"
-            )
+        lines = [f"{status['device']}: {_describe_configuration(status, rollback_command)}"]
+        if (left_s := status["rollback_in_s"]) is not None:
+            lines.append(f"  rollback timer: rolls back in {left_s} s unless confirmed")
         lines.append(f"  lock: {status['lock'] or 'free'}")
     for name, counters in status.get("now", {}).items():
         if counters:
@@ -434,7 +356,7 @@ def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
     return lines
 
 
-def _configuration(status: dict[str, Any], rollback_command: str) -> str:
+def _describe_configuration(status: dict[str, Any], rollback_command: str) -> str:
     record = status["configured"]
     if record is None:
         return "not configured by v6t"

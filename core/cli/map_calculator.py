@@ -1,8 +1,8 @@
-"""The arithmetic behind ``v6t calc``: from text to JSON-like values, no output of its own."""
+"""Arithmetic of MAP, RFC 6052, EAM and frame rates: from texts to JSON-like values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
@@ -10,7 +10,7 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
 from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import Mapping, mappings_from_text
+from v6t.plugins.address_mappings import mappings_from_text
 from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.prefixes import address4, address6, network6
 
@@ -34,7 +34,7 @@ def calc_map(
 
     Returns:
         Keys ``end_user_prefix, map_address, ipv4, psid, psid_len, port_ranges, ports_per_ce,
-        sharing_ratio``; ``psid`` is None where addresses are not shared.
+        sharing_ratio``; ``psid`` is None if addresses are not shared.
 
     Raises:
         UsageError: the rule or the CE is impossible.
@@ -43,14 +43,12 @@ def calc_map(
         rule_ipv6, rule_ipv4, ea_len, psid_offset, psid_len=psid_len, iid_format=iid_format
     )
     if ipv6 is not None:
-        if ipv4 is not None or psid is not None or port is not None:
-            raise UsageError(
-                "give either --ipv6, or --ipv4 with --psid or --port", code="missing-setting"
-            )
-        address, number = _from_ipv6(rule, address6(ipv6, "IPv6 address"))
+        if (ipv4, psid, port) != (None, None, None):
+            message = "give either --ipv6, or --ipv4 with --psid or --port"
+            raise UsageError(message, code="missing-setting")
+        address, number = _find_ce(rule, address6(ipv6, "IPv6 address"))
     elif ipv4 is not None:
-        address = address4(ipv4, "IPv4 address")
-        number = _psid(rule, psid, port)
+        address, number = address4(ipv4, "IPv4 address"), _find_psid(rule, psid, port)
     elif psid is not None and rule.suffix_len == 0:
         address, number = rule.ipv4_prefix.network_address, psid
     else:
@@ -60,10 +58,13 @@ def calc_map(
             code="missing-setting",
         )
     ports = rule.port_set(number)
+    owned: IPv4Address | IPv4Network = address
+    if rule.assigns_prefixes:
+        owned = IPv4Network((int(address), rule.ce_prefix_len), strict=False)
     return {
         "end_user_prefix": str(rule.end_user_prefix(address, number)),
         "map_address": str(rule.map_address(address, number)),
-        "ipv4": _ipv4_text(rule, address),
+        "ipv4": str(owned),
         "psid": number if rule.shared else None,
         "psid_len": rule.psid_len,
         "port_ranges": [list(r) for r in ports.ranges],
@@ -72,64 +73,86 @@ def calc_map(
     }
 
 
-def map_warnings(
-    rule_ipv6: str, rule_ipv4: str, ea_len: int, psid_offset: int, **given: Any
-) -> Iterator[str]:
+def list_map_warnings(given: Mapping[str, Any]) -> Iterator[str]:
     """Compare the interface identifier of ``ipv6`` with the CE that its prefix names.
 
-    Only an identifier that has the form of RFC 7597, section 6, or of the drafts before it says
-    something about a CE.
+    Only an identifier in the form of RFC 7597, section 6, or of the drafts before it names a CE.
+
+    Args:
+        given: arguments of :func:`calc_map`.
     """
-    if given.get("ipv6") is None:
+    if given["ipv6"] is None:
         return
     address = address6(given["ipv6"], "IPv6 address")
-    identifier = (int(address) & (1 << 64) - 1).to_bytes(8, "big")
-    formats: dict[IidFormat, tuple[bool, bytes]] = {
-        "rfc7597": (identifier[:2] == bytes(2), identifier[2:6]),
-        "draft": (identifier[0] == identifier[7] == 0, identifier[1:5]),
-    }
-    found = calc_map(rule_ipv6, rule_ipv4, ea_len, psid_offset, **given)
-    expected = found["map_address"]
-    named = [IPv4Address(four) for fits, four in formats.values() if fits and four[0]]
-    of_ce = IPv4Network(found["ipv4"])
-    own_host = of_ce.num_addresses > 1 and any(four in of_ce for four in named)
-    if not named or own_host or str(address) == expected:
+    identifier = address.packed[8:]
+    named = []
+    if identifier[:2] == bytes(2) and identifier[2]:
+        named.append(IPv4Address(identifier[2:6]))
+    if identifier[0] == identifier[7] == 0 and identifier[1]:
+        named.append(IPv4Address(identifier[1:5]))
+    ce = calc_map(**given)
+    prefix = IPv4Network(ce["ipv4"])
+    is_own_host = prefix.num_addresses > 1 and any(a in prefix for a in named)
+    if not named or is_own_host or str(address) == ce["map_address"]:
         return
-    for other in formats:
-        alike: dict[str, Any] = {**given, "iid_format": other}
-        if calc_map(rule_ipv6, rule_ipv4, ea_len, psid_offset, **alike)["map_address"] == str(
-            address
-        ):
-            yield f"the interface identifier has the format {other}: use --iid-format {other}"
+    for name in ("rfc7597", "draft"):
+        alike: dict[str, Any] = {**given, "iid_format": name}
+        if calc_map(**alike)["map_address"] == str(address):
+            yield f"the interface identifier has the format {name}: use --iid-format {name}"
             return
+    psid = "" if ce["psid"] is None else f" and PSID {ce['psid']}"
     yield (
         f"the interface identifier of {address} names {' or '.join(map(str, named))}, but the prefix "
-        f"names {found['ipv4']}"
-        + (f" and PSID {found['psid']}" if found["psid"] is not None else "")
-        + f": this CE's MAP address is {expected}"
+        f"names {ce['ipv4']}{psid}: this CE's MAP address is {ce['map_address']}"
     )
 
 
-def rfc6052_warnings(prefix: str, ipv4: str, ipv6: str) -> Iterator[str]:
-    """Find what RFC 6052 forbids in an address and its two forms, as :func:`calc_rfc6052` has them."""
-    network, four = IPv6Network(prefix), IPv4Address(ipv4)
-    embedded = address_mappings.embed(network, four)
-    if str(embedded) != ipv6:
-        yield (
-            f"{ipv6} has bits set beside the embedded address, which must be 0 (RFC 6052, section "
-            f"2.2): {four} behind {network} is {embedded}; is the prefix length right?"
+def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
+    owner = None
+    if port is not None:
+        if not 0 <= port <= 65535:
+            raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
+        owner = rule.find_psid(port)
+        if owner is None:
+            raise UsageError(
+                f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports "
+                f"below {1 << 16 - rule.psid_offset}",
+                code="outside-port-set",
+            )
+        if psid not in (None, owner):
+            message = f"port {port} belongs to PSID {owner}, not {psid}"
+            raise UsageError(message, code="outside-port-set")
+    number = owner if psid is None else psid
+    if number is None and rule.shared:
+        raise UsageError(
+            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule",
+            "add --psid or --port",
+            code="missing-setting",
         )
+    return number or 0
+
+
+def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
+    """Return IPv4 address and PSID of the CE that has an address, by its end-user prefix."""
+    if ipv6 not in rule.ipv6_prefix:
+        message = f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}"
+        raise UsageError(message, code="outside-prefix")
+    if rule.ea_len:
+        return rule.decode_ea(end_user_prefix_layout(rule).decode(int(ipv6))[EA])
+    ce = rule.decode_address(ipv6)
+    if ce is None:
+        raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
+    return ce
 
 
 def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) -> dict[str, str]:
-    """IPv4 to IPv6 or back; keys ``prefix, ipv4, ipv6``.
+    """Embed or extract an IPv4 address; keys ``prefix, ipv4, ipv6``.
 
     Raises:
-        UsageError: neither or both addresses given, or the prefix has none of RFC 6052's lengths.
+        UsageError: neither or both addresses are given, or RFC 6052 has no such prefix length.
     """
     network = address_mappings.check_prefix(network6(prefix, "prefix"))
-    if (ipv4 is None) == (ipv6 is None):
-        raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
+    _check_one_address(ipv4, ipv6)
     if ipv4 is not None:
         four = address4(ipv4, "IPv4 address")
         six = address_mappings.embed(network, four)
@@ -139,52 +162,58 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
     return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
 
 
+def list_rfc6052_warnings(prefix: str, ipv4: str, ipv6: str) -> Iterator[str]:
+    """Compare the values of :func:`calc_rfc6052` with the form that RFC 6052 requires."""
+    embedded = address_mappings.embed(IPv6Network(prefix), IPv4Address(ipv4))
+    if str(embedded) != ipv6:
+        yield (
+            f"{ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, section "
+            f"2.2): {ipv4} behind {prefix} is {embedded}; is the prefix length right?"
+        )
+
+
 def calc_eam(
     pairs: Sequence[Sequence[str]],
     prefix: str | None = None,
     ipv4: str | None = None,
     ipv6: str | None = None,
 ) -> dict[str, str | None]:
-    """Translate an address by a translator's table (RFC 7757); keys ``ipv4, ipv6, mapping``.
+    """Translate an address by explicit mappings (RFC 7757); keys ``ipv4, ipv6, mapping``.
 
     Args:
-        pairs: explicit mappings, IPv4 and IPv6 prefix each.
-        prefix: RFC 6052 prefix for addresses no explicit mapping holds.
-        ipv4: the address, or
-        ipv6: the address.
+        pairs: explicit mappings, an IPv4 and an IPv6 prefix each.
+        prefix: RFC 6052 prefix for addresses without a mapping.
+        ipv4, ipv6: the address, of either version; None in the result if it has no mapping.
 
     Raises:
-        UsageError: neither or both addresses given, or the table is impossible. An address
-            without mapping is no error: its other form is None.
+        UsageError: neither or both addresses are given, or the table is impossible.
     """
     mappings = mappings_from_text(pairs, prefix)
-    if (ipv4 is None) == (ipv6 is None):
-        raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
+    _check_one_address(ipv4, ipv6)
+    four: IPv4Address | None = None
+    six: IPv6Address | None = None
     if ipv4 is not None:
         four = address4(ipv4, "IPv4 address")
         mapping = mappings.find_ipv4(four)
         six = mapping.to_ipv6(four) if mapping else None
-        return {
-            "ipv4": str(four),
-            "ipv6": None if six is None else str(six),
-            "mapping": _shown(mapping),
-        }
-    address = address6(str(ipv6), "IPv6 address")
-    mapping = mappings.find_ipv6(address)
-    found = mapping.to_ipv4(address) if mapping else None
+    else:
+        six = address6(str(ipv6), "IPv6 address")
+        mapping = mappings.find_ipv6(six)
+        four = mapping.to_ipv4(six) if mapping else None
     return {
-        "ipv4": None if found is None else str(found),
-        "ipv6": str(address),
-        "mapping": _shown(mapping),
+        "ipv4": None if four is None else str(four),
+        "ipv6": None if six is None else str(six),
+        "mapping": None if mapping is None else f"{mapping.ipv4} = {mapping.ipv6}",
     }
 
 
-def _shown(mapping: Mapping | None) -> str | None:
-    return None if mapping is None else f"{mapping.ipv4} = {mapping.ipv6}"
+def _check_one_address(ipv4: str | None, ipv6: str | None) -> None:
+    if (ipv4 is None) == (ipv6 is None):
+        raise UsageError("give either --ipv4 or --ipv6", code="missing-setting")
 
 
 def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, Any]:
-    """Maximum frame rate of a link (RFC 8219 appendix A), per direction."""
+    """Compute the maximum frame rate of a link per direction (RFC 8219 appendix A)."""
     rate = parse_line_rate(line_rate)
     return {
         "line_rate_bps": rate,
@@ -193,50 +222,3 @@ def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, A
         "max_fps": max_frame_rate_fps(rate, frame_size, overhead),
         "convention": "per_direction",
     }
-
-
-def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
-    if port is not None and not 0 <= port <= 65535:
-        raise UsageError(f"port {port} is outside 0..65535", code="out-of-range")
-    owner = rule.find_psid(port) if port is not None else None
-    if port is not None and owner is None:
-        raise UsageError(
-            f"port {port} does not belong to a CE: PSID offset {rule.psid_offset} excludes ports below "
-            f"{1 << 16 - rule.psid_offset}",
-            code="outside-port-set",
-        )
-    if psid is not None and owner is not None and psid != owner:
-        raise UsageError(
-            f"port {port} belongs to PSID {owner}, not {psid}", code="outside-port-set"
-        )
-    if psid is not None:
-        return psid
-    if owner is not None:
-        return owner
-    if rule.shared:
-        raise UsageError(
-            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule",
-            "add --psid or --port",
-            code="missing-setting",
-        )
-    return 0
-
-
-def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
-    """Find the CE that has an address, by its end-user prefix."""
-    if ipv6 not in rule.ipv6_prefix:
-        raise UsageError(
-            f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}", code="outside-prefix"
-        )
-    if not rule.ea_len:
-        decoded = rule.decode_address(ipv6)
-        if decoded is None:
-            raise UsageError(f"{ipv6} is not a MAP address of this rule", code="outside-prefix")
-        return decoded
-    return rule.decode_ea(end_user_prefix_layout(rule).decode(int(ipv6))[EA])
-
-
-def _ipv4_text(rule: MapRule, ipv4: IPv4Address) -> str:
-    if not rule.assigns_prefixes:
-        return str(ipv4)
-    return str(IPv4Network((int(ipv4), rule.ce_prefix_len), strict=False))

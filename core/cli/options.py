@@ -1,67 +1,76 @@
-"""Flags that several commands share."""
+"""Commands, the options that several of them share, and the run that these describe."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.base.errors import UsageError
-from v6t.benchmarks import registry
-from v6t.core.cli import shell_completion
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.shell_completion import plugin_names
-from v6t.core.modifiers.registry import MODIFIERS
-from v6t.drivers.testers import AUTOMATIC, TESTERS
-from v6t.profiles.mixes import is_mix, normalize_mix
+from v6t.base.text import suggest_names
+from v6t.core import log
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+    from v6t.core.config.bound import BoundRun
     from v6t.core.config.yaml_file import YamlFile
 
-__all__ = [
-    "FrameSizeOption",
-    "NumberRange",
-    "assignments",
-    "live_flag",
-    "names",
-    "plugin_names",
-    "read_first",
-    "report_flag",
-    "resolve_flags",
-    "run_flags",
-]
-
-RFC_SIZES = "rfc"
 F = TypeVar("F", bound=Callable[..., Any])
+RFC_SIZES = "rfc"
+_VERBOSITY = "v6t.verbosity"
+"""In a context's ``meta``: -v or -q is given."""
+_WITHOUT_SETTINGS = "v6t.without_settings"
+"""In a context's ``meta``: the command line has no option that stands for a setting."""
 
 
-class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
+# ---------------------------------------------------------------- types of values
+
+
+PATH = click.Path(path_type=Path, readable=False)
+"""A path that click does not check: v6t's own errors name the reason and have a code."""
+
+
+class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
+    """One of several names; an unknown one has the code ``unknown-name``."""
+
+    name = "text"
+
+    def __init__(self, subject: str, *names: str) -> None:
+        self.subject, self.names = subject, names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value not in self.names:
+            *names, last = self.names
+            known = f"{', '.join(names)} or {last}"
+            raise UsageError(f"unknown {self.subject} '{value}'", known, code="unknown-name")
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in self.names if name.startswith(incomplete)]
+
+
+class FrameSize(click.ParamType):  # type: ignore[type-arg]
     """Octets of a frame, or a mix of several sizes."""
 
     name = "octets|imix"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from v6t.profiles.mixes import is_mix, normalize_mix
+
         if isinstance(value, str) and is_mix(value):
             return normalize_mix(value)
         return click.INT.convert(value, param, ctx)
 
 
-def frame_sizes(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[int | str, ...]:
-    """Split lists of frame sizes; the commas within a mix stay."""
-    one = FrameSizeOption()
-    parts = [t for text in values for t in ([text] if is_mix(text) else text.split(","))]
-    return tuple(
-        RFC_SIZES if part.strip() == RFC_SIZES else one.convert(part.strip(), param, ctx)
-        for part in parts
-    )
-
-
 class NumberRange(click.FloatRange):
-    """A number between two: ``nan``, which is neither below nor above any, is none."""
+    """A number between two others; ``nan`` is invalid."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -70,210 +79,330 @@ class NumberRange(click.FloatRange):
         return number
 
 
-def assignments(
+def parse_frame_sizes(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[int | str, ...]:
+    """Split lists of frame sizes at commas, but not within a mix."""
+    from v6t.profiles.mixes import is_mix
+
+    parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
+    return tuple(p if p == RFC_SIZES else FrameSize().convert(p, param, ctx) for p in parts)
+
+
+def parse_assignments(
+    _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """``name=value`` flags as a mapping."""
-    del ctx
-    out: dict[str, str] = {}
+    """Return ``name=value`` texts as a mapping."""
+    found: dict[str, str] = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(
-                f"{param.opts[0]} takes name=value, not '{text}'", code="not-name-and-value"
-            )
-        out[name.strip()] = value
-    return out
-
-
-def names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Names given one by one or separated by commas."""
-    del ctx
-    found = tuple(name.strip() for text in values for name in text.split(","))
-    if not all(found):
-        raise UsageError(
-            f"{param.opts[0]} takes names separated by commas", code="not-name-and-value"
-        )
+            message = f"{param.opts[0]} takes name=value, not '{text}'"
+            raise UsageError(message, code="not-name-and-value")
+        found[name.strip()] = value
     return found
 
 
-def report_flag(command: F) -> F:
-    """Whether a finished run is reported on."""
-    return click.option(
-        "--report/--no-report",
-        default=True,
-        envvar="V6T_REPORT",
-        help="Write report.html and its companions at the end (default).",
+def parse_names(
+    _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return names given one by one or separated by commas."""
+    names = tuple(name.strip() for text in values for name in text.split(","))
+    if not all(names):
+        message = f"{param.opts[0]} takes names separated by commas"
+        raise UsageError(message, code="not-name-and-value")
+    return names
+
+
+def offer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return what the shell offers for a parameter, by its name."""
+    from v6t.core.cli.shell_completion import complete
+
+    return complete(str(param.name), ctx, incomplete)
+
+
+# -------------------------------------------------------------- kinds of options
+
+
+def flag(*names: str, text: str) -> Callable[[F], F]:
+    """Return an option without a value."""
+    return click.option(*names, is_flag=True, help=text)
+
+
+def path_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
+    """Return an option that names a file or directory."""
+    return click.option(*names, type=PATH, help=text, **more)
+
+
+def names_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
+    """Return an option with one or several names, which can be repeated."""
+    more = {"metavar": "NAMES", "callback": parse_names, **more}
+    return click.option(*names, multiple=True, shell_complete=offer, help=text, **more)
+
+
+def assignments_option(*names: str, text: str) -> Callable[[F], F]:
+    """Return an option that takes ``name=value`` and can be repeated."""
+    return names_option(*names, text=text, metavar="NAME=VALUE", callback=parse_assignments)
+
+
+def name_option(*names: str, text: str) -> Callable[[F], F]:
+    """Return an option that takes the name of an extension."""
+    return click.option(*names, shell_complete=offer, help=text)
+
+
+def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options, which help texts list in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+json_option = flag("--json", "as_json", text="Print JSON.")
+results_option = flag("--json", "as_json", text="Print results.json instead of the table.")
+output_option = path_option("-o", "--output", text="Write an .html, .md or .json file instead.")
+frame_size_option = click.option(
+    "--frame-size", type=FrameSize(), help="IPv6 frame size, octets with FCS, or imix."
+)
+report_option = click.option(
+    "--report/--no-report",
+    default=True,
+    envvar="V6T_REPORT",
+    help="Write report.html and its companions at the end (default).",
+)
+live_option = click.option(
+    "--live",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS:PORT]",
+    help="Serve the report so far as a page that updates itself, on this machine alone unless an "
+    "address is given.",
+)
+parameters_option = assignments_option("--set", "params", text="Plugin parameter; repeatable.")
+
+
+def device_options(command: F) -> F:
+    """Add the options that name a device, and what it must be."""
+    dut_text = "Option of the driver, for example version=24.02; repeatable."
+    return combine(
+        click.argument("run_file", required=False, type=PATH),
+        name_option("--plugin", text="What the device shall be."),
+        path_option("--testbed", text="Testbed file."),
+        name_option("--driver", "--dut", "dut", text="Device driver."),
+        parameters_option,
+        assignments_option("--set-dut", "dut_params", text=dut_text),
     )(command)
 
 
-def live_flag(command: F) -> F:
-    """Whether a run can be watched from a browser."""
-    return click.option(
-        "--live",
-        is_flag=False,
-        flag_value="",
-        metavar="[ADDRESS:PORT]",
-        help="Serve the report so far as a page that updates itself, on this "
-        "machine alone unless an address is given.",
-    )(command)
+def run_options(command: F) -> F:
+    """Add the options that describe a run."""
+    from v6t.benchmarks import registry
+    from v6t.core.modifiers.registry import MODIFIERS
+    from v6t.drivers.testers import AUTOMATIC, TESTERS
 
-
-def run_flags(command: F) -> F:
-    """Everything that shapes a run."""
-    decorators = [
+    return combine(
         click.argument("run_file", required=False, type=PATH, metavar="[TECHNOLOGY|RUN_FILE]"),
-        click.option("--plugin", shell_complete=plugin_names, help="Technology to measure."),
+        name_option("--plugin", text="Technology to measure."),
         click.option(
             "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
         ),
-        click.option("--testbed", type=PATH, help="Testbed file."),
-        click.option(
-            "--tester",
-            shell_complete=shell_completion.testers,
-            help=f"{AUTOMATIC}, {', '.join(TESTERS.names())}.",
-        ),
+        path_option("--testbed", text="Testbed file."),
+        name_option("--tester", text=f"{AUTOMATIC}, {', '.join(TESTERS.names())}."),
         click.option(
             "--initiator",
             metavar="PORT",
             help="left or right: the tester's port that plays the Initiator, or the technology's "
-            "left side; what the testbed file says, else left.",
+            "left side; default: that of the testbed file, else left.",
         ),
         click.option(
             "--preset",
-            shell_complete=shell_completion.presets,
+            type=OneOf("preset", "quick", "rfc"),
             help="quick (a demonstration) or rfc.",
         ),
-        click.option(
+        names_option(
             "--measure",
             "benchmarks",
-            multiple=True,
-            callback=names,
-            metavar="NAMES",
-            shell_complete=shell_completion.benchmarks,
-            help=f"What to measure, separated by commas: {', '.join(registry.names())}; "
+            text=f"What to measure, separated by commas: {', '.join(registry.names())}; "
             f"{registry.ALL}: everything that suits the technology.",
         ),
-        click.option(
+        names_option(
             "--frame-size",
             "frame_sizes",
-            multiple=True,
-            callback=frame_sizes,
+            callback=parse_frame_sizes,
             metavar="SIZES",
-            help="IPv6 frame sizes, octets with FCS, separated by commas; rfc: those that RFC 8219 "
+            text="IPv6 frame sizes, octets with FCS, separated by commas; rfc: those that RFC 8219 "
             "lists; or a mix: imix, imix:64x28,570x16,1518x4.",
         ),
-        click.option(
-            "--mode",
-            "modes",
-            multiple=True,
-            callback=names,
-            metavar="NAMES",
-            shell_complete=shell_completion.modes,
-            help="forward, reverse, bidirectional; separated by commas.",
+        names_option(
+            "--mode", "modes", text="forward, reverse, bidirectional; separated by commas."
         ),
-        click.option(
+        flag(
             "--adaptive",
-            is_flag=True,
-            help="Repeat until the median is known to 1 %; throughput and frame loss only.",
+            text="Repeat until the median is known to 1 %; throughput and frame loss only.",
         ),
-        click.option(
+        assignments_option(
             "--set-procedure",
-            multiple=True,
-            callback=assignments,
-            metavar="NAME=VALUE",
-            shell_complete=shell_completion.procedure,
-            help="Any other setting, for example latency.duration_s=120; repeatable.",
+            "procedure_texts",
+            text="Any other setting, for example latency.duration_s=120; repeatable.",
         ),
-        click.option(
-            "--set",
-            "params",
-            multiple=True,
-            callback=assignments,
-            metavar="NAME=VALUE",
-            shell_complete=shell_completion.parameters,
-            help="Plugin parameter; repeatable.",
-        ),
-        click.option(
-            "--dut",
-            "--driver",
-            "dut",
-            shell_complete=shell_completion.drivers,
-            help="Device driver.",
-        ),
-        click.option(
+        parameters_option,
+        name_option("--dut", "--driver", "dut", text="Device driver."),
+        assignments_option(
             "--set-dut",
-            multiple=True,
-            callback=assignments,
-            metavar="NAME=VALUE",
-            help="Parameter of the reference device, or option of the device driver.",
+            "dut_params",
+            text="Parameter of the reference device, or option of the device driver.",
         ),
-        click.option(
-            "--set-tester",
-            multiple=True,
-            callback=assignments,
-            metavar="NAME=VALUE",
-            shell_complete=shell_completion.tester_options,
-            help="Tester option.",
-        ),
-        click.option(
-            "--force",
-            is_flag=True,
-            help="Take TRex's ports from their owner, and say who that was.",
-        ),
+        assignments_option("--set-tester", "tester_options", text="Tester option."),
+        flag("--force", text="Take TRex's ports from their owner, and print who that was."),
         click.option(
             "--modifier",
             metavar="NAME",
-            help=f"Beside the test traffic, with all benchmarks: {', '.join(MODIFIERS.names())} "
+            help=f"With the test traffic of all benchmarks: {', '.join(MODIFIERS.names())} "
             "(RFC 2544 section 11).",
         ),
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+    )(command)
 
 
-def resolve_flags(given: dict[str, Any]) -> Any:
-    """Resolve the run behind :func:`run_flags`; takes its flags out of ``given``.
+# --------------------------------------------------------------------- commands
+
+
+def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    if ctx.meta.get(_VERBOSITY):
+        raise UsageError(
+            "-v and -q exclude each other", "leave one of them out", code="conflicting-options"
+        )
+    ctx.meta[_VERBOSITY] = True
+    log.configure(log.QUIET if value is True else value)
+
+
+def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
+    ctx.color = {"always": True, "never": False}.get(value)
+
+
+class Command(click.Command):
+    """A command with ``-v``, ``-q`` and ``--color``, which are set up before it starts."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        verbose = "Show the commands sent to devices and their answers; -vv shows more."
+        quiet = "Print results, paths and errors only."
+        color = "Whether to print colors; auto: on a terminal, unless NO_COLOR is set."
+        when = click.Choice(["auto", "always", "never"])
+        shared: dict[str, Any] = {"expose_value": False, "callback": _configure_log}
+        self.params += [
+            click.Option(["-v", "--verbose"], count=True, help=verbose, **shared),
+            click.Option(["-q", "--quiet"], is_flag=True, help=quiet, **shared),
+            click.Option(["--color"], type=when, default="auto", help=color,
+                         expose_value=False, callback=_set_color),
+        ]  # fmt: skip
+
+
+class CommandGroup(click.Group):
+    """A group of commands that suggests a known name for an unknown one."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command.
+
+        Raises:
+            UsageError: no command has this name.
+        """
+        known, name = self.list_commands(ctx), args[0]
+        if name not in known and not name.startswith("-"):
+            hint = suggest_names(name, known)
+            raise UsageError(f"unknown command '{name}'", hint, code="unknown-command")
+        return super().resolve_command(ctx, args)
+
+
+class RunCommand(Command):
+    """A command with :func:`run_options`, and an option for each setting that declares one.
+
+    Only the benchmarks know these options, and importing all benchmarks takes half of the start: they are
+    imported if such an option is used, or if all are listed. Values are in the parameter ``settings``.
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        if ctx.meta.get(_WITHOUT_SETTINGS):
+            return params
+        end = [param.name for param in params].index("label") + 1
+        return [*params[:end], *self._setting_options, *params[end:]]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {name for param in super().get_params(ctx) for name in _names(param)}
+        used = {word.partition("=")[0] for word in args if word.startswith("--")}
+        listed = ctx.resilient_parsing or not {*used, *args}.isdisjoint(ctx.help_option_names)
+        ctx.meta[_WITHOUT_SETTINGS] = used <= known and not listed
+        rest = super().parse_args(ctx, args)
+        options = () if ctx.meta[_WITHOUT_SETTINGS] else self._setting_options
+        texts = {option.opts[0]: ctx.params.pop(option.name or "", None) for option in options}
+        ctx.params["settings"] = {name: text for name, text in texts.items() if text is not None}
+        return rest
+
+    @cached_property
+    def _setting_options(self) -> Sequence[click.Option]:
+        from v6t.base.strict_model import describe_fields
+        from v6t.base.text import convert_docstring
+        from v6t.benchmarks import registry
+        from v6t.benchmarks.settings import flags_in
+        from v6t.core.config.settings import ProcedureSettings
+
+        models: dict[str, Any] = {"": ProcedureSettings, **registry.sections()}
+        settings = {name: [field] for name, field in flags_in(ProcedureSettings)} | registry.flags()
+        known = {name for param in self.params for name in _names(param)}
+        options = []
+        for name, fields in settings.items():
+            section, _, field = fields[0].rpartition(".")
+            if name not in known:
+                text = convert_docstring(describe_fields(models[section])[field])
+                options.append(click.Option([name], metavar="VALUE", help=text))
+        return options
+
+
+def _names(param: click.Parameter) -> tuple[str, ...]:
+    return (*param.opts, *param.secondary_opts)
+
+
+# ----------------------------------------------------------------- resolved runs
+
+
+def resolve_run(given: dict[str, Any]) -> BoundRun:
+    """Resolve the run that the values of :func:`run_options` describe.
 
     In place of a run file a technology can be named; an existing file wins.
+
+    Raises:
+        UsageError: the options or the files are wrong.
     """
-    accept_technology(given)
-    run_file, testbed = read_first(given.pop("run_file")), read_first(given.pop("testbed"))
+    _accept_technology(given)
+    run_file, testbed = read_file(given.pop("run_file")), read_file(given.pop("testbed"))
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.config.settings import Flags
 
-    force = given.pop("force")
-    flags = Flags(
-        plugin=given.pop("plugin"),
-        params=_with_variant(given.pop("params"), given.pop("variant")),
-        tester=given.pop("tester"),
-        tester_options={**given.pop("set_tester"), **({"force": "true"} if force else {})},
-        dut=given.pop("dut"),
-        dut_params=given.pop("set_dut"),
-        initiator=given.pop("initiator"),
-        preset=_preset(given.pop("preset")),
-        benchmarks=given.pop("benchmarks"),
-        modes=given.pop("modes"),
-        frame_sizes=given.pop("frame_sizes"),
-        procedure={"adaptive": {}} if given.pop("adaptive") else {},
-        procedure_texts=given.pop("set_procedure"),
-        settings=given.pop("settings"),
-        modifier=given.pop("modifier"),
-        seed=given.pop("seed"),
-        label=given.pop("label"),
-    )
-    return resolve_and_bind(run_file, testbed, flags)
+    params, variant = given["params"], given.pop("variant")
+    if variant is not None and params.setdefault("variant", variant) != variant:
+        raise UsageError(
+            f"--variant {variant} and --set variant={params['variant']} contradict each other",
+            "give one of them",
+            code="conflicting-options",
+        )
+    if given.pop("force"):
+        given["tester_options"]["force"] = "true"
+    procedure: Mapping[str, Any] = {"adaptive": {}} if given.pop("adaptive") else {}
+    return resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
 
 
-def accept_technology(given: dict[str, Any]) -> None:
-    """Turn a run file that does not exist and names a technology into ``plugin``.
-
-    Raises:
-        UsageError: ``--plugin`` names another technology.
-    """
+def _accept_technology(given: dict[str, Any]) -> None:
     from v6t.core.config.plugins import is_technology, technology_name
 
     path = given["run_file"]
@@ -288,30 +417,12 @@ def accept_technology(given: dict[str, Any]) -> None:
     given["plugin"], given["run_file"] = str(path), None
 
 
-def read_first(path: Path | None) -> YamlFile | None:
+def read_file(path: Path | None) -> YamlFile | None:
     """Read a file of settings before slow imports, so that a bad one is reported at once.
 
     Raises:
-        UsageError: what is wrong.
+        UsageError: the file is not readable or not valid.
     """
     from v6t.core.config.yaml_file import YamlFile
 
     return None if path is None else YamlFile(path)
-
-
-def _preset(name: str | None) -> str | None:
-    if name not in (None, "quick", "rfc"):
-        raise UsageError(f"unknown preset '{name}'", "quick or rfc", code="unknown-name")
-    return name
-
-
-def _with_variant(params: dict[str, str], variant: str | None) -> dict[str, str]:
-    if variant is None:
-        return params
-    if params.get("variant", variant) != variant:
-        raise UsageError(
-            f"--variant {variant} and --set variant={params['variant']} contradict each other",
-            "give one of them",
-            code="conflicting-options",
-        )
-    return {**params, "variant": variant}

@@ -1,4 +1,4 @@
-"""What a run would do, for ``v6t run --dry-run``: a screen in short, or with ``-v`` everything."""
+"""The plan of a run, for ``v6t run --dry-run``: one screen, or with ``-v`` everything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from v6t.analysis.sheet import number_of
-from v6t.core.cli.wrapping import wrap
+from v6t.core.cli.terminal import print_json, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.plan import RunPlan, plan
@@ -30,38 +30,37 @@ def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
     """Print what the run would do."""
     planned = plan(bound)
     if as_json:
-        print(json.dumps(planned.to_json(), indent=1))
+        print_json(planned.to_json())
         return
-    lines = _detailed(bound, planned) if detailed else _short(bound, planned)
-    for line in lines:
-        click.echo(line)
-
-
-def _short(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     run = bound.settings
-    yield f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"
-    yield from _row("traffic", "; ".join(_traffic(bound, planned)))
+    click.echo(f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset")
+    for line in (_describe_all if detailed else _summarize)(bound, planned):
+        click.echo(line)
+    click.echo("Nothing was changed.")
+
+
+def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
-    names = dict.fromkeys(p.benchmark for p in planned.points)
     modes = dict.fromkeys(p.mode for p in planned.points)
-    yield from _row("measures", ", ".join(names))
-    yield from _row("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}")
-    yield from _row("takes", _time(planned))
+    rows = [
+        ("traffic", "; ".join(_traffic(bound, planned))),
+        ("measures", ", ".join(dict.fromkeys(p.benchmark for p in planned.points))),
+        ("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}"),
+        ("takes", _time(planned)),
+    ]
     if bound.driver.configures:
-        _, changes = plan_without_device(bound)
-        yield from _row("device gets", "; ".join(_device(bound)))
-        yield from _row("", f"in {number_of(len(changes.steps), 'step')}, all undone at the end")
-        yield from _row("", "(commands: v6t dut plan, or -v)")
+        steps = len(plan_without_device(bound)[1].steps)
+        rows += [
+            ("device gets", "; ".join(_device(bound))),
+            ("", f"in {number_of(steps, 'step')}, all undone at the end"),
+            ("", "(commands: v6t dut plan, or -v)"),
+        ]
     elif not bound.driver.absent:
-        yield from _row("device needs", "; ".join(_device(bound)))
-    warnings = [*planned.caveats, *list_setting_warnings(bound)]
-    for number, warning in enumerate(warnings):
-        yield from _row("" if number else "warnings", warning)
-    yield "Nothing was changed."
-
-
-def _row(name: str, text: str) -> Iterator[str]:
-    yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
+        rows.append(("device needs", "; ".join(_device(bound))))
+    for number, warning in enumerate([*planned.caveats, *list_setting_warnings(bound)]):
+        rows.append(("" if number else "warnings", warning))
+    for name, text in rows:
+        yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
 
 
 def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
@@ -95,9 +94,7 @@ def _device(bound: BoundRun) -> Iterator[str]:
     yield number_of(sum(len(side.neighbors) for _, side in sides), "neighbor")
 
 
-def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
-    run = bound.settings
-    yield f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset"
+def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     for point in planned.points:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (
@@ -109,7 +106,7 @@ def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     yield "Streams"
     yield from (f"  {line}" for line in planned.streams)
     if bound.driver.configures and not bound.driver.of_parts:
-        yield f"Capabilities of the {run.dut.driver} driver"
+        yield f"Capabilities of the {bound.settings.dut.driver} driver"
         for row, text in find_capabilities(bound.driver, bound.intent).rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
@@ -118,5 +115,4 @@ def _detailed(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         yield "Commands for the device"
         yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
     yield from map(wrap, planned.caveats)
-    yield from (wrap(f"note: {caution}") for caution in list_setting_warnings(bound))
-    yield "Nothing was changed."
+    yield from (wrap(f"note: {warning}") for warning in list_setting_warnings(bound))

@@ -2,46 +2,50 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from typing import Any
 
 import click
 from v6t.base.errors import ExtensionError, UsageError
-from v6t.core.cli.options import plugin_names
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.options import Command, flag, json_option, offer
 
 
-@click.command(short_help="list technologies, or show one's parameters")
-@click.argument("name", required=False, shell_complete=plugin_names)
-@click.option("--check", is_flag=True, help="Run the conformance suite on the plugin NAME.")
-@click.option(
-    "--drivers", is_flag=True, help="Show what device drivers can do, or the driver NAME."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity_flags
-def command(name: str | None, check: bool, drivers: bool, as_json: bool) -> None:
+@click.command(cls=Command)
+@click.argument("plugin", required=False, metavar="[NAME]", shell_complete=offer)
+@flag("--check", text="Run the conformance suite on the plugin NAME.")
+@flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
+@json_option
+def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> None:
     """List technologies, show the parameters of one, or check that one conforms."""
     if check and drivers:
-        raise UsageError(
-            "--check is for a plugin", "leave --drivers out", code="conflicting-options"
-        )
+        message = "--check is for a plugin"
+        raise UsageError(message, "leave --drivers out", code="conflicting-options")
     if check:
-        _check(name, as_json)
-        return
-    if drivers:
-        _show_drivers(name, as_json)
-        return
-    rows = _one(name) if name else _all()
+        _check(plugin, as_json)
+    elif drivers:
+        _show_drivers(plugin, as_json)
+    elif plugin:
+        _show_technology(plugin, as_json)
+    else:
+        _list_technologies(as_json)
+
+
+def _list_technologies(as_json: bool) -> None:
+    from v6t.core.cli.terminal import print_json
+    from v6t.core.config.plugins import listing
+
+    rows = [
+        {
+            "name": row.name,
+            "distribution": row.distribution,
+            "title": row.kind.title if row.kind else "",
+            "rfcs": row.kind.rfcs if row.kind else (),
+            "error": row.error,
+        }
+        for row in listing()
+    ]
     if as_json:
-        click.echo(json.dumps(rows, indent=1, default=str))
-        return
-    if isinstance(rows, dict):
-        click.echo(f"{rows['name']}: {rows['title']}")
-        click.echo(f"{', '.join(rows['rfcs'])}{_longer(rows['overhead'])}\n")
-        for parameter in rows["parameters"]:
-            click.echo(f"  {parameter['name']} = {parameter['default']}")
-            click.echo(f"      {parameter['description']}")
+        print_json(rows)
         return
     for row in rows:
         text = f"{row['title']} [{', '.join(row['rfcs'])}]"
@@ -50,8 +54,51 @@ def command(name: str | None, check: bool, drivers: bool, as_json: bool) -> None
         click.echo(f"{row['name']:<16} {text} ({row['distribution']})")
 
 
+def _show_technology(name: str, as_json: bool) -> None:
+    from v6t.base.strict_model import describe_fields
+    from v6t.core.cli.terminal import print_json
+    from v6t.core.config.plugins import load_plugin
+
+    plugin = load_plugin(name)
+    texts = describe_fields(plugin.params_model)
+    parameters = [
+        {"name": key, "default": _format_default(field), "description": texts[key]}
+        for key, field in plugin.params_model.model_fields.items()
+    ]
+    if as_json:
+        print_json(
+            {
+                "name": name,
+                "title": plugin.title,
+                "rfcs": list(plugin.rfcs),
+                "overhead": plugin.overhead,
+                "stateful": plugin.stateful,
+                "parameters": parameters,
+            }
+        )
+        return
+    longer = ""
+    if plugin.overhead:
+        version = 6 if plugin.overhead > 0 else 4
+        longer = f"; IPv{version} frames are {abs(plugin.overhead)} octets longer"
+    click.echo(f"{name}: {plugin.title}\n{', '.join(plugin.rfcs)}{longer}\n")
+    for parameter in parameters:
+        click.echo(f"  {parameter['name']} = {parameter['default']}")
+        click.echo(f"      {parameter['description']}")
+
+
+def _format_default(field: Any) -> Any:
+    value = field.get_default(call_default_factory=True)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, tuple):  # as --set takes it
+        return f"[{', '.join(map(str, value))}]"
+    return value if isinstance(value, (int, bool, type(None))) else str(value)
+
+
 def _show_drivers(name: str | None, as_json: bool) -> None:
     """Print the capabilities of one driver, or of all that configure a single device."""
+    from v6t.core.cli.terminal import print_json
     from v6t.core.config.compatibility import list_capabilities
     from v6t.drivers.duts.registry import driver_type, names
 
@@ -62,7 +109,7 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
         if name or (kind.configures and not kind.of_parts)
     }
     if as_json:
-        click.echo(json.dumps(tables, indent=1))
+        print_json(tables)
         return
     for driver, table in tables.items():
         click.echo(f"{driver}: {table.pop('title')}")
@@ -70,48 +117,39 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
             click.echo(f"  {row:<12} {text}")
 
 
-def _longer(overhead: int) -> str:
-    """How the sizes on both links differ."""
-    if not overhead:
-        return ""
-    return f"; IPv{6 if overhead > 0 else 4} frames are {abs(overhead)} octets longer"
-
-
 def _check(name: str | None, as_json: bool) -> None:
-    """Print what the conformance suite finds.
+    """Print the findings of the conformance suite.
 
     Raises:
-        UsageError: no name.
+        UsageError: no name is given.
         EnvironmentLacking: hypothesis is not installed.
         ExtensionError: the plugin does not conform.
     """
     from v6t.audit.self_check import check_audit
+    from v6t.core.cli.terminal import print_json
     from v6t.core.config.plugins import load_plugin
     from v6t.plugins.conformance import Finding, check
 
     if name is None:
-        raise UsageError(
-            "which plugin shall be checked?", "v6t plugins --check NAME", code="missing-setting"
-        )
+        message = "which plugin shall be checked?"
+        raise UsageError(message, "v6t plugins --check NAME", code="missing-setting")
     kind = load_plugin(name)
     report = check(kind, entry=name)
-    accusations, note = check_audit(kind) if not report.findings else ([], "")
+    problems, note = check_audit(kind) if not report.findings else ([], "")
+    findings = (Finding(f"audit, {where}", "audit", text) for where, text in problems)
     report = replace(
         report,
         checks=report.checks + 1,
-        findings=(
-            *report.findings,
-            *(Finding(f"audit, {where}", "audit", text) for where, text in accusations),
-        ),
+        findings=(*report.findings, *findings),
         notes=(*report.notes, *filter(None, [note])),
     )
     if as_json:
-        click.echo(json.dumps(asdict(report), indent=1))
+        print_json(asdict(report))
     else:
         for finding in report.findings:
             click.echo(f"{finding.where}\n    {finding.said}")
-        for note in report.notes:
-            click.echo(f"note: {note}")
+        for text in report.notes:
+            click.echo(f"note: {text}")
     if report.findings:
         raise ExtensionError(
             f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
@@ -120,50 +158,3 @@ def _check(name: str | None, as_json: bool) -> None:
         )
     if not as_json:
         click.echo(f"{name} conforms: {report.checks} checks found nothing wrong")
-
-
-def _all() -> list[dict[str, Any]]:
-    from v6t.core.config.plugins import listing
-
-    return [
-        {
-            "name": row.name,
-            "distribution": row.distribution,
-            "title": row.kind.title if row.kind else "",
-            "rfcs": row.kind.rfcs if row.kind else (),
-            "error": row.error,
-        }
-        for row in listing()
-    ]
-
-
-def _one(name: str) -> dict[str, Any]:
-    from v6t.base.strict_model import describe_fields
-    from v6t.core.config.plugins import load_plugin
-
-    plugin = load_plugin(name)
-    words = describe_fields(plugin.params_model)
-    return {
-        "name": name,
-        "title": plugin.title,
-        "rfcs": list(plugin.rfcs),
-        "overhead": plugin.overhead,
-        "stateful": plugin.stateful,
-        "parameters": [
-            {
-                "name": key,
-                "default": _default(field),
-                "description": words[key],
-            }
-            for key, field in plugin.params_model.model_fields.items()
-        ],
-    }
-
-
-def _default(field: Any) -> Any:
-    value = field.get_default(call_default_factory=True)
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    if isinstance(value, tuple):  # as --set takes it
-        return f"[{', '.join(map(str, value))}]"
-    return value if isinstance(value, (int, bool, type(None))) else str(value)

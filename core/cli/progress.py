@@ -1,4 +1,4 @@
-"""A run while it happens, on standard error: plain lines, or a state line on a terminal."""
+"""Progress of a run on standard error: plain lines, or a state line on a terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from v6t.base.text import escape_controls
 from v6t.core import log
-from v6t.core.cli.stopping import drawing, tell
+from v6t.core.cli.stopping import drawing, print_line
 from v6t.core.runs.events import Activity, Listener
 from v6t.core.runs.progress import describe_activity, describe_point, describe_step, duration
 from v6t.procedures.trial_runner import Progress
@@ -26,23 +26,49 @@ REFRESH_S = 0.1
 SHORTEST_BAR, LONGEST_BAR = 6, 24
 
 
+@contextlib.contextmanager
+def show_progress(*, prefix: str = "", part: bool = False) -> Iterator[Listener]:
+    """Show log records, and the events that the listener receives, as the verbosity requires.
+
+    Args:
+        prefix: of each message, if one of several processes prints them; steps are not shown.
+        part: the run is one of several, so its remaining time is not that of the command.
+    """
+    from v6t.core.cli.terminal import make_console
+
+    console = make_console(stderr=True)
+    is_live = console.is_terminal and not log.is_quiet() and not prefix
+    lines = LiveProgress(console, part=part) if is_live else LineProgress(prefix)
+    with log.shown_by(lines.on_message):
+        try:
+            yield Listener() if log.is_quiet() else lines
+        finally:
+            lines.close()
+
+
 class LineProgress(Listener):
     """Prints one line for each message and point, with ``-v`` also for each step."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self._point_began = time.monotonic()
 
     def on_message(self, text: str) -> None:
-        self._print(text)
+        self._print(f"{self._prefix}{text}")
 
     def on_step_end(self, progress: Progress) -> None:
-        if log.is_verbose() and progress.verdict is not None:
-            self._print(f"  {describe_step(progress)}", _style(progress))
+        verdict = progress.verdict
+        if log.is_verbose() and verdict is not None and not self._prefix:
+            style = "yellow" if not verdict.valid else "green" if verdict.passed else "red"
+            self._print(f"  {describe_step(progress)}", style)
 
     def on_point_end(self, records: Sequence[Record]) -> None:
         began, self._point_began = self._point_began, time.monotonic()
-        for line in describe_point(records, self._point_began - began):
+        for line in () if self._prefix else describe_point(records, self._point_began - began):
             self._print(line, "bold")
+
+    def close(self) -> None:
+        """Remove what is redrawn."""
 
     def _print(self, text: str, style: str = "dim") -> None:
         del style
@@ -51,15 +77,14 @@ class LineProgress(Listener):
 
 
 class LiveProgress(LineProgress):
-    """Draws the state of the run below those lines."""
+    """Draws the state of the run below those lines.
+
+    Args:
+        console: terminal to draw on; drawing starts with the first trial.
+        part: the run is one of several.
+    """
 
     def __init__(self, console: Console, *, part: bool = False) -> None:
-        """Prepare; drawing starts with the first trial.
-
-        Args:
-            console: terminal to draw on.
-            part: the run is one of several, so its time left is not that of the command.
-        """
         super().__init__()
         self._console = console
         self._of_run = " in this run" if part else ""
@@ -69,37 +94,35 @@ class LiveProgress(LineProgress):
         self._activity: Activity | None = None
         self._activity_began = 0.0
         self._progress: Progress | None = None
-        self._doing = ""
+        self._message = ""
         self._stopping = ""
 
     def on_message(self, text: str) -> None:
-        """Show what is being done in the state line; print notes and warnings above it."""
+        """Show a message in the state line; print notes and warnings above it."""
         if self._live is None or text.startswith(("note:", "warning:")) or log.is_verbose():
             super().on_message(text)
-        self._doing = text
+        self._message = text
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
 
     def on_trial_start(self, activity: Activity) -> None:
-        self._activity, self._activity_began, self._doing = activity, time.monotonic(), ""
-        with contextlib.suppress(OSError):
-            self._start()
-
-    def _start(self) -> None:
+        self._activity, self._activity_began, self._message = activity, time.monotonic(), ""
         if self._live is not None:
             return
         from rich.live import Live
 
-        self._live = Live(
-            console=self._console, get_renderable=self._render, auto_refresh=False, transient=True
-        )
-        self._live.start(refresh=True)
-        self._closed = threading.Event()
-        threading.Thread(
-            target=self._refresh, args=(self._closed,), name="v6t-state-line", daemon=True
-        ).start()
-        drawing.append(self.show_stopping)
+        with contextlib.suppress(OSError):
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._render,
+                auto_refresh=False,
+                transient=True,
+            )
+            self._live.start(refresh=True)
+            self._closed = threading.Event()
+            threading.Thread(target=self._refresh, args=(self._closed,), daemon=True).start()
+            drawing.append(self.show_stopping)
 
     def _refresh(self, closed: threading.Event) -> None:
         while not closed.wait(REFRESH_S):
@@ -116,13 +139,12 @@ class LiveProgress(LineProgress):
 
         if self._stopping or self._activity is None:
             return Text(self._stopping)
-        lines = [*self._state_lines(self._activity)]
         width = max(20, self._console.width - 1)
-        return Text(
-            "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in lines)
-        )
+        lines = self._describe_state(self._activity)
+        short = (line if len(line) <= width else line[: width - 1] + "…" for line in lines)
+        return Text("\n".join(short))
 
-    def _state_lines(self, activity: Activity) -> Sequence[str]:
+    def _describe_state(self, activity: Activity) -> tuple[str, str]:
         passed_s = time.monotonic() - self._activity_began
         left_s = max(0.0, activity.left_s - passed_s)
         done_s = activity.done_s + passed_s
@@ -133,9 +155,9 @@ class LiveProgress(LineProgress):
             f"{duration(left_s)} left{self._of_run}"
         )
         width = max(SHORTEST_BAR, min(LONGEST_BAR, self._console.width - len(state) - 3))
-        bar = "━" * round(width * share)
-        doing = self._doing or describe_activity(activity, self._progress, passed_s)
-        return f"  {bar}{'─' * (width - len(bar))}{state}", f"  {escape_controls(doing)}"
+        bar = ("━" * round(width * share)).ljust(width, "─")
+        message = self._message or describe_activity(activity, self._progress, passed_s)
+        return f"  {bar}{state}", f"  {escape_controls(message)}"
 
     def close(self) -> None:
         """Remove the state line."""
@@ -147,15 +169,8 @@ class LiveProgress(LineProgress):
                 with contextlib.suppress(OSError):
                     live.stop()
                 if self._stopping:
-                    tell(self._stopping)
+                    print_line(self._stopping)
 
     def _print(self, text: str, style: str = "dim") -> None:
         with self._lock, contextlib.suppress(OSError):
             self._console.print(escape_controls(text), style=style, highlight=False, markup=False)
-
-
-def _style(progress: Progress) -> str:
-    verdict = progress.verdict
-    if verdict is None or not verdict.valid:
-        return "yellow"
-    return "green" if verdict.passed else "red"

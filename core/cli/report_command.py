@@ -6,25 +6,26 @@ from pathlib import Path
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.cli.options import names
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.options import PATH, Command, flag, names_option, path_option
 
 
-@click.command(short_help="write the report of a run or campaign")
+@click.command(cls=Command)
 @click.argument("directory", required=False, type=PATH)
-@click.option("--format", "formats", multiple=True, callback=names, metavar="NAMES",
-              help="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; "
-              "default: all but the last two.",
-              )  # fmt: skip
-@click.option("-o", "--output", type=PATH,
-              help="Another directory for the files.")  # fmt: skip
-@click.option("--paper", help="Set the tables of this paper beside the results, with everything "
-              "that differs; a campaign's paper by default.")  # fmt: skip
-@click.option("--no-figures", is_flag=True, help="Tables only.")
+@names_option(
+    "--format",
+    "formats",
+    text="Some of html, md, json, junit, csv, openmetrics, tex, separated by commas; default: all "
+    "but the last two.",
+)
+@path_option("-o", "--output", text="Another directory for the files.")
+@click.option(
+    "--paper",
+    help="Print the tables of this paper next to the results, with everything that differs; a "
+    "campaign's paper by default.",
+)
+@flag("--no-figures", text="Tables only.")
 @click.option("--figures", type=click.Choice(["few", "all"]), default="few", show_default=True,
               help="At most 40 figures of a run, or all of them.")  # fmt: skip
-@verbosity_flags
 def command(
     directory: Path | None,
     formats: tuple[str, ...],
@@ -42,28 +43,26 @@ def command(
     from v6t.core.runs.rundir import latest_run
 
     directory = latest_run(directory)
+    chosen = formats or tuple(FILES)
     if (directory / "campaign.json").exists():
         from v6t.core.campaigns.results import write_summary
 
         if paper:
-            raise UsageError(
-                "a campaign's paper is named in its file, not by --paper",
-                code="conflicting-options",
-            )
-        for path in write_summary(directory, formats or tuple(FILES), output,
-                                  figures=not no_figures):  # fmt: skip
-            click.echo(path)
-        return
-    for kind in formats:
-        if kind not in ALL_FILES:
-            raise UsageError(f"unknown format '{kind}'", ", ".join(ALL_FILES), code="unknown-name")
-    chosen = formats or tuple(FILES)
-    for path in write(
-        directory,
-        output,
-        chosen,
-        paper=paper,
-        figures=not no_figures,
-        all_figures=figures == "all",
-    ):
+            message = "a campaign's paper is named in its file, not by --paper"
+            raise UsageError(message, code="conflicting-options")
+        written = write_summary(directory, chosen, output, figures=not no_figures)
+    else:
+        for name in chosen:
+            if name not in ALL_FILES:
+                known = ", ".join(ALL_FILES)
+                raise UsageError(f"unknown format '{name}'", known, code="unknown-name")
+        written = write(
+            directory,
+            output,
+            chosen,
+            paper=paper,
+            figures=not no_figures,
+            all_figures=figures == "all",
+        )
+    for path in written:
         click.echo(path)

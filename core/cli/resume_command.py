@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import live_flag, report_flag
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.options import PATH, Command, live_option, report_option, results_option
 
 
-@click.command(short_help="continue an interrupted run")
+@click.command(cls=Command)
 @click.argument("directory", required=False, type=PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
-@report_flag
-@live_flag
-@verbosity_flags
+@results_option
+@report_option
+@live_option
 def command(directory: Path | None, as_json: bool, report: bool, live: str | None) -> None:
     """Continue the run in DIRECTORY from its journal.
 

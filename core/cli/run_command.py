@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import TranslationError, UsageError
-from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
-from v6t.core.cli.paths import PATH
-from v6t.core.cli.settings_flags import Measuring
-from v6t.core.cli.verbosity import verbosity_flags
+from v6t.core.cli.options import (
+    RunCommand,
+    flag,
+    live_option,
+    path_option,
+    report_option,
+    resolve_run,
+    results_option,
+    run_options,
+)
 from v6t.core.log import is_verbose, notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-
 BELOW = 7
 """Exit status if a throughput is below ``--fail-below``."""
+FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
-def parse_rate(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """Parse a frame rate with an optional ``k``, ``M`` or ``G``.
 
     Raises:
         UsageError: the value is not a positive rate.
     """
-    del ctx
     if value is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)", value)
@@ -38,24 +43,24 @@ def parse_rate(ctx: click.Context, param: click.Parameter, value: str | None) ->
             "for example 500000, 500k or 1.2M",
             code="wrong-form",
         )
-    return float(found[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[found[2]]
+    return float(found[1]) * FACTORS[found[2]]
 
 
-@click.command(cls=Measuring, short_help="measure a technology on a device")
-@run_flags
-@click.option("-o", "--output", type=PATH, help="Directory for the results.")
-@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
-@report_flag
-@live_flag
-@click.option(
+@click.command(cls=RunCommand)
+@run_options
+@path_option("-o", "--output", text="Directory for the results.")
+@results_option
+@report_option
+@live_option
+@flag(
     "--bottleneck",
-    is_flag=True,
-    help="Afterwards, watch the device at the found throughput and say what limits it.",
+    text="Afterwards, watch the device at the measured throughput and print what limits it.",
 )
 @click.option(
     "--audit",
     type=click.Choice(["warn", "refuse"]),
-    help="First ask the core of `v6t audit`, in seconds: say what deviates, or refuse to measure.",
+    help="First test the core clauses of `v6t audit`, in seconds: print deviations, or refuse to "
+    "measure.",
 )
 @click.option(
     "--fail-below",
@@ -63,8 +68,7 @@ def parse_rate(ctx: click.Context, param: click.Parameter, value: str | None) ->
     callback=parse_rate,
     help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
 )
-@click.option("--dry-run", is_flag=True, help="Show trials, time and device settings; do nothing.")
-@verbosity_flags
+@flag("--dry-run", text="Show trials, time and device settings; do nothing.")
 def command(
     output: Path | None,
     as_json: bool,
@@ -82,53 +86,54 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files.
     """
-    bound = resolve_flags(given)
-    from v6t.core.cli.run_console import carry_out
-
+    bound = resolve_run(given)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
 
         check_watchable(bound)
-    first = "" if audit is None else _asked_first(bound, audit)
+    planned_audit = _plan_audit(bound, audit) if audit else ""
     if dry_run:
         from v6t.core.cli.plan_view import show_plan
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
-        check_capabilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
+        check_capabilities(bound, make_tester(bound))
         show_plan(bound, as_json, is_verbose())
-        if first:
-            click.echo(first, err=as_json)
+        if planned_audit:
+            click.echo(planned_audit, err=as_json)
         return 0
+    from v6t.core.cli.run_console import carry_out
+
     bound.tester.prepare()
-    if audit is not None:
-        _check_behaviour(bound, refuse=audit == "refuse")
+    if audit:
+        _audit_device(bound, refuse=audit == "refuse")
     path = carry_out(bound, output, as_json, report, bottleneck, live)
     return 0 if fail_below is None else _check_rates(path, fail_below)
 
 
 def _check_rates(path: Path, least_fps: float) -> int:
-    """Name each throughput below a rate; return the exit status."""
+    """Print each throughput below a rate; return the exit status."""
     from v6t.core.runs.run_data import load_run
 
-    records = [r for r in load_run(path).records if r.throughput_fps is not None]
-    low = [r for r in records if (r.throughput_fps or 0.0) < least_fps]
+    rates = [(r.point, r.throughput_fps) for r in load_run(path).records]
+    measured = [(point, fps) for point, fps in rates if fps is not None]
     lines = [
-        f"{record.point}: {record.throughput_fps:,.0f} fps is below {least_fps:,.0f} fps"
-        for record in low
+        f"{point}: {fps:,.0f} fps is below {least_fps:,.0f} fps"
+        for point, fps in measured
+        if fps < least_fps
     ]
-    if not records:
+    if not measured:
         lines = ["no throughput was measured: --fail-below cannot be checked"]
     for line in lines:
         click.echo(line, err=True)
-    return BELOW if low or not records else 0
+    return BELOW if lines else 0
 
 
-def _asked_first(bound: BoundRun, audit: str) -> str:
-    """Describe what will be asked before the first trial.
+def _plan_audit(bound: BoundRun, audit: str) -> str:
+    """Describe the audit before the first trial.
 
     Raises:
-        UsageError: nothing can be.
+        UsageError: the device cannot be audited.
     """
     from v6t.audit.auditor import core_clauses
 
@@ -139,40 +144,34 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
             code="unsupported-by-tester",
         )
     if bound.driver.absent:
-        raise UsageError(
-            "an audit needs a device",
-            "leave out --audit",
-            code="missing-device",
-        )
+        raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
     number = len(core_clauses(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
-    then = "ends the run" if audit == "refuse" else "is said"
+    effect = "ends the run" if audit == "refuse" else "is printed"
     return (
-        f"audit: the core of `v6t audit`, {clauses}, is asked before the first trial; "
-        f"what deviates from a MUST or SHOULD {then}"
+        f"audit: the core of `v6t audit`, {clauses}, is tested before the first trial; "
+        f"a deviation from a MUST or SHOULD {effect}"
     )
 
 
-def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
-    """Check the device's behaviour by the core of an audit.
+def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
+    """Test the core clauses of an audit.
 
     Raises:
-        TranslationError: a MUST or SHOULD is deviated from, and such a device is not to be measured.
+        TranslationError: the device deviates from a MUST or SHOULD, and ``refuse`` is true.
     """
     from v6t.audit.auditor import check_core, core_clauses
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.cli.stopping import of_device, signals
+    from v6t.core.cli.stopping import signals, stop_device
 
-    with signals(lambda: of_device(bound.settings, "")):
-        clauses = core_clauses(bound.technology)
-        found = check_core(BoundDevice(bound), clauses)
-    grave = [f for f in found if f.fails]
-    if grave and refuse:
-        words = "; ".join(f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in grave)
+    with signals(lambda: stop_device(bound.settings, "")):
+        findings = check_core(BoundDevice(bound), core_clauses(bound.technology))
+    failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings if f.fails]
+    if failures and refuse:
         raise TranslationError(
-            f"the device deviates: {words}",
+            f"the device deviates: {'; '.join(failures)}",
             "`v6t audit` shows the frames; --audit warn measures it",
             code="device-deviates",
         )
-    if not found:
-        notice("audit: the core of what RFCs ask is followed")
+    if not findings:
+        notice("audit: the device conforms to the core clauses")

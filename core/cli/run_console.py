@@ -1,11 +1,10 @@
-"""A run seen from a terminal: privileges, signals, progress, the final table."""
+"""A run on a terminal: signals, progress, report and results."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +12,17 @@ from typing import TYPE_CHECKING
 
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
-from v6t.base.files import read_text
 from v6t.core import log
-from v6t.core.cli.stopping import of_run, signals
+from v6t.core.cli.results_view import find_page, show_results
+from v6t.core.cli.stopping import print_line, signals, stop_run
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
-    from v6t.analysis.rundata import RunData, RunTrial
+    from v6t.analysis.rundata import RunData
     from v6t.core.config.bound import BoundRun
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
-
 WATCHED_S = 10.0
 """Load at each rate while the device is watched [s]."""
 
@@ -37,7 +35,15 @@ def carry_out(
     watch_device: bool = False,
     live: str | None = None,
 ) -> Path:
-    """Run in a new directory, watch the device if asked to, write the report, print the results.
+    """Carry out a run in a new directory, write the report and print the results.
+
+    Args:
+        bound: the run.
+        output: its directory; default: a new one below ``runs``.
+        as_json: print results.json.
+        report: write the report.
+        watch_device: look for the bottleneck afterwards.
+        live: address of the page that shows the run; None: no page.
 
     Returns:
         The directory.
@@ -47,16 +53,16 @@ def carry_out(
 
     path = output or default_path(bound.settings)
 
-    def work(events: Listener, planned: RunPlan) -> RunData:
-        data = execute(bound, path, events, planned).data
+    def measure(events: Listener, plan: RunPlan) -> RunData:
+        data = execute(bound, path, events, plan).data
         return _watch_device(path, events, bound, data) if watch_device else data
 
-    _attend(bound, path, as_json, report, work, live)
+    _show_run(bound, path, measure, as_json, report, live)
     return path
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
-    """Resume, write the report, print the results; a complete run is only read and printed."""
+    """Resume a run, write the report and print the results; print those of a complete run."""
     from v6t.core.config.bound import bind
     from v6t.core.runs.results_file import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
@@ -66,150 +72,86 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         run = directory.config()
         complete = read_results(path).get("status") == COMPLETE
     if complete:
-        outcome = resume(path, Listener())
+        data = resume(path, Listener()).data
         log.notice("this run was complete already; nothing was measured")
-        page = path / "report.html"
-        show_results(path, as_json, page if page.exists() else None, data=outcome.data)
+        show_results(path, as_json, page=find_page(path), data=data)
         return
     bound = bind(run)
     bound.tester.prepare()
-
-    def work(events: Listener, planned: RunPlan) -> RunData:
-        return resume(path, events, planned).data
-
-    _attend(bound, path, as_json, report, work, live)
-
-
-def _attend(
-    bound: BoundRun,
-    path: Path,
-    as_json: bool,
-    report: bool,
-    work: Callable[[Listener, RunPlan], RunData],
-    page: str | None = None,
-) -> None:
-    """Show a run while it happens, then its results."""
-    from rich.console import Console
-    from v6t.core.cli.progress import LineProgress, LiveProgress
-    from v6t.core.runs.plan import plan
-
-    errors = Console(stderr=True)
-    planned = plan(bound)  # traffic that cannot be compiled is refused before a directory is made
-    live = LiveProgress(errors) if errors.is_terminal and not log.is_quiet() else None
-    lines = live or LineProgress()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(log.shown_by(lines.on_message))
-        events = Listeners(Listener() if log.is_quiet() else lines)
-        if page is not None:
-            from v6t.core.reporting.live import LiveView, parse_address
-
-            view = LiveView(parse_address(page), path, lines.on_message)
-            events = Listeners(events, stack.enter_context(view))
-        if live:
-            stack.callback(live.close)
-        try:
-            with signals(lambda: of_run(bound.settings, path)):
-                data = work(events, planned)
-        except KeyboardInterrupt:
-            if live:
-                live.close()
-            if (path / "config.json").exists():
-                words = f"v6t resume {shlex.quote(str(path))}"
-                events.on_message(f"interrupted; every finished trial is kept: {words}")
-            raise
-        except TranslationError:
-            if live:
-                live.close()
-            write_report(path, report)
-            raise
-        if live and report:
-            live.on_message("writing the report")
-        written = write_report(path, report, data)
-    show_results(path, as_json, written, data=data)
-
-
-def show_results(
-    path: Path,
-    as_json: bool,
-    page: Path | None,
-    *,
-    complete: bool = False,
-    warnings: bool = False,
-    data: RunData | None = None,
-) -> None:
-    """Print the results of a run on standard output; see :func:`~v6t.core.cli.summary.print_results`."""
-    from v6t.core.cli.document_view import console_for_tables
-    from v6t.core.cli.summary import print_results
-    from v6t.core.runs.run_data import load_run
-    from v6t.core.runs.rundir import reading
-
-    if as_json:
-        sys.stdout.write(read_text(path / "results.json"))
-        return
-    console = console_for_tables(120)
-    with reading(path):
-        print_results(console, data or load_run(path), path, complete=complete, warnings=warnings)
-    console.print(
-        f"Report: {page}" if page else f"Results: {path}", highlight=False, soft_wrap=True
+    _show_run(
+        bound, path, lambda events, plan: resume(path, events, plan).data, as_json, report, live
     )
 
 
-def show_trials(path: Path) -> None:
-    """Print a table of the trials of a run: rate, frames required and received, faults."""
-    from v6t.analysis.rundata import RunTrial
-    from v6t.analysis.sheet import Column, count, table
-    from v6t.core.cli.document_view import console_for_tables
-    from v6t.core.cli.tables import print_table
-    from v6t.core.runs.run_data import load_run
+def _show_run(
+    bound: BoundRun,
+    path: Path,
+    measure: Callable[[Listener, RunPlan], RunData],
+    as_json: bool,
+    report: bool,
+    live: str | None,
+) -> None:
+    """Show the progress of a run, then its results."""
+    from v6t.core.cli.progress import LiveProgress, show_progress
+    from v6t.core.runs.plan import plan
 
-    trials = load_run(path).trials
-    columns = [
-        Column[RunTrial]("trial", lambda t: t.key, text=True),
-        Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
-        Column("s", lambda t: f"{t.sending_s:g}"),
-        Column("required", lambda t: _frames(t, "required")),
-        Column("received", lambda t: _frames(t, "received")),
-        Column("faults", lambda t: "; ".join(t.result.faults), text=True),
-    ]
-    print_table(console_for_tables(200), table(f"Trials of {path}", trials, columns))
+    planned = plan(bound)  # traffic that cannot be compiled is rejected before a directory is made
+    try:
+        with contextlib.ExitStack() as stack:
+            terminal = events = stack.enter_context(show_progress())
+            if live is not None:
+                from v6t.core.reporting.live import LiveView, parse_address
 
-
-def _frames(trial: RunTrial, name: str) -> str:
-    return f"{sum(d.count_frames(name) for d in trial.result.directions.values()):,}"
+                view = LiveView(parse_address(live), path, print_line)
+                events = Listeners(events, stack.enter_context(view))
+            with signals(lambda: stop_run(bound.settings, path)):
+                data = measure(events, planned)
+            if report and isinstance(terminal, LiveProgress):
+                terminal.on_message("writing the report")
+            page = write_report(path, data) if report else None
+    except KeyboardInterrupt:
+        if (path / "config.json").exists():
+            command = f"v6t resume {shlex.quote(str(path))}"
+            log.notice(f"interrupted; every finished trial is kept: {command}")
+        raise
+    except TranslationError:
+        if report:
+            write_report(path)
+        raise
+    show_results(path, as_json, page=page, data=data)
 
 
 def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
-    """Look for the bottleneck and add it to the data; results are safe on disk, whatever happens."""
+    """Look for the bottleneck and add it to the data; the results are on disk already."""
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.log import log_to
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
-        with log_to(path):
-            found = watch_device(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
+        with log_to(path):  # the results show the bottleneck: nothing is printed here
+            bottleneck = watch_device(path, lambda line: None, WATCHED_S, bound)
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
         return data
-    return replace(data, results={**data.results, "bottleneck": found}, bottleneck=found)
+    results = {**data.results, "bottleneck": bottleneck}
+    return replace(data, results=results, bottleneck=bottleneck)
 
 
-def write_report(path: Path, wanted: bool, data: RunData | None = None) -> Path | None:
-    """Write the report; results are safe on disk, whatever becomes of it."""
+def write_report(path: Path, data: RunData | None = None) -> Path | None:
+    """Write the report, without figures if they cannot be drawn; failures become warnings."""
     from v6t.core.reporting.write import UNREPORTED, write
 
-    if not wanted:
-        return None
     for figures in (True, False):
         try:
             return write(path, figures=figures, data=data)[0]
         except UNREPORTED as exc:
-            said = describe_culprit(exc) or f"{exc}"
-            # nobody has changed this run's files: what fails may be the library that draws
+            text = describe_culprit(exc) or f"{exc}"
+            # the run's files are new: an error of the library that draws is more likely
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
-                _LOG.warning("the figures of the report could not be drawn: %s", said)
+                _LOG.warning("the figures of the report could not be drawn: %s", text)
                 continue
             again = f"v6t report {shlex.quote(str(path))} tries again"
-            _LOG.warning("the report could not be written: %s; %s", said, again)
+            _LOG.warning("the report could not be written: %s; %s", text, again)
             return None
     return None

@@ -1,145 +1,86 @@
-"""What the shell offers after Tab: names of plugins, settings, benchmarks, drivers."""
+"""Names that the shell offers: technologies, settings, benchmarks, drivers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from click.shell_completion import CompletionItem
+
 if TYPE_CHECKING:
     import click
-    from click.shell_completion import CompletionItem
     from v6t.base.entry_points import Extensions
 
-
-def plugin_names(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Technologies; v6t's own are not imported."""
-    from v6t.core.config.plugins import TECHNOLOGIES
-
-    del ctx, param
-    return _extensions(TECHNOLOGIES, incomplete)
+LISTS = ("benchmarks", "suites")
+"""Parameters whose names can be separated by commas."""
+MODES = ("bidirectional", "forward", "reverse")
 
 
-def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Benchmarks, after a comma too."""
-    from v6t.benchmarks.registry import BENCHMARKS
-
-    del ctx, param
-    return _listed(BENCHMARKS, incomplete)
-
-
-def suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Suites of clauses, after a comma too."""
-    from v6t.audit.auditor import SUITES
-
-    del ctx, param
-    return _listed(SUITES, incomplete)
-
-
-def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Testers."""
-    from click.shell_completion import CompletionItem
-    from v6t.drivers.testers import AUTOMATIC, TESTERS
-
-    del ctx, param
-    own = [CompletionItem(name) for name in _beginning([AUTOMATIC], incomplete)]
-    return [*own, *_extensions(TESTERS, incomplete)]
-
-
-def presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Presets."""
-    del ctx, param
-    return _beginning(("quick", "rfc"), incomplete)
-
-
-def modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Directions."""
-    del ctx, param
-    return _beginning(("bidirectional", "forward", "reverse"), incomplete)
-
-
-def drivers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Device drivers."""
-    from v6t.drivers.duts.registry import DRIVERS
-
-    del ctx, param
-    return _extensions(DRIVERS, incomplete)
-
-
-def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Every setting of the files."""
-    from v6t.core.config.explain import every_setting
-
-    del param
-    return _beginning((row.name for row in every_setting(_plugin(ctx))), incomplete)
-
-
-def parameters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """``NAME=`` of the chosen technology's parameters."""
-    from v6t.core.config.explain import settings_of
-    from v6t.core.config.plugins import load_plugin
-
-    del param
-    plugin = _plugin(ctx)
-    if plugin is None:
-        return []
-    return _assignments((row.name for row in settings_of(load_plugin(plugin).params_model)),
-                        incomplete)  # fmt: skip
-
-
-def procedure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """``NAME=`` of the procedures' settings."""
-    from v6t.core.config.explain import settings_of
-    from v6t.core.config.settings import procedure_model
-
-    del ctx, param
-    return _assignments((row.name for row in settings_of(procedure_model())), incomplete)
-
-
-def tester_options(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """``NAME=`` of the chosen tester's options."""
-    from v6t.core.config.explain import settings_of
-    from v6t.drivers.testers import TESTERS
-
-    del param
-    named = str(ctx.params.get("tester"))
-    kinds = [row.kind for row in TESTERS.list_rows() if row.name == named and row.kind is not None]
-    rows = (row.name for kind in kinds for row in settings_of(kind.options_model))
-    return _assignments(rows, incomplete)
-
-
-def _plugin(ctx: click.Context) -> str | None:
-    from v6t.core.config.plugins import TECHNOLOGIES
-
-    given = ctx.params.get("plugin")
-    usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
-    return str(given) if given in usable else None
-
-
-def _extensions(found: Extensions[Any], incomplete: str) -> list[CompletionItem]:
-    """Their names; what is wrong with a broken one of another distribution stands beside it."""
-    from click.shell_completion import CompletionItem
-
-    broken = {row.name: row.error for row in found.list_rows(foreign=True) if row.error}
+def complete(subject: str, ctx: click.Context | None, incomplete: str) -> list[CompletionItem]:
+    """Return the completions of a parameter; a broken extension has its error as help."""
+    before, comma, last = incomplete.rpartition(",") if subject in LISTS else ("", "", incomplete)
+    helps: dict[str, str] = {}
+    extensions = _find_extensions(subject)
+    if extensions is None:
+        names = list(_find_names(subject, ctx)) if ctx is not None else []
+    else:
+        rows = extensions.list_rows(foreign=True)
+        helps = {row.name: f"BROKEN: {row.error}" for row in rows if row.error}
+        names = [*(["auto"] if subject == "tester" else []), *extensions.names()]
     return [
-        CompletionItem(name, help=f"BROKEN: {broken[name]}" if name in broken else None)
-        for name in _beginning(found.names(), incomplete)
+        CompletionItem(f"{before}{comma}{name}", help=helps.get(name))
+        for name in dict.fromkeys(names)
+        if name.startswith(last)
     ]
 
 
-def _listed(found: Extensions[Any], incomplete: str) -> list[CompletionItem]:
-    """Those that fit what stands behind the last comma."""
-    before, comma, last = incomplete.rpartition(",")
-    items = _extensions(found, last)
-    for item in items:
-        item.value = f"{before}{comma}{item.value}"
-    return items
+def _find_extensions(subject: str) -> Extensions[Any] | None:
+    match subject:
+        case "plugin":
+            from v6t.core.config.plugins import TECHNOLOGIES
+
+            return TECHNOLOGIES
+        case "benchmarks":
+            from v6t.benchmarks.registry import BENCHMARKS
+
+            return BENCHMARKS
+        case "suites":
+            from v6t.audit.auditor import SUITES
+
+            return SUITES
+        case "tester":
+            from v6t.drivers.testers import TESTERS
+
+            return TESTERS
+        case "dut":
+            from v6t.drivers.duts.registry import DRIVERS
+
+            return DRIVERS
+    return None
 
 
-def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
+def _find_names(subject: str, ctx: click.Context) -> Iterable[str]:
+    """Return names of settings, those of a mapping with ``=``."""
+    from v6t.core.config.explain import every_setting, settings_of
+    from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
+    from v6t.core.config.settings import procedure_model
+    from v6t.drivers.testers import TESTERS
 
-
-def _assignments(known: Iterable[str], incomplete: str) -> list[str]:
-    return [f"{name}=" for name in _beginning(known, incomplete) if "[]" not in name]
+    usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
+    plugin = ctx.params.get("plugin")
+    plugin = plugin if plugin in usable else None
+    models: list[Any] = []
+    match subject:
+        case "modes":
+            return MODES
+        case "setting":
+            return [row.name for row in every_setting(plugin)]
+        case "procedure_texts":
+            models = [procedure_model()]
+        case "params" if plugin is not None:
+            models = [load_plugin(plugin).params_model]
+        case "tester_options":
+            kinds = {row.name: row.kind for row in TESTERS.list_rows() if row.kind is not None}
+            models = [kinds[n].options_model for n in [ctx.params.get("tester")] if n in kinds]
+    rows = (row.name for model in models for row in settings_of(model))
+    return [f"{name}=" for name in rows if "[]" not in name]

@@ -48,7 +48,7 @@ RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode"
 def install(tmp_path, monkeypatch):
     """Installs one module as a distribution of its own, as a technology and as a driver."""
     importlib.import_module(
-        "v6t.core.cli.options"
+        "v6t.core.cli.run_command"
     )  # its help names what is there: for all tests after this
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -225,6 +225,6 @@ def test_completion_lists_a_broken_one_with_its_error(install):
     from v6t.core.cli import shell_completion
 
     install("1 / 0\n", plugins="faulty = odd_things:Faulty")
-    items = {item.value: item.help for item in shell_completion.plugin_names(None, None, "")}
+    items = {item.value: item.help for item in shell_completion.complete("plugin", None, "")}
     assert items["faulty"].startswith("BROKEN: the plugin 'faulty' of odd-things")
     assert items["mape-br"] is None

@@ -15,7 +15,7 @@ from importlib.metadata import version
 import click
 import pytest
 from v6t.core.cli import entry, main
-from v6t.core.cli.document_view import console_for_tables
+from v6t.core.cli.terminal import make_console
 from v6t.core.config import plugins
 from v6t.core.runs.journal import read_journal
 from v6t.core.runs.manifest import commit
@@ -213,7 +213,7 @@ def test_a_table_nobody_reads_ends_as_any_output_does(monkeypatch):
     with open(write, "w") as gone:
         monkeypatch.setattr("sys.stdout", gone)
         with pytest.raises(BrokenPipeError):
-            console_for_tables().print("a table")
+            make_console().print("a table")
         os.dup2(os.open(os.devnull, os.O_WRONLY), write)
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.cli.stopping import CAUGHT, signals, signals_of_a_worker
+from v6t.core.cli.stopping import CAUGHT, signals
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
@@ -250,7 +250,7 @@ def test_a_worker_hears_of_one_stop_once():
                 os.kill(os.getpid(), number)
             done.append("put back")
 
-    with pytest.raises(KeyboardInterrupt), signals_of_a_worker():
+    with pytest.raises(KeyboardInterrupt), signals(None):
         work()
     assert done == ["put back"]
     assert [signal.getsignal(number) for number in CAUGHT] == before

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 from v6t.analysis.sheet import sheet, text_columns
 from v6t.base.files import hold_lock
-from v6t.core.cli import tables
 from v6t.core.config.plugins import ALIASES, names
 from v6t.core.runs.listing import list_runs
 from v6t.tests.expect import expect_refusal
@@ -126,9 +125,9 @@ def test_long_table_is_printed_like_a_short_one(monkeypatch):
     made = sheet("Runs", [*text_columns("name"), "rate"], rows)
     printed = []
     for limit in (100, 300):
-        monkeypatch.setattr(tables, "LONG_TABLE", limit)
+        monkeypatch.setattr(terminal, "LONG_TABLE", limit)
         console = Console(file=io.StringIO(), width=60)
-        tables.print_table(console, made)
+        terminal.print_table(console, made)
         printed.append([line.rstrip() for line in console.file.getvalue().splitlines()])
     assert printed[0] == printed[1]
     assert len(printed[0]) == 202

@@ -10,7 +10,7 @@ from rich.console import Console
 from v6t.analysis.sheet import sheet, text_columns
 from v6t.analysis.terms import legend
 from v6t.benchmarks.registry import presentations
-from v6t.core.cli.tables import fit, print_table
+from v6t.core.cli.terminal import fit, print_table
 
 from .reportruns import made
 

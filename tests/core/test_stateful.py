@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from v6t.base.errors import DutError
 from v6t.benchmarks.registry import results_schema
-from v6t.core.cli.summary import print_results
+from v6t.core.cli.results_view import print_results
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings

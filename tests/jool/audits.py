@@ -15,8 +15,7 @@ from typing import Any
 
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
 from v6t.core.audit_device import BoundDevice
-from v6t.core.audit_output import write_audit
-from v6t.core.cli.audit_command import make_record
+from v6t.core.audit_output import make_record, write_audit
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags

@@ -12,22 +12,21 @@ from typing import Any
 
 import click
 from v6t.base.errors import V6tError
-from v6t.core.cli.document_view import print_document
-from v6t.core.cli.options import resolve_flags, run_flags
-from v6t.core.cli.settings_flags import Measuring
+from v6t.core.cli.options import RunCommand, resolve_run, run_options
+from v6t.core.cli.terminal import print_document
 from v6t.tools.accuracy.certify import TECHNOLOGY, certify, check_certifiable
 from v6t.tools.accuracy.report import document
 
 
-@click.command(cls=Measuring)
-@run_flags
+@click.command(cls=RunCommand)
+@run_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory of the results.")
 def main(output: Path | None, **given: Any) -> None:
     """Measure the tester's own error in front of devices of known behaviour."""
     if given["run_file"] is None and given["plugin"] is None:
         given["plugin"] = TECHNOLOGY
     try:
-        bound = resolve_flags(given)
+        bound = resolve_run(given)
         check_certifiable(bound)
         bound.tester.prepare()
         out = output or Path(f"accuracy-{bound.tester.name}")

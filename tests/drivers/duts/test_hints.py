@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from v6t.core.cli.another_driver import drivers_for
+from v6t.core.cli.hints import drivers_for
 from v6t.core.config.compatibility import technologies_for
 from v6t.core.config.plugins import names as technologies
 from v6t.drivers.duts import kinds

@@ -1,0 +1,145 @@
+"""The results of a run on standard output: tables, warnings by kind, the verdict, the trials."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from v6t.base.files import read_text
+from v6t.core.cli.terminal import make_console, print_line, print_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from v6t.analysis.presentation import Presentations
+    from v6t.analysis.rundata import RunData
+
+SHOWN_WARNINGS = 3
+SAME_CODE = (
+    "The reference device uses v6t's own translation; matching frames verify the data path only."
+)
+
+
+def show_results(
+    path: Path,
+    as_json: bool,
+    *,
+    page: Path | None = None,
+    complete: bool = False,
+    warnings: bool = False,
+    data: RunData | None = None,
+) -> None:
+    """Print the results of a run, and the path of its report, if there is one.
+
+    Args:
+        path: directory of the run.
+        as_json: print results.json only.
+        page: the report; None: it was not written.
+        complete: print all columns and tables.
+        warnings: print every warning; else the first of each kind, at most three.
+        data: the run, if it has been loaded.
+    """
+    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.rundir import reading
+
+    if as_json:
+        sys.stdout.write(read_text(path / "results.json"))
+        return
+    console = make_console(120)
+    with reading(path):
+        print_results(console, data or load_run(path), path, complete=complete, warnings=warnings)
+    line = f"Report: {page}" if page else f"Results: {path}"
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def find_page(path: Path) -> Path | None:
+    """Return the report in the directory of a run, or None."""
+    page = path / "report.html"
+    return page if page.exists() else None
+
+
+def print_results(
+    console: Console, data: RunData, path: Path, *, complete: bool = False, warnings: bool = False
+) -> None:
+    """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
+    from v6t.analysis.marks import footnotes
+    from v6t.analysis.report.verdict import verdict_sentences
+    from v6t.analysis.sheet import number_of
+    from v6t.analysis.warnings import NOT_MEASURED, list_warnings
+    from v6t.benchmarks.registry import presentations
+
+    known = presentations()
+    for presentation, records in known.measured(data.records):
+        for table in (presentation.tables if complete else presentation.brief_tables)(records):
+            print_table(console, table)
+    trials = number_of(sum(len(record.trials) for record in data.records), "trial")
+    if invalid := sum(len(record.invalid_trials) for record in data.records):
+        trials += f", {invalid} of them invalid (fault of the tester, not of the device)"
+    lines = [*footnotes(data.records), trials, *_describe_bottleneck(data)]
+    kinds = _list_warning_kinds(data, known)
+    found = list_warnings(data.records, known)
+    lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
+    if warnings:
+        lines += [text for text, count in kinds if not count]
+        lines += [str(warning) for warning in found if warning.code != NOT_MEASURED]
+    elif kinds:
+        is_cut = len(kinds) > SHOWN_WARNINGS or any(count > 1 for _, count in kinds)
+        more = f"; all: v6t show {quote(str(path))} --warnings" if is_cut else ""
+        lines += ["", f"{number_of(len(kinds), 'kind')} of warnings{more}"]
+        for text, count in kinds[:SHOWN_WARNINGS]:
+            end = f"   {number_of(count, 'figure')}" if count else ""
+            room = console.width - len(end) - 2
+            if len(text) > room:
+                text = text[: room - 1].rsplit(" ", 1)[0] + " …"  # noqa: PLW2901
+            lines.append(f"  {text.ljust(room if count else 0)}{end}")
+    lines += [f"shown as it stands, since {failure}" for failure in known.failures]
+    for line in [*lines, "", *verdict_sentences(data)[:1]]:
+        print_line(console, line)
+
+
+def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int]]:
+    """Return a warning of each kind with the number of its figures; 0: it is about the whole run."""
+    from v6t.analysis.warnings import list_warnings
+
+    whole = [*data.results.get("caveats", ()), *([SAME_CODE] if data.shares_oracle else ())]
+    kinds: dict[tuple[str, str], tuple[str, int]] = {}
+    for record in data.records:
+        for warning in list_warnings([record], known) if record.measured else ():
+            kind = record.benchmark, warning.code
+            first, count = kinds.get(kind, (f"{record.benchmark}: {warning.text}", 0))
+            kinds[kind] = first, count + 1
+    return [*((text, 0) for text in whole), *kinds.values()]
+
+
+def _describe_bottleneck(data: RunData) -> Iterator[str]:
+    from v6t.core.runs.bottleneck import describe_entry
+
+    entries = data.results.get("bottleneck") or []
+    if entries:
+        yield "What limits the device"
+    for entry in entries:
+        yield from (f"  {line}" for line in describe_entry(entry))
+    yield from dict.fromkeys(f"  {entry['together']}" for entry in entries if "together" in entry)
+
+
+def show_trials(path: Path) -> None:
+    """Print a table of the trials of a run: rate, frames required and received, faults."""
+    from v6t.analysis.rundata import RunTrial
+    from v6t.analysis.sheet import Column, count, table
+    from v6t.core.runs.run_data import load_run
+
+    def count_frames(trial: RunTrial, name: str) -> str:
+        return f"{sum(d.count_frames(name) for d in trial.result.directions.values()):,}"
+
+    columns = [
+        Column[RunTrial]("trial", lambda t: t.key, text=True),
+        Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
+        Column("s", lambda t: f"{t.sending_s:g}"),
+        Column("required", lambda t: count_frames(t, "required")),
+        Column("received", lambda t: count_frames(t, "received")),
+        Column("faults", lambda t: "; ".join(t.result.faults), text=True),
+    ]
+    trials = load_run(path).trials
+    print_table(make_console(200), table(f"Trials of {path}", trials, columns))

@@ -1,0 +1,274 @@
+"""Texts, tables and documents on standard output, and files written in their place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from v6t.base.text import escape_controls
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from v6t.analysis.blocks import Document
+    from v6t.analysis.sheet import Sheet
+
+WIDTH = 140
+"""Width of tables that are not printed on a terminal [characters]."""
+SENTENCE = 40
+"""Cells above this length are sentences and may be wrapped."""
+GAP = 2
+SUPPLEMENTS = (("matched",), ("aggregate",), ("P1", "P99"))
+"""Words of the headings of columns that are left out of narrow tables, in this order."""
+LONG_TABLE = 100
+"""Rows above which a table without wrapped cells is printed line by line: rich takes 1 ms for each row."""
+
+
+def wrap(line: str, indent: int | None = None) -> str:
+    """Wrap a line to the width of the terminal, or to 80 columns.
+
+    Args:
+        line: the line.
+        indent: indentation of the further lines; default: that of the line, at least 2.
+    """
+    if indent is None:
+        indent = max(2, len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line,
+        shutil.get_terminal_size().columns,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=1, default=str))
+
+
+def make_console(width: int = WIDTH, *, stderr: bool = False) -> Console:
+    """Return a console with the colors of ``--color``.
+
+    Args:
+        width: its width unless it is a terminal [characters].
+        stderr: it writes to standard error.
+    """
+    from rich.console import Console
+
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Raise the error: rich would end the program with status 1."""
+            raise BrokenPipeError
+
+    context = click.get_current_context(silent=True)
+    color = None if context is None else context.color
+    stream = sys.stderr if stderr else sys.stdout
+    return PipeConsole(
+        stderr=stderr,
+        width=None if stream.isatty() else width,
+        emoji=False,  # part of an address can look like the code of one
+        color_system="auto" if color is None else "standard" if color else None,
+    )
+
+
+def print_line(console: Console, line: str) -> None:
+    """Print a line, whole unless on a terminal: the reader of a pipe needs whole lines."""
+    text = escape_controls(line)
+    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+
+
+def print_document(document: Document) -> None:
+    """Print tables and sentences; figures and collapsed parts are in files only."""
+    from v6t.analysis.blocks import Facts, Items, Text
+    from v6t.analysis.sheet import Sheet
+
+    console = make_console()
+    for section in document.sections:
+        if len(document.sections) > 1:
+            console.print(section.title, highlight=False, markup=False)
+        for block in section.blocks:
+            lines: list[str] = []
+            match block:
+                case Text():
+                    console.print(block.text, highlight=False, markup=False)
+                case Items():
+                    lines = [str(item) for item in block.items]
+                case Facts():
+                    lines = [f"{name}: {value}" for name, value in block.rows]
+                case Sheet():
+                    print_table(console, block)
+            for line in lines:
+                console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+
+
+def deliver(
+    document: Callable[[], Document],
+    output: Path | None,
+    as_json: bool = False,
+    content: Callable[[], Any] | None = None,
+) -> None:
+    """Print a document, or write a file in the format of its extension.
+
+    Args:
+        document: makes the document.
+        output: .html, .md or .json file.
+        as_json: print JSON.
+        content: returns the JSON; None: the document has no such form.
+
+    Raises:
+        UsageError: the extension is unknown, or the file cannot be written.
+    """
+    from v6t.base.errors import UsageError
+
+    if as_json and content is not None:
+        print(json.dumps(content(), indent=1))
+        return
+    if output is None:
+        print_document(document())
+        return
+    from v6t.analysis.report.render import to_html, to_markdown
+    from v6t.base.files import write_atomically
+
+    if output.suffix == ".json" and content is not None:
+        text = json.dumps(content(), indent=1) + "\n"
+    elif output.suffix in (".html", ".md"):
+        text = {".html": to_html, ".md": to_markdown}[output.suffix](document())
+    else:
+        raise UsageError(
+            f"{output} has an unknown file name extension",
+            "use .html, .md or .json",
+            code="wrong-kind-of-file",
+        )
+    try:
+        write_atomically(output, text)
+    except OSError as exc:
+        message = f"cannot write {output}: {exc.strerror}"
+        raise UsageError(message, code="file-unwritable") from exc
+    print(output, file=sys.stderr)
+
+
+# ----------------------------------------------------------------------- tables
+
+
+def print_table(console: Console, sheet: Sheet) -> None:
+    """Print a table that fits the console; one line for each cell where none does."""
+    fitting = fit(sheet, console.width)
+    if sheet.cards or fitting is None:
+        _print_cards(console, sheet.narrow())
+    elif len(fitting.rows) > LONG_TABLE and _has_plain_lines(fitting, console.width):
+        _print_lines(console, fitting)
+    else:
+        _print_grid(console, fitting)
+    for note in sheet.notes:
+        print_line(console, note)
+
+
+def fit(sheet: Sheet, width: int) -> Sheet | None:
+    """Leave out columns until a table fits: wide ones, then supplements, from the right.
+
+    Returns:
+        None if the rest is too wide even with its texts wrapped between words.
+    """
+    table = sheet.narrow()
+    for words in SUPPLEMENTS:
+        while sum(_widths(table)) > width:
+            indices = [i for i, c in enumerate(table.columns) if {*words} & {*c.name.split()}]
+            if not indices:
+                break
+            table = table.without(indices[-len(words) :])
+    return table if sum(_widths(table, wrapped=True)) <= width else None
+
+
+def _widths(table: Sheet, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
+    """Yield the width of each column.
+
+    Args:
+        table: the table.
+        wrapped: count only the longest word of texts.
+        capped: count at most a sentence of texts, which wraps.
+    """
+    for place, column in enumerate(table.columns):
+        cells = [column.name, *(row[place] for row in table.rows)]
+        lines = [line for cell in cells for line in cell.split("\n")]
+        if wrapped and column.text:
+            lines = [word for line in lines for word in line.split()]
+        longest = max(map(len, lines), default=0)
+        is_whole = wrapped or not capped or not column.text
+        yield GAP + (longest if is_whole else min(SENTENCE, longest))
+
+
+def _has_plain_lines(sheet: Sheet, width: int) -> bool:
+    is_narrow = sum(_widths(sheet, capped=False)) <= width
+    return is_narrow and not any("\n" in column.name for column in sheet.columns)
+
+
+def _print_lines(console: Console, sheet: Sheet) -> None:
+    widths = list(_widths(sheet, capped=False))
+
+    def align(cells: Sequence[str]) -> str:
+        return "".join(
+            " " * GAP + cell.ljust(width - GAP) if column.text else cell.rjust(width)
+            for cell, width, column in zip(
+                map(escape_controls, cells), widths, sheet.columns, strict=True
+            )
+        )
+
+    names = [column.name for column in sheet.columns]
+    console.print(escape_controls(sheet.title), style="bold", highlight=False, markup=False)
+    console.print(align(names), style="dim", highlight=False, markup=False)
+    console.out("\n".join(map(align, sheet.rows)), highlight=False)
+
+
+def _print_grid(console: Console, sheet: Sheet) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    title = Text(escape_controls(sheet.title), style="bold")
+    table = Table(
+        title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, GAP)
+    )
+    is_whole = sum(_widths(sheet)) <= console.width
+    for place, column in enumerate(sheet.columns):
+        has_sentences = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
+        table.add_column(
+            Text(escape_controls(column.name)),
+            justify="left" if column.text else "right",
+            no_wrap=not column.text or (is_whole and not has_sentences),
+            header_style="dim",
+        )
+    for row in sheet.rows:
+        table.add_row(*(Text(escape_controls(cell)) for cell in row))
+    console.print(table)
+
+
+def _print_cards(console: Console, sheet: Sheet) -> None:
+    """Print the subject of each row, then a line for each number."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(escape_controls(sheet.title), style="bold"))
+    texts = [column.text for column in sheet.columns]
+    if all(texts):
+        named = 1
+    else:  # leading texts; or the size, and the direction if there is one
+        first = int(not texts[0])
+        leading = [*texts[first:], False].index(False)
+        named = first + min(leading, 1) if first else leading
+    names = [" ".join(escape_controls(column.name).split()) for column in sheet.columns]
+    width = max(map(len, names[named:]), default=0)
+    for row in sheet.rows:
+        subjects = zip(row[:named], names, texts, strict=False)
+        subject = ", ".join(cell if text else f"{cell} {name}" for cell, name, text in subjects)
+        console.print(Text(escape_controls(subject), style="bold"))
+        grid = Table.grid(padding=(0, GAP))
+        grid.add_column(width=width + GAP, no_wrap=True)
+        grid.add_column()
+        for name, cell in zip(names[named:], row[named:], strict=True):
+            grid.add_row(f"  {name}", Text(escape_controls(cell)))
+        console.print(grid)
