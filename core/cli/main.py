@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.text import escape_controls, escape_line, is_encodable
 from v6t.core import log
@@ -150,8 +149,7 @@ def _run(words: list[str]) -> int:
             message = f"{word!a} is not UTF-8 text"
             return _print_error(message, "write names and values in UTF-8", 2, "not-text")
     try:
-        with attribute_errors():
-            status = cli.main(words, prog_name="v6t", standalone_mode=False)
+        status = _call(words)
         sys.stdout.flush()  # while its failure can still be reported
     except (click.Abort, KeyboardInterrupt):
         print("v6t: interrupted", file=sys.stderr)
@@ -181,6 +179,16 @@ def _run(words: list[str]) -> int:
         hint = "this is a defect of v6t; `v6t --debug ...` shows the traceback"
         return _print_error(message, hint, 1, "internal-error")
     return status if isinstance(status, int) else 0
+
+
+def _call(words: list[str]) -> Any:
+    try:
+        return cli.main(words, prog_name="v6t", standalone_mode=False)
+    except Exception:
+        from v6t.base.entry_points import attribute_errors
+
+        with attribute_errors():
+            raise
 
 
 def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, str]:

@@ -10,7 +10,7 @@ import threading
 import time
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -33,60 +33,14 @@ REPORT_SHARE = 20
 LISTED_TRIALS = 8
 MOST_CLIENTS = 16
 CLIENT_TIMEOUT_S = 5.0
-_SCRIPT = """
-const [now, trials, report] = ["now", "trials", "report"].map(id => document.getElementById(id));
-let shown = -1;
-async function text(where) {
-  const answer = await fetch(where, {cache: "no-store"});
-  if (!answer.ok) throw new Error(answer.status);
-  return answer.text();
-}
-async function update() {
-  try {
-    const state = JSON.parse(await text("now"));
-    now.textContent = state.now;
-    trials.replaceChildren(...state.trials.map(line => {
-      const item = document.createElement("li");
-      item.textContent = line;
-      return item;
-    }));
-    document.title = state.title;
-    if (state.version !== shown) {
-      const open = new Set([...report.querySelectorAll("details[open] > summary")]
-        .map(summary => summary.textContent));
-      const page = new DOMParser().parseFromString(await text("report"), "text/html");
-      report.replaceChildren(...page.querySelectorAll("style, header, main"));
-      for (const summary of report.querySelectorAll("summary"))
-        if (open.has(summary.textContent)) summary.parentElement.open = true;
-      shown = state.version;
-    }
-  } catch (lost) {
-    now.textContent = "It has ended, or its machine cannot be reached: this is what was seen last.";
-  }
-  setTimeout(update, 2000);
-}
-update();
-"""
-_STYLE = """
-#now { position: sticky; top: 0; margin: 0; padding: .6rem 1rem; background: #fff8e6;
-  border-bottom: 2px solid #e69f00; font: 16px/1.5 system-ui, sans-serif; z-index: 1; }
-/* what is replaced at each update has no remembered height: the page would jump */
-#report section, #report figure { content-visibility: visible; }
-#trials { font: 13px/1.5 ui-monospace, monospace; color: #444; }
-"""
+PAGE = Path(__file__).with_name("live.html").read_text("utf-8")
+_SCRIPT = PAGE.partition("<script>")[2].partition("</script>")[0]
 POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 """Allows the browser this one script, and requests to this server only."""
-PAGE = (
-    '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    f"<title>v6t</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-    '<p id="now" role="status">This page needs a browser with scripts.</p>\n'
-    f'<ul id="trials"></ul>\n<div id="report"></div>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n'
-)
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -94,16 +48,14 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_WAITING = (
-    "<!DOCTYPE html><main><p>The report appears when what is measured now is over.</p></main>"
-)
+_WAITING = "<!DOCTYPE html><main><p>The report appears when the present point ends.</p></main>"
 
 
 def parse_address(text: str) -> tuple[str, int]:
     """Parse ``ADDRESS:PORT``, ``ADDRESS``, ``:PORT`` or an empty text (loopback).
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: the text has none of these forms.
     """
     host, port = text, str(PORT)
     if text.startswith("["):
@@ -113,7 +65,7 @@ def parse_address(text: str) -> tuple[str, int]:
         host, _, port_text = text.partition(":")
         port = port_text or port
     try:
-        where = ipaddress.ip_address(host or "127.0.0.1")
+        address = ipaddress.ip_address(host or "127.0.0.1")
         number = int(port)
         if not 0 <= number <= 65535:
             raise ValueError(port)
@@ -123,40 +75,39 @@ def parse_address(text: str) -> tuple[str, int]:
             "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
             code="wrong-form",
         ) from exc
-    return str(where), number
+    return str(address), number
 
 
 class LiveView(Listener):
-    """Serves the page of a run or a campaign while it is carried out."""
+    """Serves the page of a run or a campaign while it is carried out.
+
+    The port is open from the beginning; requests are answered after :meth:`__enter__`.
+
+    Args:
+        address: IP address and port; 0: any free port.
+        path: directory of the run or the campaign.
+        announce: prints the page's address, and a warning if other machines can read it.
+        render: makes the report of the directory so far; None: that of a run.
+
+    Raises:
+        UsageError: the port is in use, or this machine does not have the address.
+    """
 
     def __init__(
         self,
         address: tuple[str, int],
         path: Path,
         announce: Callable[[str], None] = ignore_message,
-        page: Callable[[Path], str] | None = None,
+        render: Callable[[Path], str] | None = None,
     ) -> None:
-        """Open the port; requests are answered after :meth:`__enter__`.
-
-        Args:
-            address: IP address and port; 0: any that is free.
-            path: of the directory of the run, or of the campaign.
-            announce: prints the page's address, and a warning if others can read it.
-            page: makes the report of the directory so far; None: that of a run.
-
-        Raises:
-            UsageError: the port is in use, or this machine does not have the address.
-        """
-        self._path, self._announce, self._page = path, announce, page or _make_run_report
-        self._about = ""
-        self._ended = 0
-        self._version = 0
+        self._path, self._announce, self._render = path, announce, render or _render_run
+        self._run_name = ""
+        self._ended_runs = self._version = 0
         self._progress: Progress | None = None
         self._steps: deque[str] = deque(maxlen=LISTED_TRIALS)
         self._state = self._state_json("It begins.")
         self._report = _WAITING
-        self._viewed = -VIEWED_S
-        self._next = 0.0
+        self._viewed, self._next_report = -VIEWED_S, 0.0
         self._serves = False
         try:
             self._server = _Server(address, self)
@@ -166,15 +117,15 @@ class LiveView(Listener):
                 "--live=127.0.0.1:0 takes any free port",
                 code="socket-failed",
             ) from exc
-        host, port = self._server.server_address[:2]
-        self.url = f"http://[{host!s}]:{port}/" if ":" in str(host) else f"http://{host!s}:{port}/"
+        host, port = map(str, self._server.server_address[:2])
+        self.url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.2,), name="v6t-live", daemon=True
         )
         if not ipaddress.ip_address(address[0]).is_loopback:
             announce(
                 f"note: everybody who reaches {self.url} can read all of it: results, settings, "
-                "addresses, what the device said of itself; without password or encryption"
+                "addresses, output of the device; without password or encryption"
             )
 
     def __enter__(self) -> LiveView:
@@ -195,13 +146,13 @@ class LiveView(Listener):
         self._server.server_close()
 
     def on_run_start(self, name: str) -> None:
-        """Prefix what follows with the name of a run of the campaign."""
-        self._about = f"{name}: " if name else ""
+        """Prefix the state with the name of a run of the campaign."""
+        self._run_name = f"{name}: " if name else ""
         self._progress = None
         self._steps.clear()
 
     def on_message(self, text: str) -> None:
-        self._show(escape_controls(text))
+        self._show(text)
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
@@ -212,45 +163,45 @@ class LiveView(Listener):
         self._show(f"{describe_place(progress)}: over")
 
     def on_trial_start(self, activity: Activity) -> None:
-        left = f"; about {duration(activity.left_s)} left"
-        self._show(escape_controls(describe_activity(activity, self._progress, 0.0) + left))
+        state = describe_activity(activity, self._progress, 0.0)
+        self._show(f"{state}; about {duration(activity.left_s)} left")
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
         """Show the state of other processes and their number of finished runs, if the page is viewed."""
         if time.monotonic() - self._viewed >= VIEWED_S:
             return
-        now, ended = find_state()
-        if ended > self._ended:
-            self._ended = ended
-            self._make()
-        self._state = self._state_json(escape_controls(now))
+        state, ended_runs = find_state()
+        if ended_runs > self._ended_runs:
+            self._ended_runs = ended_runs
+            self._update_report()
+        self._state = self._state_json(escape_controls(state))
 
-    def answer(self, path: str) -> tuple[str, str] | None:
-        """Return type and text of a path; None: there is no such page."""
+    def find_page(self, path: str) -> tuple[str, str] | None:
+        """Return type and text of a path, or None for an unknown one."""
         self._viewed = time.monotonic()
-        pages: Mapping[str, tuple[str, str]] = {
+        pages = {
             "/": ("text/html", PAGE),
             "/now": ("application/json", self._state),
             "/report": ("text/html", self._report),
         }
         return pages.get(path)
 
-    def _show(self, now: str) -> None:
+    def _show(self, state: str) -> None:
         began = time.monotonic()
-        if began - self._viewed < VIEWED_S and began >= self._next:
-            self._make()
+        if began - self._viewed < VIEWED_S and began >= self._next_report:
+            self._update_report()
             ended = time.monotonic()
-            self._next = ended + (REPORT_SHARE - 1) * (ended - began)
-        self._state = self._state_json(self._about + now)
+            self._next_report = ended + (REPORT_SHARE - 1) * (ended - began)
+        self._state = self._state_json(escape_controls(self._run_name + state))
 
-    def _state_json(self, now: str) -> str:
+    def _state_json(self, state: str) -> str:
         title = f"v6t: {self._path.resolve().name}"
-        state = {"title": title, "now": now, "trials": [*self._steps], "version": self._version}
-        return json.dumps(state)
+        values = {"title": title, "now": state, "trials": [*self._steps], "version": self._version}
+        return json.dumps(values)
 
-    def _make(self) -> None:
+    def _update_report(self) -> None:
         try:
-            report = self._page(self._path)
+            report = self._render(self._path)
         except UNREPORTED:  # there are no results yet, or the report cannot be made
             report = _WAITING
         if report != self._report:
@@ -258,7 +209,7 @@ class LiveView(Listener):
             self._version += 1
 
 
-def _make_run_report(path: Path) -> str:
+def _render_run(path: Path) -> str:
     from v6t.analysis.report.render import to_html
     from v6t.analysis.report.run import build
     from v6t.benchmarks.registry import presentations
@@ -291,7 +242,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a client that went away."""
+        """Ignore a client that is gone."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -300,30 +251,26 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = CLIENT_TIMEOUT_S
 
     def do_GET(self) -> None:
-        self._respond(body=True)
-
-    def do_HEAD(self) -> None:
-        self._respond(body=False)
-
-    def _respond(self, *, body: bool) -> None:
         server = cast(_Server, self.server)
         if not is_own_host(self.headers.get("Host", ""), int(server.server_address[1])):
             self.send_error(421, "Misdirected Request")
             return
-        page = server.view.answer(self.path)
+        page = server.view.find_page(self.path)
         if page is None:
             self.send_error(404)
             return
-        kind, text = page
-        data = text.encode()
+        kind, data = page[0], page[1].encode()
         self.send_response(200)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
-        if body:
+        if self.command != "HEAD":
             self.wfile.write(data)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the terminal shows the run."""
@@ -342,10 +289,8 @@ def is_own_host(host: str, port: int) -> bool:
     name, _, port_text = host.rpartition(":")
     if port_text != str(port):
         return False
-    if name.lower() == "localhost":
-        return True
     try:
         ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
     except ValueError:
-        return False
+        return name.lower() == "localhost"
     return True

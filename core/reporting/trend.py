@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,21 +33,32 @@ _SORT_KEYS: Mapping[str, Callable[[RunData], str]] = {
 
 
 def find_trend(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
-    """Order runs and look for changes.
-
-    Args:
-        directories: of runs, or with runs in them.
-        order: ``time``, ``label`` or ``given``.
-        least_percent: smaller changes are left out.
+    """Order the runs in these directories and look for changes; see :func:`find_trend_of_runs`.
 
     Raises:
         UsageError: there is no run, or one lacks the sort key.
     """
-    return find_trend_of_runs([*map(load_run, _list_runs(directories))], order, least_percent)
+    paths: list[Path] = []
+    for path in directories:
+        is_run = (path / CONFIG).is_file()
+        runs = [path] if is_run else sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
+        if not runs:
+            raise no_run(path)
+        paths += runs
+    return find_trend_of_runs([*map(load_run, paths)], order, least_percent)
 
 
 def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float) -> Trend:
-    """Order loaded runs and look for changes; see :func:`find_trend`."""
+    """Order runs and look for changes.
+
+    Args:
+        runs: the runs; those that are not comparable with the last one are left out.
+        order: ``time``, ``label`` or ``given``.
+        least_percent: smaller changes are left out.
+
+    Raises:
+        UsageError: a run lacks the sort key, or nothing has a trend.
+    """
     key = _SORT_KEYS[order]
     if order != "given":
         for run in runs:
@@ -75,16 +86,6 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
         raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
     left_out += presentations().failures
     return Trend(tuple(run.name for run in comparable), order, tuple(series), tuple(left_out))
-
-
-def _list_runs(directories: Sequence[Path]) -> Iterator[Path]:
-    for path in directories:
-        inner = [path]
-        if not (path / CONFIG).is_file():
-            inner = sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
-        if not inner:
-            raise no_run(path)
-        yield from inner
 
 
 def _split_numbers(text: str) -> list[tuple[int, str]]:

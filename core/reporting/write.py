@@ -66,7 +66,7 @@ def write(
             f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
         )
     most = (None if all_figures else MOST_FIGURES) if figures else 0
-    texts = _list_texts(path, data or load_run(path), paper, most)
+    renderers = _make_renderers(path, data or load_run(path), paper, most)
     directory = output or path
     written = []
     try:
@@ -75,7 +75,7 @@ def write(
             written.append(directory / ALL_FILES[kind])
             if kind != "csv" or output is not None:
                 with reading(path):
-                    text = texts[kind]()
+                    text = renderers[kind]()
                 write_atomically(written[-1], text)
     except OSError as exc:
         raise UsageError(
@@ -84,7 +84,7 @@ def write(
     return written
 
 
-def _list_texts(
+def _make_renderers(
     path: Path, data: RunData, paper: str | None, most_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.junit import to_junit

@@ -206,7 +206,7 @@ def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
     with LiveView(("127.0.0.1", 0), tmp_path) as view:
         asked(view.url)
         view.on_message("on and on")
-        assert "appears when" in asked(view.url, "/report")[2]
+        assert "report appears" in asked(view.url, "/report")[2]
         assert json.loads(asked(view.url, "/now")[2])["now"] == "on and on"
 
 
@@ -351,7 +351,7 @@ def test_two_testbeds_are_followed(tmp_path):
 def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_path):
     made = []
     seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
-    with LiveView(("127.0.0.1", 0), tmp_path, page=lambda path: made.append(1) or "x") as view:
+    with LiveView(("127.0.0.1", 0), tmp_path, render=lambda path: made.append(1) or "x") as view:
         view.show_state(lambda: pytest.fail("nobody looks"))
         for pages in (0, 1, 1, 2):
             asked(view.url, "/now")

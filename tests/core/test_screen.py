@@ -29,12 +29,19 @@ Throughput
      84/104  bidirectional       67,812 *  65,625  135,625 *
      84/104  forward               15,000  15,000          -
 """
+WITHOUT_AGGREGATE = """\
+Throughput
+  IPv6/IPv4                    median fps
+     octets  direction      per direction      P1
+     84/104  bidirectional       67,812 *  65,625
+     84/104  forward               15,000  15,000
+"""
 WITHOUT_PERCENTILES = """\
 Throughput
-  IPv6/IPv4                    median fps  aggregate
-     octets  direction      per direction        fps
-     84/104  bidirectional       67,812 *  135,625 *
-     84/104  forward               15,000          -
+  IPv6/IPv4                    median fps
+     octets  direction      per direction
+     84/104  bidirectional       67,812 *
+     84/104  forward               15,000
 """
 NARROW = """\
 Throughput
@@ -56,9 +63,16 @@ def printed(table, width):
 
 
 @pytest.mark.parametrize(
-    ("width", "wanted"), [(40, NARROW), (55, WITHOUT_PERCENTILES), (60, WIDE), (140, WIDE)]
+    ("width", "wanted"),
+    [
+        (40, NARROW),
+        (45, WITHOUT_PERCENTILES),
+        (55, WITHOUT_AGGREGATE),
+        (60, WIDE),
+        (140, WIDE),
+    ],
 )
-def test_table_loses_percentiles_then_its_form_where_it_does_not_fit(width, wanted):
+def test_narrow_table_loses_supplements_then_percentiles_then_its_form(width, wanted):
     assert printed(sheet("Throughput", HEADINGS, ROWS), width) == wanted
 
 
