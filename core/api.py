@@ -30,8 +30,26 @@ Row = dict[str, Any]
 TRIALS = "trials"
 
 
+class Tables:
+    """Tables of plain numbers."""
+
+    def table(self, name: str) -> list[Row]:
+        raise NotImplementedError
+
+    def dataframe(self, name: str) -> pd.DataFrame:
+        """Return a table as a pandas data frame.
+
+        Raises:
+            UsageError: there is no such table.
+            ImportError: pandas is not installed.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.table(name))
+
+
 @dataclass(frozen=True)
-class Run:
+class Run(Tables):
     """A run, complete or not.
 
     Attributes:
@@ -100,29 +118,14 @@ class Run:
             )
         return rows
 
-    def dataframe(self, name: str) -> pd.DataFrame:
-        """Return a table as a pandas data frame.
-
-        Raises:
-            UsageError: the run has no such table.
-            ImportError: pandas is not installed.
-        """
-        import pandas as pd
-
-        return pd.DataFrame(self.table(name))
-
     def report(self, *formats: str) -> list[Path]:
         """Write the report, for example ``run.report("html", "tex")``, and return its files."""
         return write(self.path, None, formats or ("html",))
 
 
 @dataclass(frozen=True)
-class Campaign:
-    """A campaign.
-
-    Attributes:
-        path: its directory.
-    """
+class Campaign(Tables):
+    """A campaign in its directory."""
 
     path: Path
 
@@ -134,17 +137,12 @@ class Campaign:
 
     def table(self, name: str) -> list[Row]:
         """Return the rows of all runs that have such a table, each with its ``run``."""
-        rows = []
-        for directory, run in self.runs.items():
-            if name == TRIALS or any(record.benchmark == name for record in run.records):
-                rows += [{"run": directory, **row} for row in run.table(name)]
-        return rows
-
-    def dataframe(self, name: str) -> pd.DataFrame:
-        """Return such rows as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.table(name))
+        return [
+            {"run": directory, **row}
+            for directory, run in self.runs.items()
+            if name in (TRIALS, *(record.benchmark for record in run.records))
+            for row in run.table(name)
+        ]
 
 
 def load(directory: str | Path) -> Run | Campaign:
@@ -216,15 +214,12 @@ def run(
         seed=seed,
         label=label,
     )
-    bound = resolve_and_bind(_path(run_file), _path(testbed), flags)
+    files = (None if file is None else Path(file) for file in (run_file, testbed))
+    bound = resolve_and_bind(*files, flags)
     path = Path(output) if output is not None else rundir.default_path(bound.settings)
     bound.tester.prepare()
     outcome = runner.execute(bound, path, listener or Listener())
     return Run(path, outcome.data)
-
-
-def _path(file: str | Path | None) -> Path | None:
-    return None if file is None else Path(file)
 
 
 def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:

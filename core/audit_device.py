@@ -174,7 +174,7 @@ def _open_remote(
 ) -> ProbedDevice:
     session = make_session(bound.driver, bound.intent, None, bound.rollback_command)
     if session is not None:
-        session.open()  # a device that somebody else holds is left alone
+        session.open()  # a device that another user holds stays unchanged
         stack.callback(session.close)
         stack.callback(session.rollback)
         session.commit()

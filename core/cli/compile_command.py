@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 ANY_SIZE = {"connections": {"count": 1}}
-"""Nothing is measured: the traffic can have any size, whatever number of connections a run makes."""
+"""Nothing is measured: the traffic can have any size, independent of the connections of a run."""
 ENDLESS_FRAMES = 1000
 """Frames in a capture without ``--count``."""
 

@@ -22,7 +22,7 @@ LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     """Check this machine, and with --testbed whether a run on it would start.
 
-    Exit status 3: the lab, or the testbed's tester or device, cannot be used as it is. The device is
+    Exit status 3: the lab, or the testbed's tester or device, cannot be used. The device is
     logged in to and looked at; nothing on it is changed.
     """
     from v6t.core.cli.terminal import print_json

@@ -32,9 +32,9 @@ COMMANDS = {
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
-    "explain": "say what a setting, a benchmark or a term means",
+    "explain": "explain a setting, a benchmark or a term",
     "selftest": "measure the tester's own capacity",
-    "doctor": "say what this machine can do and what is missing",
+    "doctor": "show what this machine can do and lacks",
     "init": "write example files, or convert another tester's",
     "completion": "print shell completion code",
     "help": "print the help of a command",
@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _open_standard_streams() -> None:
     """Open ``/dev/null`` in place of a closed standard stream.
 
-    Otherwise the next file that is opened, perhaps a journal, gets its number and what is printed.
+    Otherwise the next file that is opened, perhaps a journal, gets its number and the output.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:

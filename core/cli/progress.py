@@ -68,7 +68,7 @@ class LineProgress(Listener):
             self._print(line, "bold")
 
     def close(self) -> None:
-        """Remove what is redrawn."""
+        """Remove the display."""
 
     def _print(self, text: str, style: str = "dim") -> None:
         del style

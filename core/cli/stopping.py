@@ -30,7 +30,7 @@ class Stop(NamedTuple):
     """Messages of a signal.
 
     Attributes:
-        first: what is restored, and what a second signal leaves behind.
+        first: the restoration, and the effect of a second signal.
         second: commands for that, one line each.
     """
 

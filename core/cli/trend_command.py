@@ -16,7 +16,7 @@ WORSE = 7
 @click.argument("directories", nargs=-1, required=True, type=PATH)
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
               show_default=True, help="Order of the runs: when they began, their labels (for "
-              "example a device's version: 26.02 before 26.10), or as they are given.")  # fmt: skip
+              "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
 @click.option("--least", "least_percent", type=NumberRange(0, 100), metavar="PERCENT",
               default=LEAST_PERCENT, show_default=True,
               help="Smaller changes are left out.")  # fmt: skip

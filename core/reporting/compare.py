@@ -65,7 +65,7 @@ def make_comparison_document(comparison: Comparison) -> Document:
 
 
 def make_published_document(directories: Sequence[Path]) -> Document:
-    """Return published results beside runs, where their conditions are the same."""
+    """Return published results with the runs that were made under the same conditions."""
     sections, known = [], presentations()
     for number, data in enumerate(map(load_run, directories), 1):
         facts = facts_of(data.config, data.params, simulated=data.simulated)

@@ -132,7 +132,7 @@ def make_document(trend: Trend, *, figures: bool) -> Document:
         Column[Series]("runs", lambda s: str(len(s.values))),
         Column[Series]("first", lambda s: _format(s.values[0].value)),
         Column[Series]("last", lambda s: _format(s.values[-1].value)),
-        Column[Series]("what can be said", lambda s: s.words, text=True),
+        Column[Series]("conclusion", lambda s: s.words, text=True),
     )
     blocks: list[Block] = [_summarize(trend), table(f"By {trend.order}", trend.series, columns)]
     if figures:
@@ -143,7 +143,7 @@ def make_document(trend: Trend, *, figures: bool) -> Document:
         blocks += [Text("Left out:"), Items(trend.left_out)]
     blocks.append(
         Text(
-            "Each value is the median of a run's repetitions. A change is told where ranks before and "
+            "Each value is the median of a run's repetitions. A change is reported where ranks before and "
             f"after differ more than in all but {CHANCE:.2%} of shuffled series; single runs far from "
             f"their neighbours count as one of them. From {NEEDED} runs on, {FEWEST} on either side."
         )

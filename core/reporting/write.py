@@ -1,4 +1,4 @@
-"""Reports of finished and unfinished runs, written beside their results."""
+"""Reports of finished and unfinished runs, written next to their results."""
 
 from __future__ import annotations
 

@@ -125,54 +125,57 @@ def test_the_older_interface_identifier():
     assert old["end_user_prefix"] == new["end_user_prefix"]
 
 
-MAP_ERRORS = [
-    ("missing-setting", []),
-    ("missing-setting", ["--ipv4", "192.0.2.1"]),
-    ("out-of-range", ["--ipv4", "192.0.2.1", "--psid", 32]),
-    ("out-of-range", ["--ipv4", "192.0.2.1", "--psid", -1]),
-    ("not-an-address", ["--ipv4", "192.0.2", "--psid", 1]),
-    ("not-an-address", ["--ipv6", "x"]),
-    ("outside-prefix", ["--ipv6", "2001:db8::1"]),
-    ("outside-prefix", ["--ipv4", "203.0.113.1", "--psid", 1]),
-    ("out-of-range", ["--ipv4", "192.0.2.1", "--port", 65536]),
-    ("outside-port-set", ["--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
-    ("missing-setting", ["--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
-    ("unknown-name", ["--psid", 9, "--iid-format", "x"]),
-    ("invalid-argument", ["--psid", "x"]),
+def rule(ipv6, ipv4, ea_len, offset):
+    words = ["map", "--rule-ipv6", ipv6, "--rule-ipv4", ipv4, "--ea-len", ea_len]
+    return [*words, "--psid-offset", offset, "--psid", 1, "--ipv4", "192.0.2.1"]
+
+
+CE = ["map", *FIGURE_8]
+EMBED = ["rfc6052", "--prefix"]
+LINE = ["rate", "--line-rate"]
+REFUSALS = [
+    ("missing-setting", CE),
+    ("missing-setting", [*CE, "--ipv4", "192.0.2.1"]),
+    ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", 32]),
+    ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", -1]),
+    ("not-an-address", [*CE, "--ipv4", "192.0.2", "--psid", 1]),
+    ("not-an-address", [*CE, "--ipv6", "x"]),
+    ("outside-prefix", [*CE, "--ipv6", "2001:db8::1"]),
+    ("outside-prefix", [*CE, "--ipv4", "203.0.113.1", "--psid", 1]),
+    ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--port", 65536]),
+    ("outside-port-set", [*CE, "--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
+    ("outside-port-set", ["map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023]),
+    ("missing-setting", [*CE, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
+    ("unknown-name", [*CE, "--psid", 9, "--iid-format", "x"]),
+    ("invalid-argument", [*CE, "--psid", "x"]),
+    ("out-of-range", rule("2001::/16", "10.0.0.0/8", 49, 0)),
+    ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),
+    ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 14, 0)),
+    ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 12)),
+    ("not-a-prefix", rule("2001:db8:ce::/51", "192.0.2.1/24", 13, 0)),
+    ("not-a-prefix", rule("2001:db8:ce::1/51", "192.0.2.0/24", 13, 0)),
+    ("not-a-prefix", rule("2001:db8:ce::/51", "192.0.2.0/33", 13, 0)),
+    ("missing-setting", [*EMBED, "64:ff9b::/96"]),
+    ("missing-setting", [*EMBED, "64:ff9b::/96", "--ipv4", "192.0.2.1", "--ipv6", "64:ff9b::1"]),
+    ("not-a-prefix", [*EMBED, "64:ff9a::/95", "--ipv4", "192.0.2.1"]),
+    ("outside-prefix", [*EMBED, "64:ff9b:0:0:ff00::/96", "--ipv4", "192.0.2.1"]),
+    ("outside-prefix", [*EMBED, "64:ff9b::/96", "--ipv6", "2001:db8::1"]),
+    ("not-an-address", [*EMBED, "64:ff9b::/96", "--ipv4", "1.2.3"]),
+    ("not-a-prefix", [*EMBED, "192.0.2.0/24", "--ipv4", "192.0.2.1"]),
+    ("not-a-number", ["rate", "--line-rate=-1G", "--frame-size", 64]),
+    *(
+        ("not-a-number", [*LINE, rate, "--frame-size", 64])
+        for rate in ("0", "x", "", "10X", "1e99", "1e400", "nan", "inf", "9" * 5000)
+    ),
+    ("out-of-range", [*LINE, "1G", "--frame-size", 63]),
+    ("out-of-range", [*LINE, "1G", "--frame-size=-1"]),
+    ("out-of-range", [*LINE, "1G", "--frame-size", 64, "--overhead=-1"]),
 ]
 
 
-@pytest.mark.parametrize(("code", "arguments"), MAP_ERRORS)
-def test_impossible_ces(code, arguments):
-    expect_refusal(v6t("calc", "map", *FIGURE_8, *arguments), code)
-
-
-def test_a_port_that_belongs_to_nobody():
-    said = expect_refusal(
-        v6t("calc", "map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023), "outside-port-set"
-    )
-    assert "below 1024" in said
-
-
-RULE_ERRORS = [
-    ("out-of-range", ["2001::/16", "10.0.0.0/8", 49, 0]),
-    ("out-of-range", ["2001:db8:ce::/51", "192.0.2.0/24", 13, 17]),
-    ("out-of-range", ["2001:db8:ce::/51", "192.0.2.0/24", 14, 0]),
-    ("out-of-range", ["2001:db8:ce::/51", "192.0.2.0/24", 13, 12]),
-    ("not-a-prefix", ["2001:db8:ce::/51", "192.0.2.1/24", 13, 0]),
-    ("not-a-prefix", ["2001:db8:ce::1/51", "192.0.2.0/24", 13, 0]),
-    ("not-a-prefix", ["2001:db8:ce::/51", "192.0.2.0/33", 13, 0]),
-]
-
-
-@pytest.mark.parametrize(("code", "rule"), RULE_ERRORS)
-def test_impossible_rules(code, rule):
-    ipv6, ipv4, ea_len, offset = rule
-    done = v6t(
-        *("calc", "map", "--rule-ipv6", ipv6, "--rule-ipv4", ipv4, "--ea-len", ea_len),
-        *("--psid-offset", offset, "--psid", 1, "--ipv4", "192.0.2.1"),
-    )
-    expect_refusal(done, code)
+@pytest.mark.parametrize(("code", "arguments"), REFUSALS)
+def test_impossible_input_is_refused_in_short_lines(code, arguments):
+    assert len(expect_refusal(v6t("calc", *arguments), code)) < 300
 
 
 # RFC 6052 section 2.4
@@ -196,22 +199,6 @@ def test_rfc6052_both_ways(prefix):
     assert text.split() == [word for pair in expected.items() for word in pair]
 
 
-RFC_6052_ERRORS = [
-    ("missing-setting", ["64:ff9b::/96"]),
-    ("missing-setting", ["64:ff9b::/96", "--ipv4", "192.0.2.1", "--ipv6", "64:ff9b::1"]),
-    ("not-a-prefix", ["64:ff9a::/95", "--ipv4", "192.0.2.1"]),
-    ("outside-prefix", ["64:ff9b:0:0:ff00::/96", "--ipv4", "192.0.2.1"]),
-    ("outside-prefix", ["64:ff9b::/96", "--ipv6", "2001:db8::1"]),
-    ("not-an-address", ["64:ff9b::/96", "--ipv4", "1.2.3"]),
-    ("not-a-prefix", ["192.0.2.0/24", "--ipv4", "192.0.2.1"]),
-]
-
-
-@pytest.mark.parametrize(("code", "arguments"), RFC_6052_ERRORS)
-def test_impossible_embeddings(code, arguments):
-    expect_refusal(v6t("calc", "rfc6052", "--prefix", *arguments), code)
-
-
 @pytest.mark.parametrize(
     ("line_rate", "frame_size", "overhead", "fps"),
     [
@@ -232,19 +219,6 @@ def test_rates_of_a_line(line_rate, frame_size, overhead, fps):
     assert found["convention"] == "per_direction"
     assert (found["frame_size"], found["overhead"]) == (frame_size, overhead)
     assert f"max fps        {fps}\n" in v6t("calc", "rate", *line).out
-
-
-@pytest.mark.parametrize("rate", ["0", "-1G", "x", "", "10X", "1e400", "nan", "inf", "9" * 5000])
-def test_impossible_line_rates(rate):
-    done = v6t("calc", "rate", f"--line-rate={rate}", "--frame-size", 64)
-    expect_refusal(done, "not-a-number")
-    assert len(done.err) < 200
-
-
-@pytest.mark.parametrize(("size", "overhead"), [(63, 0), (-1, 0), (64, -1)])
-def test_impossible_frames(size, overhead):
-    line = ["--line-rate", "1G", f"--frame-size={size}", f"--overhead={overhead}"]
-    expect_refusal(v6t("calc", "rate", *line), "out-of-range")
 
 
 def notes(*arguments):

@@ -126,12 +126,6 @@ def test_help_of_every_command(path):
             assert (parameter.opts[-1] in done.out) != parameter.hidden
 
 
-def test_the_list_of_commands_is_the_commands_own_words():
-    for name, summary in main.COMMANDS.items():
-        command = main.cli.get_command(click.Context(main.cli), name)
-        assert command.short_help == summary
-
-
 def test_version():
     assert v6t("--version").out == f"v6t {version('v6t')}\n"
 

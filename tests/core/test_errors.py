@@ -14,7 +14,6 @@ from .support import SIM, bound_by_permissions, tree, v6t, v6t_process
 
 pytestmark = pytest.mark.slow
 
-MAP = ["calc", "map", "--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24"]
 COMPILE = ["compile", "--plugin", "mape-br"]
 DOMAIN = "domains=[{rule_ipv6: 2001:db8:1::/51, rule_ipv7: x}]"
 
@@ -120,12 +119,6 @@ BAD = [
     ("missing-setting", "add -o FILE.pcap", [*COMPILE, "--format", "pcap"]),
     ("missing-setting", "", [*COMPILE, "--format", "pcap", "-o", "-"]),
     ("file-unwritable", "", [*COMPILE, "-o", "no/x.json"]),
-    # calc
-    ("out-of-range", "", [*MAP, "--ea-len", "49"]),
-    ("not-a-number", "", ["calc", "rate", "--line-rate", "x", "--frame-size", "64"]),
-    ("not-a-number", "", ["calc", "rate", "--line-rate", "1e99", "--frame-size", "64"]),
-    ("not-a-number", "", ["calc", "rate", "--line-rate", "1e9999", "--frame-size", "64"]),
-    ("out-of-range", "", ["calc", "rate", "--line-rate", "1G", "--frame-size", "63"]),
 ]
 
 
