@@ -40,7 +40,7 @@ class Tables:
         """Return a table as a pandas data frame.
 
         Raises:
-            UsageError: there is no such table.
+            UsageError: the table does not exist.
             ImportError: pandas is not installed.
         """
         import pandas as pd

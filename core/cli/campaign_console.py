@@ -41,7 +41,7 @@ LOOK_INTERVAL_S = 1.0
 """Between two looks at the states of other processes."""
 
 
-def show_packaged() -> None:
+def list_packaged() -> None:
     """Print names and titles of the campaigns that come with v6t."""
     from v6t.core.campaigns.packaged import packaged
     from v6t.core.config.yaml_file import YamlFile

@@ -10,7 +10,7 @@ from v6t.core.cli.options import Command, OneOf
 @click.argument("shell", type=OneOf("shell", "bash", "zsh", "fish"))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print completion code: eval "$(v6t completion bash)", likewise zsh; fish: ... | source."""
+    """Print completion code: eval "$(v6t completion bash)", also zsh; fish: ... | source."""
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
     kind = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}[shell]

@@ -36,7 +36,7 @@ def find_trend(directories: Sequence[Path], order: str, least_percent: float) ->
     """Order the runs in these directories and look for changes; see :func:`find_trend_of_runs`.
 
     Raises:
-        UsageError: there is no run, or one lacks the sort key.
+        UsageError: a directory holds no run, or one lacks the sort key.
     """
     paths: list[Path] = []
     for path in directories:
