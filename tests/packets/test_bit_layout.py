@@ -122,17 +122,14 @@ def test_compose_with_a_constant_adds_it():
     assert NIBBLES.compose(x=BitLayout(8, {}, (), 0x12)).encode(y=3) == 0x23A1
 
 
-@pytest.mark.parametrize(
-    ("prefix", "address"),
-    [
-        ("2001:db8::/32", "2001:db8:c000:221::"),
-        ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
-        ("2001:db8:122::/48", "2001:db8:122:c000:2:2100::"),
-        ("2001:db8:122:300::/56", "2001:db8:122:3c0:0:221::"),
-        ("2001:db8:122:344::/64", "2001:db8:122:344:c0:2:2100::"),
-        ("2001:db8:122:344::/96", "2001:db8:122:344::192.0.2.33"),
-    ],
-)
+@pytest.mark.parametrize(("prefix", "address"), [
+    ("2001:db8::/32", "2001:db8:c000:221::"),
+    ("2001:db8:100::/40", "2001:db8:1c0:2:21::"),
+    ("2001:db8:122::/48", "2001:db8:122:c000:2:2100::"),
+    ("2001:db8:122:300::/56", "2001:db8:122:3c0:0:221::"),
+    ("2001:db8:122:344::/64", "2001:db8:122:344:c0:2:2100::"),
+    ("2001:db8:122:344::/96", "2001:db8:122:344::192.0.2.33"),
+])  # fmt: skip
 def test_embedded_address_layout_gives_the_examples_of_rfc_6052(prefix, address):
     layout = embedded_address_layout(IPv6Network(prefix))
     field = layout.encode(ipv4=int(IPv4Address("192.0.2.33")))

@@ -43,17 +43,13 @@ ENCAPSULATED = (PLAIN, encapsulated())
 TRANSLATED = (PLAIN6, translated())
 
 
-@pytest.mark.parametrize(
-    ("policy", "pair", "received"),
-    [
-        (ANY, ENCAPSULATED, encapsulated(tc=0)),
-        (ANY, ENCAPSULATED, encapsulated(fl=0x12345, hlim=1)),
-        (HeaderPolicy(outer_dscp=10), ENCAPSULATED, encapsulated(tc=40)),
-        (ANY, TRANSLATED, translated(tos=0, number=77)),
-        (HeaderPolicy(dont_fragment="either"), TRANSLATED, translated(flags="DF")),
-    ],
-    ids=["DSCP 0", "flow label, hop limit", "DSCP 10", "TOS 0, identification", "DF"],
-)
+@pytest.mark.parametrize(("policy", "pair", "received"), [
+    (ANY, ENCAPSULATED, encapsulated(tc=0)),
+    (ANY, ENCAPSULATED, encapsulated(fl=0x12345, hlim=1)),
+    (HeaderPolicy(outer_dscp=10), ENCAPSULATED, encapsulated(tc=40)),
+    (ANY, TRANSLATED, translated(tos=0, number=77)),
+    (HeaderPolicy(dont_fragment="either"), TRANSLATED, translated(flags="DF")),
+], ids=["DSCP 0", "flow label, hop limit", "DSCP 10", "TOS 0, identification", "DF"])  # fmt: skip
 def test_tolerate_allowed_value_becomes_the_references(policy, pair, received):
     sent, expected = pair
     tolerated = tolerate(policy, sent, expected, received)
@@ -62,17 +58,14 @@ def test_tolerate_allowed_value_becomes_the_references(policy, pair, received):
     assert describe_violation(policy, sent, expected, received) == ""
 
 
-@pytest.mark.parametrize(
-    ("policy", "pair", "received", "field"),
-    [
-        (ANY, ENCAPSULATED, encapsulated(tc=40), "outer DSCP"),
-        (ANY, ENCAPSULATED, encapsulated(tc=0xBB), "outer ECN"),
-        (ANY, ENCAPSULATED, encapsulated(hlim=0), "outer hop limit"),
-        (HeaderPolicy(flow_label="zero"), ENCAPSULATED, encapsulated(fl=1), "outer flow label"),
-        (HeaderPolicy(traffic_class="copied"), TRANSLATED, translated(tos=0), "TOS"),
-        (HeaderPolicy(identification="zero"), TRANSLATED, translated(number=1), "identification"),
-    ],
-)
+@pytest.mark.parametrize(("policy", "pair", "received", "field"), [
+    (ANY, ENCAPSULATED, encapsulated(tc=40), "outer DSCP"),
+    (ANY, ENCAPSULATED, encapsulated(tc=0xBB), "outer ECN"),
+    (ANY, ENCAPSULATED, encapsulated(hlim=0), "outer hop limit"),
+    (HeaderPolicy(flow_label="zero"), ENCAPSULATED, encapsulated(fl=1), "outer flow label"),
+    (HeaderPolicy(traffic_class="copied"), TRANSLATED, translated(tos=0), "TOS"),
+    (HeaderPolicy(identification="zero"), TRANSLATED, translated(number=1), "identification"),
+])  # fmt: skip
 def test_tolerate_forbidden_value_is_not_allowed(policy, pair, received, field):
     sent, expected = pair
     assert not tolerate(policy, sent, expected, received).allowed.any()
@@ -119,18 +112,15 @@ def test_tolerate_counts_the_behavior_that_a_frame_shows():
     assert behaviors["outer hop limit: 9"] == 1
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "change"),
-    [
-        ((4, 100), (6, 140), Change.PUT_IN),
-        ((6, 140), (4, 100), Change.TAKEN_OUT),
-        ((6, 100), (4, 120), Change.PUT_IN),
-        ((4, 120), (6, 100), Change.TAKEN_OUT),
-        ((4, 100), (6, 120), Change.TRANSLATED),
-        ((6, 128), (4, 100), Change.TRANSLATED),
-        ((4, 100), (4, 100), Change.FORWARDED),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "change"), [
+    ((4, 100), (6, 140), Change.PUT_IN),
+    ((6, 140), (4, 100), Change.TAKEN_OUT),
+    ((6, 100), (4, 120), Change.PUT_IN),
+    ((4, 120), (6, 100), Change.TAKEN_OUT),
+    ((4, 100), (6, 120), Change.TRANSLATED),
+    ((6, 128), (4, 100), Change.TRANSLATED),
+    ((4, 100), (4, 100), Change.FORWARDED),
+])  # fmt: skip
 def test_classify_change_by_version_and_length(before, after, change):
     assert classify_change(before, after) is change
 

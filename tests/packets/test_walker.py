@@ -118,21 +118,17 @@ def test_find_problems_missing_udp_checksum_is_allowed_over_ipv4_only():
     assert len(find_problems(bytes(ETHER / SIX / UDP(chksum=0) / DATA))) == 1
 
 
-@pytest.mark.parametrize(
-    ("packet", "networks"),
-    [
-        (ETHER / FOUR / TCP(), [(4, 14)]),
-        (ETHER / Dot1Q(vlan=5) / SIX / FOUR / PORTS, [(6, 18), (4, 58)]),
-        (ETHER / SIX / IPv6ExtHdrFragment() / PORTS, [(6, 14)]),
-        (
-            ETHER / IP(src="192.0.2.1", dst="192.0.2.2", frag=10, proto=17) / Raw(bytes(20)),
-            [(4, 14)],
-        ),
-        (Ether(src=ETHER.src, dst=ETHER.dst, type=0x86DD) / Raw(bytes(39)), []),
-        (Ether(src=ETHER.src, dst=ETHER.dst, type=0x8100) / Raw(b"\0"), []),
-    ],
-    ids=["tcp", "vlan 4in6", "ipv6 fragment", "ipv4 fragment", "cut", "cut tag"],
-)
+@pytest.mark.parametrize(("packet", "networks"), [
+    (ETHER / FOUR / TCP(), [(4, 14)]),
+    (ETHER / Dot1Q(vlan=5) / SIX / FOUR / PORTS, [(6, 18), (4, 58)]),
+    (ETHER / SIX / IPv6ExtHdrFragment() / PORTS, [(6, 14)]),
+    (
+        ETHER / IP(src="192.0.2.1", dst="192.0.2.2", frag=10, proto=17) / Raw(bytes(20)),
+        [(4, 14)],
+    ),
+    (Ether(src=ETHER.src, dst=ETHER.dst, type=0x86DD) / Raw(bytes(39)), []),
+    (Ether(src=ETHER.src, dst=ETHER.dst, type=0x8100) / Raw(b"\0"), []),
+], ids=["tcp", "vlan 4in6", "ipv6 fragment", "ipv4 fragment", "cut", "cut tag"])  # fmt: skip
 def test_locate_headers_finds_networks(packet, networks):
     assert list(locate_headers(bytes(packet)).networks) == networks
 
@@ -144,16 +140,12 @@ def test_locate_endpoints_frame_without_ports_is_rejected():
         assert caught.value.code == "invalid-traffic-model"
 
 
-@pytest.mark.parametrize(
-    ("packet", "row"),
-    [
-        (FOUR / PORTS, "c0000201c63364020400cf08"),
-        (SIX / PORTS, "20010db8" + "0" * 23 + "120010db80001" + "0" * 19 + "20400cf08"),
-        (FOUR / ICMP(id=0x1234, seq=9), "c0000201c633640212341234"),
-        (SIX / FOUR / PORTS, "c0000201c63364020400cf08"),
-    ],
-    ids=["udp", "udp6", "icmp", "4in6"],
-)
+@pytest.mark.parametrize(("packet", "row"), [
+    (FOUR / PORTS, "c0000201c63364020400cf08"),
+    (SIX / PORTS, "20010db8" + "0" * 23 + "120010db80001" + "0" * 19 + "20400cf08"),
+    (FOUR / ICMP(id=0x1234, seq=9), "c0000201c633640212341234"),
+    (SIX / FOUR / PORTS, "c0000201c63364020400cf08"),
+], ids=["udp", "udp6", "icmp", "4in6"])  # fmt: skip
 def test_row_has_addresses_and_ports(packet, row):
     frames = array(ETHER / packet / DATA)
     layout = locate_endpoints(frames[0])
@@ -233,16 +225,12 @@ def test_group_by_headers_random_flips_equals_walking_each_frame():
         assert sorted(seen) == list(range(400))
 
 
-@pytest.mark.parametrize(
-    ("packet", "names"),
-    [
-        (FOUR / ICMP(type=3, code=3) / IPerror(bytes(FOUR / TCP())), "IPv4 TCP"),
-        (FOUR / ICMP(type=3, code=3) / IPerror(bytes(FOUR / TCP())[:28]), "IPv4"),
-        (SIX / ICMPv6DestUnreach() / IPerror6(bytes(SIX / TCP())), "IPv6 TCP"),
-        (FOUR / ICMP() / FOUR / TCPerror(), ""),
-    ],
-    ids=["icmp", "cut", "icmpv6", "echo"],
-)
+@pytest.mark.parametrize(("packet", "names"), [
+    (FOUR / ICMP(type=3, code=3) / IPerror(bytes(FOUR / TCP())), "IPv4 TCP"),
+    (FOUR / ICMP(type=3, code=3) / IPerror(bytes(FOUR / TCP())[:28]), "IPv4"),
+    (SIX / ICMPv6DestUnreach() / IPerror6(bytes(SIX / TCP())), "IPv6 TCP"),
+    (FOUR / ICMP() / FOUR / TCPerror(), ""),
+], ids=["icmp", "cut", "icmpv6", "echo"])  # fmt: skip
 def test_walk_with_quote_finds_the_quoted_headers(packet, names):
     frame = bytes(ETHER / packet)
     headers = walk(frame)

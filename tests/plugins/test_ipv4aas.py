@@ -227,14 +227,11 @@ def test_impossible_parameters_are_refused(given, code):
         Ipv4aasParams(**given)
 
 
-@pytest.mark.parametrize(
-    ("given", "code"),
-    [
-        ({"n": 2, "m": 1}, "no-background"),
-        ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "address-conflict"),
-        ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "out-of-range"),
-    ],
-)
+@pytest.mark.parametrize(("given", "code"), [
+    ({"n": 2, "m": 1}, "no-background"),
+    ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "address-conflict"),
+    ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "out-of-range"),
+])  # fmt: skip
 def test_impossible_parameters_of_dslite_are_refused(given, code):
     with expect_error(code):
         DsLiteParams(**given)
@@ -332,19 +329,16 @@ def test_napt_takes_the_first_range_of_ports(variant):
     assert any("5632 to 6143" in text for text in plugin.warnings)
 
 
-@pytest.mark.parametrize(
-    ("variant", "name", "value"),
-    [
-        ("map-e", "prefix", "2001:db8:65::/96"),
-        ("map-e", "dmr", "2001:db8:eeee::/64"),
-        ("map-e", "psid_len", 2),
-        ("map-t", "public_count", 2),
-        ("464xlat", "iid_format", "draft"),
-        ("464xlat", "psid", 5),
-        ("ds-lite", "rule_ipv6", "2001:db8:cf::/53"),
-        ("lw4o6", "clat_ipv6", "2001:2:0:4::/96"),
-    ],
-)
+@pytest.mark.parametrize(("variant", "name", "value"), [
+    ("map-e", "prefix", "2001:db8:65::/96"),
+    ("map-e", "dmr", "2001:db8:eeee::/64"),
+    ("map-e", "psid_len", 2),
+    ("map-t", "public_count", 2),
+    ("464xlat", "iid_format", "draft"),
+    ("464xlat", "psid", 5),
+    ("ds-lite", "rule_ipv6", "2001:db8:cf::/53"),
+    ("lw4o6", "clat_ipv6", "2001:2:0:4::/96"),
+])  # fmt: skip
 def test_parameter_of_another_variant_is_refused(variant, name, value):
     with pytest.raises(UsageError, match=name):
         make_dual(variant, **{name: value})

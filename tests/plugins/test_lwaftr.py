@@ -142,41 +142,35 @@ def test_port_has_at_most_one_softwire(length, data):
     assert (table.find(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
 
 
-@pytest.mark.parametrize(
-    ("given", "code"),
-    [
-        ({"psid_len": 12, "psid_offset": 5}, "out-of-range"),
-        ({"psid_len": 16, "psid_offset": 0}, "not-enough-addresses"),
-        ({"ipv4_pool": "192.0.2.0/28", "softwires": 1025}, "not-enough-addresses"),
-        ({"b4_prefix": "2001:db8:b4::/60", "softwires": 17}, "not-enough-addresses"),
-        ({"b4_prefix": "2001:db8:b4::1/60"}, "not-a-prefix"),
-        ({"server_ipv4": "198.18.0.9"}, "address-conflict"),
-        ({"simulated": 1001}, "not-enough-addresses"),
-        ({"br_address": "2001:db8:b400::1"}, "address-conflict"),
-        ({"binding_table": "/nowhere/at/all"}, "file-not-found"),
-    ],
-)
+@pytest.mark.parametrize(("given", "code"), [
+    ({"psid_len": 12, "psid_offset": 5}, "out-of-range"),
+    ({"psid_len": 16, "psid_offset": 0}, "not-enough-addresses"),
+    ({"ipv4_pool": "192.0.2.0/28", "softwires": 1025}, "not-enough-addresses"),
+    ({"b4_prefix": "2001:db8:b4::/60", "softwires": 17}, "not-enough-addresses"),
+    ({"b4_prefix": "2001:db8:b4::1/60"}, "not-a-prefix"),
+    ({"server_ipv4": "198.18.0.9"}, "address-conflict"),
+    ({"simulated": 1001}, "not-enough-addresses"),
+    ({"br_address": "2001:db8:b400::1"}, "address-conflict"),
+    ({"binding_table": "/nowhere/at/all"}, "file-not-found"),
+])  # fmt: skip
 def test_impossible_lwaftr_parameters_are_refused(given, code):
     with expect_error(code):
         LwAftrParams.model_validate(given)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "10.0.0.1 1 4",
-        "10.0.0.1 1 4 6 x",
-        "10.0.0.1 -1 4 6 2001:db8::1",
-        "10.0.0.1 1_0 4 6 2001:db8::1",
-        "10.0.0.1 16 4 6 2001:db8::1",
-        "10.0.0.1 0 11 6 2001:db8::1",
-        "10.0.0.1 0 16 0 2001:db8::1",
-        "10.0.0 0 4 6 2001:db8::1",
-        "10.0.0.1 0 4 6 2001:db8::1 2001:db8::2 x",
-        "10.0.0.9 0 4 6 2001:db8::9",
-        "10.0.0.9 1 5 6 2001:db8::9",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "10.0.0.1 1 4",
+    "10.0.0.1 1 4 6 x",
+    "10.0.0.1 -1 4 6 2001:db8::1",
+    "10.0.0.1 1_0 4 6 2001:db8::1",
+    "10.0.0.1 16 4 6 2001:db8::1",
+    "10.0.0.1 0 11 6 2001:db8::1",
+    "10.0.0.1 0 16 0 2001:db8::1",
+    "10.0.0 0 4 6 2001:db8::1",
+    "10.0.0.1 0 4 6 2001:db8::1 2001:db8::2 x",
+    "10.0.0.9 0 4 6 2001:db8::9",
+    "10.0.0.9 1 5 6 2001:db8::9",
+])  # fmt: skip
 def test_impossible_row_is_refused_with_its_file(tmp_path, line):
     path = tmp_path / "table.txt"
     path.write_text(f"10.0.0.9 0 4 6 2001:db8::1\n{line}\n")

@@ -35,15 +35,11 @@ def as_sent(plugin, direction, frames):
     return out
 
 
-@pytest.mark.parametrize(
-    ("ce_name", "relay_name", "unchanged", "hops"),
-    [
-        # but for TTL, identification and checksum
-        ("mapt-ce", "mapt-br", [*range(14, 18), 23, *range(26, 40)], 2),
-        ("mape-ce", "mape-br", [*range(14, 22), 23, *range(26, 40)], None),
-    ],
-    ids=["MAP-T", "MAP-E"],
-)
+@pytest.mark.parametrize(("ce_name", "relay_name", "unchanged", "hops"), [
+    # but for TTL, identification and checksum
+    ("mapt-ce", "mapt-br", [*range(14, 18), 23, *range(26, 40)], 2),
+    ("mape-ce", "mape-br", [*range(14, 22), 23, *range(26, 40)], None),
+], ids=["MAP-T", "MAP-E"])  # fmt: skip
 @settings(max_examples=60, deadline=None)
 @given(rule=rules(sendable=True), data=st.data())
 def test_ce_and_relay_of_one_rule_forward_each_others_frames(
@@ -150,22 +146,19 @@ def test_ce_with_a_single_port_sends_from_that_port():
     assert set(number(first_frames(plugin, "reverse", 8), 34, 2).tolist()) == {7}
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "code"),
-    [
-        (MapECeParams, {"ce_ipv4": "198.51.100.1"}, "outside-prefix"),
-        (MapECeParams, {"ce_psid": 32}, "out-of-range"),
-        (MapTCeParams, {"ea_len": 8, "ce_psid": 9}, "out-of-range"),
-        (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "out-of-range"),
-        (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "conflict"),
-        (MapECeParams, {"server_ipv4": "192.0.2.189"}, "address-conflict"),
-        (MapTCeParams, {"dmr": "2001:db8::/32"}, "address-conflict"),
-        (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "outside-prefix"),
-        (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "out-of-range"),
-        (LwB4Params, {"psid": 64}, "out-of-range"),
-        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "not-enough-addresses"),
-    ],
-)
+@pytest.mark.parametrize(("model", "given", "code"), [
+    (MapECeParams, {"ce_ipv4": "198.51.100.1"}, "outside-prefix"),
+    (MapECeParams, {"ce_psid": 32}, "out-of-range"),
+    (MapTCeParams, {"ea_len": 8, "ce_psid": 9}, "out-of-range"),
+    (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "out-of-range"),
+    (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "conflict"),
+    (MapECeParams, {"server_ipv4": "192.0.2.189"}, "address-conflict"),
+    (MapTCeParams, {"dmr": "2001:db8::/32"}, "address-conflict"),
+    (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "outside-prefix"),
+    (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "out-of-range"),
+    (LwB4Params, {"psid": 64}, "out-of-range"),
+    (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "not-enough-addresses"),
+])  # fmt: skip
 def test_impossible_customer_is_refused(model, given, code):
     with expect_error(code):
         model.model_validate(given)

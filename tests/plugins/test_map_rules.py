@@ -111,16 +111,12 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     assert (source.ipv4[passed] != ipv4[0]).all()
 
 
-@pytest.mark.parametrize(
-    ("source", "port", "checks"),
-    [
-        ("2001:db8:f0:c30:0:c612:1c:3", 16606, (True, False)),
-        ("2001:db8:f1:c30:0:c612:c:3", 16606, (False, False)),
-        ("2001:db8:f0:c30:0:c612:c:3", 16862, (True, True, False)),
-        ("2001:db8:f0:c30:0:c612:c:3", 16606, (True, True, True)),
-    ],
-    ids=["address", "subnet", "port", "good"],
-)
+@pytest.mark.parametrize(("source", "port", "checks"), [
+    ("2001:db8:f0:c30:0:c612:1c:3", 16606, (True, False)),
+    ("2001:db8:f1:c30:0:c612:c:3", 16606, (False, False)),
+    ("2001:db8:f0:c30:0:c612:c:3", 16862, (True, True, False)),
+    ("2001:db8:f0:c30:0:c612:c:3", 16606, (True, True, True)),
+], ids=["address", "subnet", "port", "good"])  # fmt: skip
 def test_rule_table_judges_spoofed_sources_of_vpps_tests(source, port, checks):
     table = RuleTable([rule_from_text("2001:db8:f0::/48", "198.18.0.0/24", 12, 6)], whole_host=True)
     octets = np.frombuffer(IPv6Address(source).packed, np.uint8)[None, :]
@@ -278,19 +274,16 @@ def test_rule_with_one_ce_has_one_simulated_ce():
     assert make("mape-br", **FIRST).params.ces == 1
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({**FIRST, "domains": [{**SECOND, **second}]} for second in (
-            {"psid": 0x34},
-            {"psid_len": 4, "psid": 3},
-            {"psid_len": 0, "psid": 0},
-            {"ea_len": 8, "psid_len": 8, "psid": 0},
-        )),
-        {**FIRST, "ces": 2},
-        {"psid": 5},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("given", [
+    *({**FIRST, "domains": [{**SECOND, **second}]} for second in (
+        {"psid": 0x34},
+        {"psid_len": 4, "psid": 3},
+        {"psid_len": 0, "psid": 0},
+        {"ea_len": 8, "psid_len": 8, "psid": 0},
+    )),
+    {**FIRST, "ces": 2},
+    {"psid": 5},
+])  # fmt: skip
 def test_impossible_rule_without_ea_bits_is_refused(given):
     with pytest.raises(UsageError) as info:
         MapEParams(**given)
@@ -322,16 +315,13 @@ def test_rfc6052_address_extracted_is_the_embedded_one(value, length, ipv4, suff
     assert address_mappings.extract(network, noisy) == four
 
 
-@pytest.mark.parametrize(
-    ("prefix", "given_", "code"),
-    [
-        ("64:ff9b::/96", {}, "missing-setting"),
-        ("64:ff9b::/96", {"ipv4": "192.0.2.1", "ipv6": "64:ff9b::1"}, "missing-setting"),
-        ("64:ff9b::/96", {"ipv6": "64:ff9c::1"}, "outside-prefix"),
-        ("2001:db8::/72", {"ipv4": "192.0.2.1"}, "not-a-prefix"),
-        ("2001:db8::100:0:0:0/96", {"ipv4": "192.0.2.1"}, "outside-prefix"),
-    ],
-)
+@pytest.mark.parametrize(("prefix", "given_", "code"), [
+    ("64:ff9b::/96", {}, "missing-setting"),
+    ("64:ff9b::/96", {"ipv4": "192.0.2.1", "ipv6": "64:ff9b::1"}, "missing-setting"),
+    ("64:ff9b::/96", {"ipv6": "64:ff9c::1"}, "outside-prefix"),
+    ("2001:db8::/72", {"ipv4": "192.0.2.1"}, "not-a-prefix"),
+    ("2001:db8::100:0:0:0/96", {"ipv4": "192.0.2.1"}, "outside-prefix"),
+])  # fmt: skip
 def test_rfc6052_calculation_of_an_impossible_address_is_refused(prefix, given_, code):
     with expect_error(code):
         calc_rfc6052(prefix, **given_)
@@ -342,15 +332,12 @@ def test_rfc6052_calculation_of_an_impossible_address_is_refused(prefix, given_,
 FIGURE_8 = ("2001:db8:ce::/51", "192.0.2.0/24", 13, 0)
 
 
-@pytest.mark.parametrize(
-    "which",
-    [
-        {"ipv4": "192.0.2.189", "psid": 9},
-        {"ipv4": "192.0.2.189", "port": 19722},
-        {"ipv4": "192.0.2.189", "port": 19722, "psid": 9},
-        {"ipv6": "2001:db8:ce:17a9::1"},
-    ],
-)
+@pytest.mark.parametrize("which", [
+    {"ipv4": "192.0.2.189", "psid": 9},
+    {"ipv4": "192.0.2.189", "port": 19722},
+    {"ipv4": "192.0.2.189", "port": 19722, "psid": 9},
+    {"ipv6": "2001:db8:ce:17a9::1"},
+])  # fmt: skip
 def test_figure_8_of_the_mapperf_paper_is_calculated(which):
     assert calc_map(*FIGURE_8, **which) == {
         "end_user_prefix": "2001:db8:ce:17a9::/64",
@@ -383,38 +370,32 @@ def test_ce_of_a_rule_without_ea_bits_has_the_whole_prefix():
     assert got["map_address"] == "2001:db8::c000:210:0"
 
 
-@pytest.mark.parametrize(
-    ("rule", "given_", "code"),
-    [
-        (FIGURE_8, {}, "missing-setting"),
-        (FIGURE_8, {"psid": 9}, "missing-setting"),
-        (FIGURE_8, {"ipv4": "192.0.2.1", "ipv6": "2001:db8:ce::1"}, "missing-setting"),
-        (FIGURE_8, {"ipv4": "192.0.2.1"}, "missing-setting"),
-        (FIGURE_8, {"ipv4": "192.0.2.1", "port": 65536}, "out-of-range"),
-        (FIGURE_8, {"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "outside-port-set"),
-        (FIGURE_8, {"ipv4": "192.0.2.1", "psid": 32}, "out-of-range"),
-        (FIGURE_8, {"ipv4": "192.0.3.1", "psid": 1}, "outside-prefix"),
-        (FIGURE_8, {"ipv4": "192.0.2", "psid": 1}, "not-an-address"),
-        (FIGURE_8, {"ipv6": "2001:db8::zz"}, "not-an-address"),
-        (FIGURE_8, {"ipv6": "2001:db8:ff::1"}, "outside-prefix"),
-        ((*FIGURE_8[:3], 6), {"ipv4": "192.0.2.1", "port": 1023}, "outside-port-set"),
-        (("2001:db8::/56", "192.0.2.18/32", 0, 6), {"ipv6": "2001:db8::1"}, "outside-prefix"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "given_", "code"), [
+    (FIGURE_8, {}, "missing-setting"),
+    (FIGURE_8, {"psid": 9}, "missing-setting"),
+    (FIGURE_8, {"ipv4": "192.0.2.1", "ipv6": "2001:db8:ce::1"}, "missing-setting"),
+    (FIGURE_8, {"ipv4": "192.0.2.1"}, "missing-setting"),
+    (FIGURE_8, {"ipv4": "192.0.2.1", "port": 65536}, "out-of-range"),
+    (FIGURE_8, {"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "outside-port-set"),
+    (FIGURE_8, {"ipv4": "192.0.2.1", "psid": 32}, "out-of-range"),
+    (FIGURE_8, {"ipv4": "192.0.3.1", "psid": 1}, "outside-prefix"),
+    (FIGURE_8, {"ipv4": "192.0.2", "psid": 1}, "not-an-address"),
+    (FIGURE_8, {"ipv6": "2001:db8::zz"}, "not-an-address"),
+    (FIGURE_8, {"ipv6": "2001:db8:ff::1"}, "outside-prefix"),
+    ((*FIGURE_8[:3], 6), {"ipv4": "192.0.2.1", "port": 1023}, "outside-port-set"),
+    (("2001:db8::/56", "192.0.2.18/32", 0, 6), {"ipv6": "2001:db8::1"}, "outside-prefix"),
+])  # fmt: skip
 def test_calculation_of_an_impossible_ce_is_refused(rule, given_, code):
     with expect_error(code):
         calc_map(*rule, **given_)
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "suggested"),
-    [
-        (network6, "2001:db8::1/40", "2001:db8::/40"),
-        (network6, "2001:db8::/129", "2001:db8::/40"),
-        (network4, "192.0.2.1/24", "192.0.2.0/24"),
-        (network4, "nonsense", "192.0.2.0/24"),
-    ],
-)
+@pytest.mark.parametrize(("read", "text", "suggested"), [
+    (network6, "2001:db8::1/40", "2001:db8::/40"),
+    (network6, "2001:db8::/129", "2001:db8::/40"),
+    (network4, "192.0.2.1/24", "192.0.2.0/24"),
+    (network4, "nonsense", "192.0.2.0/24"),
+])  # fmt: skip
 def test_malformed_prefix_is_refused_with_a_suggestion(read, text, suggested):
     assert read(suggested, "x") in (IPv6Network("2001:db8::/40"), IPv4Network("192.0.2.0/24"))
     with expect_error("not-a-prefix", path=["the prefix"]) as caught:
@@ -430,11 +411,7 @@ def test_malformed_address_is_refused(read):
 
 @pytest.mark.parametrize(
     ("given_", "rate"),
-    [
-        (("10G", 104), 10_080_645),
-        (("10G", 64, 40), 10_080_645),
-        (("25G", 104), 25_201_612),
-    ],
+    [(("10G", 104), 10_080_645), (("10G", 64, 40), 10_080_645), (("25G", 104), 25_201_612)],
 )
 def test_maximum_rate_of_a_medium_is_calculated(given_, rate):
     assert calc_rate(*given_)["max_fps"] == rate

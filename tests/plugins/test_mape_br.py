@@ -326,32 +326,29 @@ def test_impossible_mape_parameters_are_refused(name):
         relay(**given)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("unknown_name", 1),
-        ("iid_format", "rfc6052"),
-        ("ces", "many"),
-        ("share", 0),
-        ("br_address", "192.0.2.1"),
-        ("server_ipv4", "2001:db8::1"),
-        ("tester_left_ipv6", "x"),
-        ("fw_sport", "zigzag"),
-        ("fw_dport", {"min": 5, "max": 4}),
-        ("rv_sport", {"min": 1, "max": 65536}),
-        ("bg_sport", {"min": -1, "max": 4}),
-        ("bg_dport", {"min": 1, "max": "many"}),
-        ("n", 0),
-        ("m", -1),
-        ("negative_percent", 51),
-        ("ttl", 1),
-        ("ttl", 256),
-        ("df", "perhaps"),
-        ("psid", -1),
-        ("ea_len", "thirteen"),
-        ("domains", [{"br_address": "2001:db8::1"}]),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [
+    ("unknown_name", 1),
+    ("iid_format", "rfc6052"),
+    ("ces", "many"),
+    ("share", 0),
+    ("br_address", "192.0.2.1"),
+    ("server_ipv4", "2001:db8::1"),
+    ("tester_left_ipv6", "x"),
+    ("fw_sport", "zigzag"),
+    ("fw_dport", {"min": 5, "max": 4}),
+    ("rv_sport", {"min": 1, "max": 65536}),
+    ("bg_sport", {"min": -1, "max": 4}),
+    ("bg_dport", {"min": 1, "max": "many"}),
+    ("n", 0),
+    ("m", -1),
+    ("negative_percent", 51),
+    ("ttl", 1),
+    ("ttl", 256),
+    ("df", "perhaps"),
+    ("psid", -1),
+    ("ea_len", "thirteen"),
+    ("domains", [{"br_address": "2001:db8::1"}]),
+])  # fmt: skip
 def test_malformed_value_is_refused_with_its_parameter(name, value):
     with pytest.raises(ValidationError) as caught:
         relay(**{name: value})
@@ -392,18 +389,15 @@ def test_parameter_of_mapperf_has_a_setting(model, path):
         model = model.model_fields[name].annotation
 
 
-@pytest.mark.parametrize(
-    ("given", "kind", "direction", "at"),
-    [
-        ({"tester_left_ipv6": "3fff::a"}, "bg", "forward", 22),
-        ({"tester_left_ipv6": "3fff::a"}, "bg", "reverse", 38),
-        ({"tester_right_ipv6": "3fff::b"}, "bg", "forward", 38),
-        ({"tester_right_ipv6": "3fff::b"}, "bg", "reverse", 22),
-        ({"server_ipv4": "198.51.100.9"}, "fg", "forward", 70),
-        ({"server_ipv4": "198.51.100.9"}, "fg", "reverse", 26),
-        ({"br_address": "3fff::c"}, "fg", "forward", 38),
-    ],
-)
+@pytest.mark.parametrize(("given", "kind", "direction", "at"), [
+    ({"tester_left_ipv6": "3fff::a"}, "bg", "forward", 22),
+    ({"tester_left_ipv6": "3fff::a"}, "bg", "reverse", 38),
+    ({"tester_right_ipv6": "3fff::b"}, "bg", "forward", 38),
+    ({"tester_right_ipv6": "3fff::b"}, "bg", "reverse", 22),
+    ({"server_ipv4": "198.51.100.9"}, "fg", "forward", 70),
+    ({"server_ipv4": "198.51.100.9"}, "fg", "reverse", 26),
+    ({"br_address": "3fff::c"}, "fg", "forward", 38),
+])  # fmt: skip
 def test_address_parameter_is_in_the_frames(given, kind, direction, at):
     (address,) = given.values()
     frames = stream_frames(relay(**given, n=2, m=1), direction, 4)[kind]
@@ -426,28 +420,22 @@ def test_macs_and_tags_are_those_of_the_links(kind):
 LEFT_TAGGED = Links(left=Link(MAC[0], MAC[1], vlan=1))
 
 
-@pytest.mark.parametrize(
-    ("links", "ipv6", "ipv4"),
-    [
-        *((None, n + 40, n) for n in (64, 128, 256, 512, 768, 1024, 1280, 1478)),
-        (LEFT_TAGGED, 108, 64),
-        (LEFT_TAGGED, 1522, 1478),
-    ],
-)
+@pytest.mark.parametrize(("links", "ipv6", "ipv4"), [
+    *((None, n + 40, n) for n in (64, 128, 256, 512, 768, 1024, 1280, 1478)),
+    (LEFT_TAGGED, 108, 64),
+    (LEFT_TAGGED, 1522, 1478),
+])  # fmt: skip
 def test_frame_pair_differs_by_the_tunnel_header(links, ipv6, ipv4):
     pair = relay(links).frame_pair(ipv6)
     assert (pair.ipv6, pair.ipv4, pair.label) == (ipv6, ipv4, f"{ipv6}/{ipv4}")
 
 
-@pytest.mark.parametrize(
-    ("links", "size", "code", "limit"),
-    [
-        (None, 103, "frame-too-small", "103"),
-        (LEFT_TAGGED, 107, "frame-too-small", "107"),
-        (None, 1519, "frame-too-long", "1518"),
-        (Links(right=Link(MAC[2], MAC[3], mtu=1000)), 1518, "frame-too-long", "1478"),
-    ],
-)
+@pytest.mark.parametrize(("links", "size", "code", "limit"), [
+    (None, 103, "frame-too-small", "103"),
+    (LEFT_TAGGED, 107, "frame-too-small", "107"),
+    (None, 1519, "frame-too-long", "1518"),
+    (Links(right=Link(MAC[2], MAC[3], mtu=1000)), 1518, "frame-too-long", "1478"),
+])  # fmt: skip
 def test_frame_pair_outside_the_limits_is_refused(links, size, code, limit):
     with expect_error(code, mentions=limit):
         relay(links).frame_pair(size)

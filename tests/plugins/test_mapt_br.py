@@ -81,16 +81,13 @@ def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format):
     assert addresses(sent, 26, 4) == addresses(first_frames(plugin, "reverse", 5000), 30, 4) == pool
 
 
-@pytest.mark.parametrize(
-    ("given", "code"),
-    [
-        ({"dmr": "2001:db8::/97"}, "not-a-prefix"),
-        ({"dmr": "2001:db8::/72"}, "not-a-prefix"),
-        ({"dmr": "2001:db8::/32"}, "address-conflict"),
-        ({"dmr": "2001:db8:6::/64"}, "address-conflict"),
-        ({"server_ipv4": "192.0.2.9"}, "address-conflict"),
-    ],
-)
+@pytest.mark.parametrize(("given", "code"), [
+    ({"dmr": "2001:db8::/97"}, "not-a-prefix"),
+    ({"dmr": "2001:db8::/72"}, "not-a-prefix"),
+    ({"dmr": "2001:db8::/32"}, "address-conflict"),
+    ({"dmr": "2001:db8:6::/64"}, "address-conflict"),
+    ({"server_ipv4": "192.0.2.9"}, "address-conflict"),
+])  # fmt: skip
 def test_impossible_mapt_parameters_are_refused(given, code):
     with expect_error(code):
         MapTParams.model_validate(given)

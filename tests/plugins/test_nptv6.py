@@ -16,16 +16,13 @@ from v6t.tests.packets.oracle import verify
 from .support import MAC, addresses, make, number, stream_frames
 
 
-@pytest.mark.parametrize(
-    ("inside", "outside"),
-    [
-        # RFC 6296, its worked example
-        ("fd01:203:405:1::1234", "2001:db8:1:d550::1234"),
-        # one's complement: the sum passes 0xFFFF once, and 0xFFFF itself is written as 0
-        ("fd01:203:405:3000::1", "2001:db8:1:550::1"),
-        ("fd01:203:405:2ab0::1", "2001:db8:1:0::1"),
-    ],
-)
+@pytest.mark.parametrize(("inside", "outside"), [
+    # RFC 6296, its worked example
+    ("fd01:203:405:1::1234", "2001:db8:1:d550::1234"),
+    # one's complement: the sum passes 0xFFFF once, and 0xFFFF itself is written as 0
+    ("fd01:203:405:3000::1", "2001:db8:1:550::1"),
+    ("fd01:203:405:2ab0::1", "2001:db8:1:0::1"),
+])  # fmt: skip
 def test_external_address_keeps_the_checksum(inside, outside):
     plugin = make("nptv6", internal="fd01:203:405::/48", external="2001:db8:1::/48")
     assert plugin.find_external(IPv6Address(inside)) == IPv6Address(outside)
@@ -53,15 +50,12 @@ def test_packet_of_another_prefix_is_routed_unchanged_or_dropped():
     assert (answer.length > 0).tolist() == [True, False]
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"internal": "fd01::/56"},
-        {"external": "2001:db8::/64"},
-        {"hosts": {"policy": "random", "offset": 6}},
-        {"hosts": {"policy": "random", "offset": 15}},
-    ],
-)
+@pytest.mark.parametrize("params", [
+    {"internal": "fd01::/56"},
+    {"external": "2001:db8::/64"},
+    {"hosts": {"policy": "random", "offset": 6}},
+    {"hosts": {"policy": "random", "offset": 15}},
+])  # fmt: skip
 def test_impossible_nptv6_parameters_are_refused(params):
     with pytest.raises((UsageError, ValueError), match="48|offset"):
         Nptv6Params(**params)

@@ -14,15 +14,12 @@ from v6t.tests.expect import expect_error
 from .support import addresses, first_frames, make, number
 
 
-@pytest.mark.parametrize(
-    ("name", "direction", "at", "pattern"),
-    [
-        ("ipv4-router", "forward", 30, "198.19.{}.2"),
-        ("ipv4-router", "reverse", 30, "198.18.{}.2"),
-        ("ipv6-router", "forward", 38, "2001:2:0:80{:02x}::2"),
-        ("ipv6-router", "reverse", 38, "2001:2:0:{:x}::2"),
-    ],
-)
+@pytest.mark.parametrize(("name", "direction", "at", "pattern"), [
+    ("ipv4-router", "forward", 30, "198.19.{}.2"),
+    ("ipv4-router", "reverse", 30, "198.18.{}.2"),
+    ("ipv6-router", "forward", 38, "2001:2:0:80{:02x}::2"),
+    ("ipv6-router", "reverse", 38, "2001:2:0:{:x}::2"),
+])  # fmt: skip
 def test_256_networks_on_either_side(name, direction, at, pattern):
     plugin = make(name, left_networks=256, right_networks=256)
     frames = first_frames(plugin, direction, 8000)
@@ -84,35 +81,29 @@ def test_frame_without_a_route_is_dropped():
     assert reasons == ["no route to the destination", "forwarded"]
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "code"),
-    [
-        (Ipv4RouterParams, {"left_networks": 2, "left_hosts": {"policy": "random"}}, "conflict"),
-        (
-            Ipv4RouterParams,
-            {"right_ipv4": "198.19.9.2", "right_networks": 248},
-            "not-enough-addresses",
-        ),
-        (Ipv4RouterParams, {"left_hosts": {"offset": 1}}, "out-of-range"),
-        (Ipv6RouterParams, {"left_hosts": {"offset": 13}}, "out-of-range"),
-        (Ipv4RouterParams, {"right_ipv4": "198.18.0.3"}, "duplicate"),
-        (Ipv4RouterParams, {"left_networks": 257}, "out-of-range"),
-        (Ipv4RouterParams, {"left_hosts": {"min": 9, "max": 8}}, "empty-range"),
-    ],
-)
+@pytest.mark.parametrize(("model", "given", "code"), [
+    (Ipv4RouterParams, {"left_networks": 2, "left_hosts": {"policy": "random"}}, "conflict"),
+    (
+        Ipv4RouterParams,
+        {"right_ipv4": "198.19.9.2", "right_networks": 248},
+        "not-enough-addresses",
+    ),
+    (Ipv4RouterParams, {"left_hosts": {"offset": 1}}, "out-of-range"),
+    (Ipv6RouterParams, {"left_hosts": {"offset": 13}}, "out-of-range"),
+    (Ipv4RouterParams, {"right_ipv4": "198.18.0.3"}, "duplicate"),
+    (Ipv4RouterParams, {"left_networks": 257}, "out-of-range"),
+    (Ipv4RouterParams, {"left_hosts": {"min": 9, "max": 8}}, "empty-range"),
+])  # fmt: skip
 def test_impossible_router_parameters_are_refused(model, given, code):
     with expect_error(code):
         model.model_validate(given)
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "code"),
-    [
-        ("ipv4-router", 63, "frame-too-small"),
-        ("ipv6-router", 81, "frame-too-small"),
-        ("ipv4-router", 1519, "frame-too-long"),
-    ],
-)
+@pytest.mark.parametrize(("name", "size", "code"), [
+    ("ipv4-router", 63, "frame-too-small"),
+    ("ipv6-router", 81, "frame-too-small"),
+    ("ipv4-router", 1519, "frame-too-long"),
+])  # fmt: skip
 def test_impossible_frame_size_is_refused(name, size, code):
     with expect_error(code):
         make(name).frame_pair(size)

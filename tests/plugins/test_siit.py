@@ -204,19 +204,16 @@ def test_wrong_checksum_stays_wrong(ipv4, error):
 FOUR = {"src": "198.19.0.2", "dst": "198.18.0.2"}
 
 
-@pytest.mark.parametrize(
-    ("packet", "reason"),
-    [
-        (IP(**FOUR, ttl=1) / UDP() / Raw(b"x" * 20), "TTL or hop limit exhausted"),
-        (IP(**FOUR, flags="DF") / UDP() / Raw(b"x" * 1460), "too big, and not to be fragmented"),
-        (IP(**FOUR) / UDP() / Raw(b"x" * 1300), "leaves as fragments"),
-        (IP(src="192.0.2.1", dst=FOUR["dst"], proto=253) / Raw(b"payload"),
-         "no mapping for an address"),
-        (IP(**FOUR) / UDP(chksum=0) / Raw(b"x" * 20),
-         "not a whole UDP datagram with a checksum"),
-        (IP(**FOUR, proto=253) / Raw(b"payload"), "not a whole UDP datagram with a checksum"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("packet", "reason"), [
+    (IP(**FOUR, ttl=1) / UDP() / Raw(b"x" * 20), "TTL or hop limit exhausted"),
+    (IP(**FOUR, flags="DF") / UDP() / Raw(b"x" * 1460), "too big, and not to be fragmented"),
+    (IP(**FOUR) / UDP() / Raw(b"x" * 1300), "leaves as fragments"),
+    (IP(src="192.0.2.1", dst=FOUR["dst"], proto=253) / Raw(b"payload"),
+     "no mapping for an address"),
+    (IP(**FOUR) / UDP(chksum=0) / Raw(b"x" * 20),
+     "not a whole UDP datagram with a checksum"),
+    (IP(**FOUR, proto=253) / Raw(b"payload"), "not a whole UDP datagram with a checksum"),
+])  # fmt: skip
 def test_packet_that_is_not_translated_is_dropped_for_its_reason(packet, reason):
     plugin = make("siit")
     head = plugin.links.right.dut_mac + plugin.links.right.tester_mac + "0800"
@@ -331,13 +328,10 @@ def test_impossible_siit_parameters_are_refused(case):
         SiitParams.model_validate(given_)
 
 
-@pytest.mark.parametrize(
-    ("given_", "code"),
-    [
-        ({"ipv4_hosts": {"first": "192.0.2.1"}}, "outside-prefix"),
-        ({"ipv6_hosts": {"first": "198.18.0.9"}}, "address-conflict"),
-    ],
-)
+@pytest.mark.parametrize(("given_", "code"), [
+    ({"ipv4_hosts": {"first": "192.0.2.1"}}, "outside-prefix"),
+    ({"ipv6_hosts": {"first": "198.18.0.9"}}, "address-conflict"),
+])  # fmt: skip
 def test_clat_host_on_the_other_side_is_refused(given_, code):
     with expect_error(code):
         make("clat", **given_)
@@ -369,17 +363,14 @@ def test_mapping_in_a_file_without_ipv6_is_refused_with_its_place(tmp_path):
 TABLE = [["0.0.0.0/0", "2001:db8:ff00::/40"], ["198.51.100.64/32", "2001:db8::abcd/128"]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "which", "answer"),
-    [
-        ((TABLE,), {"ipv4": "198.51.100.64"},
-         ("198.51.100.64", "2001:db8::abcd", "198.51.100.64/32 = 2001:db8::abcd/128")),
-        ((TABLE,), {"ipv6": "2001:db8:ffc6:3364:4000::"},
-         ("198.51.100.64", "2001:db8:ffc6:3364:4000::", "0.0.0.0/0 = 2001:db8:ff00::/40")),
-        ((TABLE,), {"ipv6": "2001:db9::1"}, (None, "2001:db9::1", None)),
-        ((TABLE[1:],), {"ipv4": "192.0.2.1"}, ("192.0.2.1", None, None)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "which", "answer"), [
+    ((TABLE,), {"ipv4": "198.51.100.64"},
+     ("198.51.100.64", "2001:db8::abcd", "198.51.100.64/32 = 2001:db8::abcd/128")),
+    ((TABLE,), {"ipv6": "2001:db8:ffc6:3364:4000::"},
+     ("198.51.100.64", "2001:db8:ffc6:3364:4000::", "0.0.0.0/0 = 2001:db8:ff00::/40")),
+    ((TABLE,), {"ipv6": "2001:db9::1"}, (None, "2001:db9::1", None)),
+    ((TABLE[1:],), {"ipv4": "192.0.2.1"}, ("192.0.2.1", None, None)),
+])  # fmt: skip
 def test_calculation_of_an_eam_shows_the_mapping(arguments, which, answer):
     assert (
         tuple(calc_eam(*arguments, **which)[key] for key in ("ipv4", "ipv6", "mapping")) == answer

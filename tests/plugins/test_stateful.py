@@ -188,15 +188,12 @@ def test_listed_size_leaves_at_the_size_of_the_other_side(case):
         assert pair.ipv6 - pair.ipv4 == plugin.overhead
 
 
-@pytest.mark.parametrize(
-    ("name", "inside", "first"),
-    [
-        ("nat44", "inside4", None),
-        ("nat64", "inside6", None),
-        ("nat66", "inside6", None),
-        ("nat46", "inside6", IPv6Address("2001:db8:46::c612:2")),
-    ],
-)
+@pytest.mark.parametrize(("name", "inside", "first"), [
+    ("nat44", "inside4", None),
+    ("nat64", "inside6", None),
+    ("nat66", "inside6", None),
+    ("nat46", "inside6", IPv6Address("2001:db8:46::c612:2")),
+])  # fmt: skip
 def test_intent_contains_clients_pool_and_hosts(name, inside, first):
     plugin, _ = make_both(f"{name} hosts")
     p, intent = plugin.params, plugin.dut_intent()
@@ -262,22 +259,19 @@ PUBLIC_IPV6 = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "code"),
-    [
-        *((model, *case) for model in (Nat44Params, Nat64Params) for case in ANY + PUBLIC_IPV4),
-        *((model, *case) for model in (Nat66Params, Nat46Params) for case in ANY + PUBLIC_IPV6),
-        (Nat64Params, {"n": 1, "m": 0}, "out-of-range"),
-        (Nat64Params, {"initiator_ipv6": "2001:db8:64::5"}, "address-conflict"),
-        (Nat64Params, {"prefix": "2001:db8:100::/40", "responder_ipv4": "198.18.255.0",
-                       "responder_count": 65536, "initiator_count": 2, "enumerate_ips": 3,
-                       "pool_first": "203.0.113.1", "initiator_ports": {"min": 1024, "max": 1024}},
-         "not-enough-addresses"),
-        (Nat46Params, {**POOL, "responder_ipv4": "198.19.0.3", "responder_ipv6": "2001:2:0:1::4"},
-         "not-enough-addresses"),
-        (Nat46Params, {"clients_prefix": "2001:db8::/64"}, "not-a-prefix"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("model", "given", "code"), [
+    *((model, *case) for model in (Nat44Params, Nat64Params) for case in ANY + PUBLIC_IPV4),
+    *((model, *case) for model in (Nat66Params, Nat46Params) for case in ANY + PUBLIC_IPV6),
+    (Nat64Params, {"n": 1, "m": 0}, "out-of-range"),
+    (Nat64Params, {"initiator_ipv6": "2001:db8:64::5"}, "address-conflict"),
+    (Nat64Params, {"prefix": "2001:db8:100::/40", "responder_ipv4": "198.18.255.0",
+                   "responder_count": 65536, "initiator_count": 2, "enumerate_ips": 3,
+                   "pool_first": "203.0.113.1", "initiator_ports": {"min": 1024, "max": 1024}},
+     "not-enough-addresses"),
+    (Nat46Params, {**POOL, "responder_ipv4": "198.19.0.3", "responder_ipv6": "2001:2:0:1::4"},
+     "not-enough-addresses"),
+    (Nat46Params, {"clients_prefix": "2001:db8::/64"}, "not-a-prefix"),
+])  # fmt: skip
 def test_impossible_connections_are_refused(model, given, code):
     with expect_error(code):
         model.model_validate(given)

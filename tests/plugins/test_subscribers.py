@@ -35,18 +35,15 @@ def test_text_of_the_command_line_is_read():
     assert p.combinations == 128
 
 
-@pytest.mark.parametrize(
-    ("given", "code"),
-    [
-        ({"subscribers": 3}, "missing-setting"),
-        ({"connections_per_subscriber": 3}, "missing-setting"),
-        ({"subscribers": 3, "connections_per_subscriber": 3, "initiator_count": 4}, "conflict"),
-        (
-            {"subscribers": 1000, "connections_per_subscriber": 200, "pool_count": 1},
-            "not-enough-addresses",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "code"), [
+    ({"subscribers": 3}, "missing-setting"),
+    ({"connections_per_subscriber": 3}, "missing-setting"),
+    ({"subscribers": 3, "connections_per_subscriber": 3, "initiator_count": 4}, "conflict"),
+    (
+        {"subscribers": 1000, "connections_per_subscriber": 200, "pool_count": 1},
+        "not-enough-addresses",
+    ),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused(given, code):
     with expect_error(code):
         params(**given)

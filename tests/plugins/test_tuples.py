@@ -176,16 +176,13 @@ def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, fir
     assert len(sort_unique(total)) == count_combinations(fields)
 
 
-@pytest.mark.parametrize(
-    ("name", "initiator", "responder"),
-    [
-        ("nat66", (32768, 65535), (1024, 2047)),
-        ("nat44", (16384, 32767), (64, 127)),
-        ("nat44", (1024, 41023), (1, 100)),
-        ("nat64", (1024, 65535), (5000, 5002)),
-        ("nat66", (1024, 65535), (5000, 5004)),
-    ],
-)
+@pytest.mark.parametrize(("name", "initiator", "responder"), [
+    ("nat66", (32768, 65535), (1024, 2047)),
+    ("nat44", (16384, 32767), (64, 127)),
+    ("nat44", (1024, 41023), (1, 100)),
+    ("nat64", (1024, 65535), (5000, 5002)),
+    ("nat66", (1024, 65535), (5000, 5004)),
+])  # fmt: skip
 def test_steps_between_connections_look_random(name, initiator, responder):
     """A field does not go on by a fixed stride, nor rotate, whatever its range (ST-02)."""
     ports = {"initiator_ports": initiator, "responder_ports": responder}
@@ -212,14 +209,10 @@ def test_linear_combinations_change_the_last_field_fastest(counts, down):
     assert found == (wanted[::-1] if down else wanted)
 
 
-@pytest.mark.parametrize(
-    ("enumerate_tuples", "counts", "hint"),
-    [
-        (lambda fields: shuffle_tuples(fields, 1), (1, 1, 999, 999), "common divisor"),
-        (lambda fields: enumerate_linearly(fields, down=False), (1, 1, 3, 100), "pseudorandom"),
-    ],
-    ids=["shuffled", "linear"],
-)
+@pytest.mark.parametrize(("enumerate_tuples", "counts", "hint"), [
+    (lambda fields: shuffle_tuples(fields, 1), (1, 1, 999, 999), "common divisor"),
+    (lambda fields: enumerate_linearly(fields, down=False), (1, 1, 3, 100), "pseudorandom"),
+], ids=["shuffled", "linear"])  # fmt: skip
 def test_combinations_that_trex_cannot_enumerate_are_refused(enumerate_tuples, counts, hint):
     with expect_error("beyond-trex") as caught:
         enumerate_tuples(fields_of(*counts))

@@ -188,14 +188,11 @@ def slower_above_40_000(connections):
     return 120_000.0 if connections <= 70_000 else 0.0
 
 
-@pytest.mark.parametrize(
-    ("changes", "capacity", "failed"),
-    [
-        ({"first": 10_000, "gamma": 0.5}, 40_000, 40_001),
-        ({"first": 10_000, "gamma": 0.25}, 70_000, 70_001),
-        ({"first": 35_000, "most": 70_000, "gamma": 0.5}, 70_000, None),
-    ],
-)
+@pytest.mark.parametrize(("changes", "capacity", "failed"), [
+    ({"first": 10_000, "gamma": 0.5}, 40_000, 40_001),
+    ({"first": 10_000, "gamma": 0.25}, 70_000, 70_001),
+    ({"first": 35_000, "most": 70_000, "gamma": 0.5}, 70_000, None),
+])  # fmt: skip
 def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed):
     """Between beta and gamma of the rate is enough to go on doubling, and too little at the end."""
     result = capacity_of(by_number(slower_above_40_000), beta=0.1, **changes)

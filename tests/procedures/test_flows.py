@@ -64,17 +64,14 @@ def test_every_class_has_its_flows():
     assert {c.required for c in classes.values()} == {40_000}
 
 
-@pytest.mark.parametrize(
-    ("rates", "use"),
-    [
-        ((1, 8, 8, 8), "ports"),
-        ((1, 8, 1, 8), "ports"),
-        ((1, 1, 8, 8), "addresses"),
-        ((1, 1, 1, 1), "ports"),
-        ((1, 2, 2, 8), "both"),
-        ((1, 7, 6, 7.5), "ports"),  # random addresses that cost the tester
-    ],
-)
+@pytest.mark.parametrize(("rates", "use"), [
+    ((1, 8, 8, 8), "ports"),
+    ((1, 8, 1, 8), "ports"),
+    ((1, 1, 8, 8), "addresses"),
+    ((1, 1, 1, 1), "ports"),
+    ((1, 2, 2, 8), "both"),
+    ((1, 7, 6, 7.5), "ports"),  # random addresses that cost the tester
+])  # fmt: skip
 def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use):
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
     advice = advise(by_case)

@@ -168,18 +168,15 @@ def test_a_deadline_for_frames_is_another_benchmark(timeout_s, loss):
     assert timeout_s is None or f"{1000 * timeout_s:.0f} ms" in entry["title"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "adaptive", "device", "fewest", "most"),
-    [
-        ("bidirectional", Adaptive(), {"capacity_fps": 4e5}, 6, 6),
-        ("bidirectional", Adaptive(), {"capacity_fps": 4e5, "capacity_noise": 0.002}, 6, 6),
-        ("forward", Adaptive(), {"capacity_fps": 0.0}, 6, 6),
-        ("forward", Adaptive(most=15, width=0.001),
-         {"capacity_fps": 4e5, "capacity_noise": 0.05}, 15, 15),
-        ("forward", Adaptive(most=50, width=0.03),
-         {"capacity_fps": 4e5, "capacity_noise": 0.03}, 7, 49),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mode", "adaptive", "device", "fewest", "most"), [
+    ("bidirectional", Adaptive(), {"capacity_fps": 4e5}, 6, 6),
+    ("bidirectional", Adaptive(), {"capacity_fps": 4e5, "capacity_noise": 0.002}, 6, 6),
+    ("forward", Adaptive(), {"capacity_fps": 0.0}, 6, 6),
+    ("forward", Adaptive(most=15, width=0.001),
+     {"capacity_fps": 4e5, "capacity_noise": 0.05}, 15, 15),
+    ("forward", Adaptive(most=50, width=0.03),
+     {"capacity_fps": 4e5, "capacity_noise": 0.03}, 7, 49),
+])  # fmt: skip
 def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, device, fewest, most):
     spec = point(mode, maximum_fps=1e6, adaptive=adaptive)
     offered = measure_frame_loss(spec, sim(**device).measure).offered

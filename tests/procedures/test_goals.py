@@ -235,21 +235,17 @@ RFC2544 = GOALS["RFC2544"]
 WIDE = replace(RFC2544, width=0.1)
 
 
-@pytest.mark.parametrize(
-    ("of", "trials_", "lower", "upper", "conditional", "is_regular"),
-    [
-        (RFC2544, [(1000, 0.1), (900, 0), (904, 0.01), (800, 0)], 900, 904, 900, True),
-        # loss inversion: the lower bound is below the smallest upper bound
-        (RFC2544, [(1000, 0.1), (900, 0), (804, 0.01), (800, 0)], 800, 804, 800, True),
-        (RFC2544, [(1000, 0), (900, 0)], 1000, None, 1000, False),
-        (RFC2544, [(1000, 0.1), (1, 0.1)], None, 1, None, False),
-        (RFC2544, [(900, 0)], 900, None, 900, False),
-        # bounds too far apart, but for a goal that differs in its width only
-        (RFC2544, [(1000, 0.1), (900, 0)], 900, 1000, 900, False),
-        (WIDE, [(1000, 0.1), (900, 0)], 900, 1000, 900, True),
-    ],
-    ids=["regular", "inversion", "max load", "no lower", "no upper", "wide", "wide allowed"],
-)
+@pytest.mark.parametrize(("of", "trials_", "lower", "upper", "conditional", "is_regular"), [
+    (RFC2544, [(1000, 0.1), (900, 0), (904, 0.01), (800, 0)], 900, 904, 900, True),
+    # loss inversion: the lower bound is below the smallest upper bound
+    (RFC2544, [(1000, 0.1), (900, 0), (804, 0.01), (800, 0)], 800, 804, 800, True),
+    (RFC2544, [(1000, 0), (900, 0)], 1000, None, 1000, False),
+    (RFC2544, [(1000, 0.1), (1, 0.1)], None, 1, None, False),
+    (RFC2544, [(900, 0)], 900, None, 900, False),
+    # bounds too far apart, but for a goal that differs in its width only
+    (RFC2544, [(1000, 0.1), (900, 0)], 900, 1000, 900, False),
+    (WIDE, [(1000, 0.1), (900, 0)], 900, 1000, 900, True),
+], ids=["regular", "inversion", "max load", "no lower", "no upper", "wide", "wide allowed"])  # fmt: skip
 def test_result_of_full_trials_has_the_relevant_bounds(
     of, trials_, lower, upper, conditional, is_regular
 ):

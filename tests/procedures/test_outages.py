@@ -40,20 +40,17 @@ def test_the_corrected_buffer_time_is_the_buffer(buffer):
     assert time.corrected_s == pytest.approx(buffer / LINE, abs=3 / LINE)
 
 
-@pytest.mark.parametrize(
-    ("frames", "rate_fps", "throughput_fps", "implied_s", "corrected_s"),
-    [
-        (26_000, 14_880_952, 7_440_476, 0.0017472, 0.0008736),
-        (100, 10.0, 10.0, 10.0, 0.0),
-        (
-            100,
-            1000.0,
-            1500.0,
-            0.1,
-            0.0,
-        ),  # a throughput above the burst rate, as rounding may have it
-    ],
-)
+@pytest.mark.parametrize(("frames", "rate_fps", "throughput_fps", "implied_s", "corrected_s"), [
+    (26_000, 14_880_952, 7_440_476, 0.0017472, 0.0008736),
+    (100, 10.0, 10.0, 10.0, 0.0),
+    (
+        100,
+        1000.0,
+        1500.0,
+        0.1,
+        0.0,
+    ),  # a throughput above the burst rate, as rounding may have it
+])  # fmt: skip
 def test_buffer_time_follows_the_formula_of_rfc_9004(
     frames, rate_fps, throughput_fps, implied_s, corrected_s
 ):

@@ -100,29 +100,21 @@ def test_preflight_with_dropped_negative_traffic_passes():
     assert preflight(lambda t: answer(t, t.frames, odd)) == (None, 1)
 
 
-@pytest.mark.parametrize(
-    ("measure", "tester", "direction", "words"),
-    [
-        (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), True, "", "it died"),
-        (lambda t: answer(t, 0), False, "forward", "none of 200"),
-    ],
-    ids=["tester", "device"],
-)
+@pytest.mark.parametrize(("measure", "tester", "direction", "words"), [
+    (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), True, "", "it died"),
+    (lambda t: answer(t, 0), False, "forward", "none of 200"),
+], ids=["tester", "device"])  # fmt: skip
 def test_preflight_after_its_attempts_names_tester_or_device(measure, tester, direction, words):
     found, trials = preflight(measure)
     assert (found.tester, found.direction, trials) == (tester, direction, ATTEMPTS)
     assert words in found.why
 
 
-@pytest.mark.parametrize(
-    ("measure", "frames", "attempts"),
-    [
-        # a device that paused may answer the next
-        (lambda t: answer(t, 0, missing=SILENT), SILENT, ATTEMPTS),
-        (lambda t: answer(t, t.frames, mismatch=WRONG), WRONG, 1),
-    ],
-    ids=["missing", "mismatch"],
-)
+@pytest.mark.parametrize(("measure", "frames", "attempts"), [
+    # a device that paused may answer the next
+    (lambda t: answer(t, 0, missing=SILENT), SILENT, ATTEMPTS),
+    (lambda t: answer(t, t.frames, mismatch=WRONG), WRONG, 1),
+], ids=["missing", "mismatch"])  # fmt: skip
 def test_preflight_shows_the_frame(measure, frames, attempts):
     found, trials = preflight(measure)
     assert (found.frames, trials) == (frames, attempts)

@@ -102,8 +102,7 @@ def test_short_trials_wait_as_long_as_the_rfc_asks():
 def test_replayed_search_has_the_same_trials(search):
     first, again = (
         measure(
-            searching(search=search, repetitions=3),
-            sim(7, capacity_fps=LIMIT, capacity_noise=0.01),
+            searching(search=search, repetitions=3), sim(7, capacity_fps=LIMIT, capacity_noise=0.01)
         )[1].trials
         for _ in range(2)
     )

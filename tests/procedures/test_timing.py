@@ -77,14 +77,11 @@ def test_a10_pdv():
     assert figures == {"pdv": 15, "min": 10, "p99_9": 25, "max": 90}
 
 
-@pytest.mark.parametrize(
-    ("times", "pdv"),
-    [
-        (Distribution.from_values([10] * 999, lost=1), 0),
-        (Distribution.from_values([10] * 998, lost=2), math.inf),
-        (Distribution((), (), lost=2), math.inf),
-    ],
-)
+@pytest.mark.parametrize(("times", "pdv"), [
+    (Distribution.from_values([10] * 999, lost=1), 0),
+    (Distribution.from_values([10] * 998, lost=2), math.inf),
+    (Distribution((), (), lost=2), math.inf),
+])  # fmt: skip
 def test_a10_pdv_that_lost_frames_decide(times, pdv):
     assert pdv_figures(times)["pdv"] == pdv
 
@@ -121,15 +118,12 @@ def test_tags_do_not_beat_with_the_mixture(period):
     assert share == pytest.approx(1 / period, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("tags", "first_s", "duration_s", "says"),
-    [
-        (0, 60.0, 120.0, "give no latency"),
-        (500, 120.0, 120.0, "ends before the first tag"),
-        (500, -1.0, 120.0, "cannot be"),
-        (7000, 60.0, 120.0, "do not fit the 6000 frames"),
-    ],
-)
+@pytest.mark.parametrize(("tags", "first_s", "duration_s", "says"), [
+    (0, 60.0, 120.0, "give no latency"),
+    (500, 120.0, 120.0, "ends before the first tag"),
+    (500, -1.0, 120.0, "cannot be"),
+    (7000, 60.0, 120.0, "do not fit the 6000 frames"),
+])  # fmt: skip
 def test_tags_that_do_not_fit(tags, first_s, duration_s, says):
     assert says in find_tag_conflict(tags, first_s, duration_s, 100.0)
     with pytest.raises(ValueError, match=says):
@@ -202,13 +196,10 @@ def test_frames_beyond_their_deadline_are_lost():
     assert found.repetitions[0].directions["forward"].lost == 500
 
 
-@pytest.mark.parametrize(
-    ("door", "says"),
-    [
-        (WHOLE, "brought no delays"),
-        (with_delays(Distribution.from_values(range(10))), "tagged 10 frames, not 50000"),
-    ],
-)
+@pytest.mark.parametrize(("door", "says"), [
+    (WHOLE, "brought no delays"),
+    (with_delays(Distribution.from_values(range(10))), "tagged 10 frames, not 50000"),
+])  # fmt: skip
 def test_missing_delays_are_the_testers_fault(door, says):
     result = measure_timing(latency(repetitions=1), door)
     assert not result.repetitions[0].valid
@@ -220,26 +211,23 @@ def test_missing_delays_are_the_testers_fault(door, says):
     assert entry["directions"]["forward"]["tl"]["median"] is None
 
 
-@pytest.mark.parametrize(
-    ("spec", "tester", "share", "title"),
-    [
-        (every_frame("pdv"), with_delays(Distribution.from_values(range(150_000)), 600_000), 0.25,
-         "25.00%"),
-        (every_frame("pdv", rate_fps=3.0, duration_s=1.0), with_delays(SAMPLE), 1.0, "PDV"),
-        # TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)
-        (every_frame("ipdv"),
-         with_delays(Distribution.from_values([5]), 600_001,
-                     ipdv={"fg": Distribution.from_values(range(30_000))}), 0.05, "5.00%"),
-        (latency(tags=1000), with_delays(THOUSAND, timed_share=0.1640625), 0.1640625,
-         "Latency of a subset (16.41% of the connections)"),
-        (latency(tags=1000), with_delays(THOUSAND), 1.0, "Latency"),
-        # classes are not told apart: several cores of TRex count by ports
-        (latency(tags=1000), with_delays(THOUSAND, 200_000, name="test frames", timed_share=0.01, timed_of="load"), 0.01,
-         "1.00%"),
-        (every_frame("pdv"), with_delays(THOUSAND, 200_000, name="test frames", timed_share=0.01, timed_of="load"), None,
-         "0.50%"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("spec", "tester", "share", "title"), [
+    (every_frame("pdv"), with_delays(Distribution.from_values(range(150_000)), 600_000), 0.25,
+     "25.00%"),
+    (every_frame("pdv", rate_fps=3.0, duration_s=1.0), with_delays(SAMPLE), 1.0, "PDV"),
+    # TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)
+    (every_frame("ipdv"),
+     with_delays(Distribution.from_values([5]), 600_001,
+                 ipdv={"fg": Distribution.from_values(range(30_000))}), 0.05, "5.00%"),
+    (latency(tags=1000), with_delays(THOUSAND, timed_share=0.1640625), 0.1640625,
+     "Latency of a subset (16.41% of the connections)"),
+    (latency(tags=1000), with_delays(THOUSAND), 1.0, "Latency"),
+    # classes are not told apart: several cores of TRex count by ports
+    (latency(tags=1000), with_delays(THOUSAND, 200_000, name="test frames", timed_share=0.01, timed_of="load"), 0.01,
+     "1.00%"),
+    (every_frame("pdv"), with_delays(THOUSAND, 200_000, name="test frames", timed_share=0.01, timed_of="load"), None,
+     "0.50%"),
+])  # fmt: skip
 def test_sample_is_titled_with_its_share(spec, tester, share, title):
     entry = record_of(spec, tester).to_json()
     assert title in entry["title"]

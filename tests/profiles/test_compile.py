@@ -409,16 +409,12 @@ def listing(count):
     return one(variable, bind=in_low_bits(variable))
 
 
-@pytest.mark.parametrize(
-    ("largest", "beyond", "mention"),
-    [
-        (many(15), many(16), "68"),
-        (at_field("IPv6:11.hlim"), at_field("IPv6:13.hlim"), "541"),
-        (at_field("IPv6.hlim"), at_field("UDP.sport"), "127"),
-        (listing(65535), listing(65536), "65536"),
-    ],
-    ids=["memory", "octet", "checksum", "list"],
-)
+@pytest.mark.parametrize(("largest", "beyond", "mention"), [
+    (many(15), many(16), "68"),
+    (at_field("IPv6:11.hlim"), at_field("IPv6:13.hlim"), "541"),
+    (at_field("IPv6.hlim"), at_field("UDP.sport"), "127"),
+    (listing(65535), listing(65536), "65536"),
+], ids=["memory", "octet", "checksum", "list"])  # fmt: skip
 def test_traffic_beyond_a_limit_of_trex_is_rejected(largest, beyond, mention):
     assert compile_traffic(largest).streams[0].program
     with expect_error("beyond-trex", mentions=mention):
@@ -436,41 +432,35 @@ V = Variable("v", 16)
 ALL_BITS = Binding("v", WIDE, 0, 15)
 
 
-@pytest.mark.parametrize(
-    ("variable", "bind", "code"),
-    [
-        (Variable("v", 24, low=1, high=(1 << 24) - 1), None, "beyond-trex"),
-        (Variable("v", 32, low=1), None, "beyond-trex"),
-        (Variable("v", 17, Kind.PERMUTATION, low=1), None, "beyond-trex"),
-        (Variable("v", 32, Kind.INC, step=3), None, "beyond-trex"),
-        (Variable("v", 49), None, "invalid-traffic-model"),
-        (Variable("v.0", 8), None, "invalid-traffic-model"),
-        (Variable("v", 8, low=9, high=8), None, "invalid-traffic-model"),
-        (Variable("v", 8, high=256), None, "invalid-traffic-model"),
-        (Variable("v", 8, Kind.INC, step=0), None, "invalid-traffic-model"),
-        (Variable("v", 8, Kind.LIST), None, "invalid-traffic-model"),
-        (Variable("v", 8, Kind.LIST, values=[256]), None, "invalid-traffic-model"),
-        (V, (Binding("v", WIDE, 0, 3, 14, 17),), "invalid-traffic-model"),
-        (V, (ALL_BITS, Binding("v", WIDE, 15, 30)), "invalid-traffic-model"),
-        (Variable("v", 40), (Binding("v", WIDE, 0, 39, add=1),), "beyond-trex"),
-        (Variable("v", 24), (Binding("v", WIDE, 0, 23, add=1),), "beyond-trex"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "bind", "code"), [
+    (Variable("v", 24, low=1, high=(1 << 24) - 1), None, "beyond-trex"),
+    (Variable("v", 32, low=1), None, "beyond-trex"),
+    (Variable("v", 17, Kind.PERMUTATION, low=1), None, "beyond-trex"),
+    (Variable("v", 32, Kind.INC, step=3), None, "beyond-trex"),
+    (Variable("v", 49), None, "invalid-traffic-model"),
+    (Variable("v.0", 8), None, "invalid-traffic-model"),
+    (Variable("v", 8, low=9, high=8), None, "invalid-traffic-model"),
+    (Variable("v", 8, high=256), None, "invalid-traffic-model"),
+    (Variable("v", 8, Kind.INC, step=0), None, "invalid-traffic-model"),
+    (Variable("v", 8, Kind.LIST), None, "invalid-traffic-model"),
+    (Variable("v", 8, Kind.LIST, values=[256]), None, "invalid-traffic-model"),
+    (V, (Binding("v", WIDE, 0, 3, 14, 17),), "invalid-traffic-model"),
+    (V, (ALL_BITS, Binding("v", WIDE, 15, 30)), "invalid-traffic-model"),
+    (Variable("v", 40), (Binding("v", WIDE, 0, 39, add=1),), "beyond-trex"),
+    (Variable("v", 24), (Binding("v", WIDE, 0, 23, add=1),), "beyond-trex"),
+])  # fmt: skip
 def test_variable_that_trex_cannot_have_is_rejected(variable, bind, code):
     with expect_error(code) as caught:
         compile_one(variable, bind=bind or in_low_bits(variable))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("classes", "keys", "code"),
-    [
-        *(((mape(),), {"rate_fps": rate}, "out-of-range") for rate in (0, -1, float("nan"))),
-        ((mape(),), {"frames": 1 << 32}, "trial-too-long"),
-        ((), {}, "invalid-traffic-model"),
-        ((mape(), mape()), {}, "invalid-traffic-model"),
-    ],
-)
+@pytest.mark.parametrize(("classes", "keys", "code"), [
+    *(((mape(),), {"rate_fps": rate}, "out-of-range") for rate in (0, -1, float("nan"))),
+    ((mape(),), {"frames": 1 << 32}, "trial-too-long"),
+    ((), {}, "invalid-traffic-model"),
+    ((mape(), mape()), {}, "invalid-traffic-model"),
+])  # fmt: skip
 def test_traffic_that_cannot_be_sent_is_rejected(classes, keys, code):
     with expect_error(code):
         compile_traffic(Traffic("forward", classes), **keys)

@@ -96,18 +96,15 @@ PING6 = (ETHER, IPV6, Layer("ICMPv6EchoRequest", {}))
 LOW_OCTET = Binding("v", "IP.src", 24, 31, 16, 23), Binding("v", "Ether.dst", 24, 47, add=-3)
 
 
-@pytest.mark.parametrize(
-    ("variable", "bind", "layers", "phrases"),
-    [
-        (Variable("v", 24, Kind.DEC), LOW_OCTET, FOUR_IN_FOUR,
-            ("counts down within", "IPv4 header at octet 14")),
-        (Variable("v", 48, Kind.INC), (Binding("v", "IPv6.src", 80, 127),), OVER_SIX, ("v.32",)),
-        (Variable("v", 16), (Binding("v", "ICMPv6EchoRequest.id", 0, 15),), PING6,
-            ("ICMPv6 checksum at octet 54",)),
-        (Variable("v", 16, Kind.INC), (Binding("v", "UDP.sport", 0, 15),), OVER_SIX,
-            ("payload octet",)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("variable", "bind", "layers", "phrases"), [
+    (Variable("v", 24, Kind.DEC), LOW_OCTET, FOUR_IN_FOUR,
+        ("counts down within", "IPv4 header at octet 14")),
+    (Variable("v", 48, Kind.INC), (Binding("v", "IPv6.src", 80, 127),), OVER_SIX, ("v.32",)),
+    (Variable("v", 16), (Binding("v", "ICMPv6EchoRequest.id", 0, 15),), PING6,
+        ("ICMPv6 checksum at octet 54",)),
+    (Variable("v", 16, Kind.INC), (Binding("v", "UDP.sport", 0, 15),), OVER_SIX,
+        ("payload octet",)),
+])  # fmt: skip
 def test_explanation_of_the_other_instructions(variable, bind, layers, phrases):
     text = explain(compile_traffic(one(variable, bind=bind, layers=layers)))
     assert all(phrase in text for phrase in phrases)

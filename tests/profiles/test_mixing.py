@@ -67,16 +67,13 @@ def test_first_frame_of_each_class():
     assert find_first_positions([0, 1]) == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("weights", "frames", "code"),
-    [
-        ([], 1, "invalid-traffic-model"),
-        ([0, 0], 1, "invalid-traffic-model"),
-        ([-1, 2], 1, "invalid-traffic-model"),
-        ([10**9 + 7, 1], 10, "out-of-range"),  # a period that does not fit in memory
-        ([1], -1, "out-of-range"),
-    ],
-)
+@pytest.mark.parametrize(("weights", "frames", "code"), [
+    ([], 1, "invalid-traffic-model"),
+    ([0, 0], 1, "invalid-traffic-model"),
+    ([-1, 2], 1, "invalid-traffic-model"),
+    ([10**9 + 7, 1], 10, "out-of-range"),  # a period that does not fit in memory
+    ([1], -1, "out-of-range"),
+])  # fmt: skip
 def test_invalid_shares_and_numbers_are_rejected(weights, frames, code):
     with expect_error(code):
         count_frames(weights, frames)
