@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.reference import (
     COMMON_REASONS,
     EXHAUSTED,
@@ -20,8 +19,6 @@ class Drop(DropReason):
 
 
 class Reversing(ReferenceTranslation):
-    """Emits the octets backwards; drops frames whose first octet is 0."""
-
     def expect(self, direction, frames):
         reason = np.where(frames[:, 0] == 0, EXHAUSTED, FORWARDED).astype(np.uint8)
         length = np.where(reason == FORWARDED, frames.shape[1], 0).astype(np.int32)
@@ -48,12 +45,3 @@ def test_translate_frames_of_several_lengths_keeps_their_order():
     assert translate_frames(Reversing(), "forward", frames) == [
         b"\3\2\1", None, b"\5\4", b"\x08\7\6"
     ]  # fmt: skip
-
-
-def test_reference_without_a_policy_has_the_default_one():
-    assert Reversing().header_policy == HeaderPolicy()
-
-
-def test_reference_without_expect_is_abstract():
-    with pytest.raises(TypeError):
-        type("Incomplete", (ReferenceTranslation,), {})()

@@ -77,7 +77,6 @@ def test_find_problems_valid_frames_have_none(name, octets):
 
 @pytest.mark.parametrize("name", STACKS)
 def test_find_problems_every_covered_octet_counts(name):
-    """All but those that no checksum covers: Ethernet, GRE, IPv6's header and tunnel addresses."""
     frame = bytearray(bytes(STACKS[name][0] / DATA))
     headers = walk(bytes(frame))
     free = set()
@@ -212,7 +211,6 @@ def test_write_checksum_rows_far_apart_leaves_other_octets_alone():
 
 
 def test_group_by_headers_random_flips_equals_walking_each_frame():
-    """Rows of one group have the headers of their first row, and no row is in two groups."""
     rng = np.random.default_rng(1)
     for packet, _ in STACKS.values():
         frames = np.repeat(array(packet / DATA), 400, axis=0)

@@ -21,8 +21,6 @@ class CarriedParams(LinkParams):
 
 
 class Carried(StatelessTechnology):
-    """A router whose test frames are of some protocol; a fifth of them must be dropped."""
-
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
@@ -56,8 +54,6 @@ class Carried(StatelessTechnology):
 
 
 class OverTcp(Carried):
-    """TCP in IPv4."""
-
     name = "over-tcp"
     title = "TCP segments"
     ip_versions = (4, 4)
@@ -66,15 +62,11 @@ class OverTcp(Carried):
 
 
 class OverTcp6(OverTcp):
-    """TCP in IPv6."""
-
     name = "over-tcp6"
     ip_versions = (6, 6)
 
 
 class Gre(Carried):
-    """GRE with a key and nothing known in it."""
-
     name = "gre"
     title = "GRE packets"
     ip_versions = (4, 4)
@@ -83,8 +75,6 @@ class Gre(Carried):
 
 
 class GreTunnel(Carried):
-    """UDP in IPv6 in GRE in IPv4."""
-
     name = "gre-tunnel"
     title = "IPv6 through GRE"
     ip_versions = (4, 4)
@@ -97,8 +87,6 @@ class GreTunnel(Carried):
 
 
 class Sixin4(Carried):
-    """UDP in IPv6 in IPv4."""
-
     name = "six-in-four"
     title = "IPv6 through IPv4"
     ip_versions = (4, 4)
@@ -110,8 +98,6 @@ class Sixin4(Carried):
 
 
 class Echo(Carried):
-    """ICMP echo requests in IPv4, which TRex's hardware checksums know nothing of."""
-
     name = "echo"
     title = "ICMP echo requests"
     ip_versions = (4, 4)

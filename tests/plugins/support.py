@@ -44,8 +44,6 @@ TAGGED = Links(Link(MAC[0], MAC[1], vlan=7), Link(MAC[2], MAC[3], mtu=2000))
 
 
 class MapeDrop(IntEnum):
-    """Indexes of the MAP-E relay's drop reasons."""
-
     FORWARDED = 0
     NOT_OURS = 1
     NO_TUNNEL = 2

@@ -21,10 +21,6 @@ from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.dslite import DsLiteParams
 from v6t.plugins.ipv4aas import MAX_PORT_SHARE, Ipv4aasParams
-from v6t.plugins.map_domains import RuleParams
-from v6t.plugins.mape_br import MapEParams
-from v6t.plugins.mapt_br import MapTParams
-from v6t.plugins.stateful import StatefulDrop
 from v6t.tests.expect import expect_error
 
 from .support import (
@@ -68,8 +64,6 @@ def nat_part(nat, pool_first, count, ports):
 
 
 class Connected:
-    """The technology with its connections, in place of the oracle that a chain's oracle asks."""
-
     def __init__(self, plugin, initial, learned):
         self.plugin, self.initial, self.learned = plugin, initial, learned
 
@@ -89,7 +83,6 @@ def rows(frames):
 
 @pytest.mark.parametrize("variant", ["ds-lite", "lw4o6", "map-e", "map-t"])
 def test_parts_in_a_row_equal_the_two_devices(variant):
-    """The NAPT is the packet-level one, the other parts are the lab's; the chain's oracle counts hops."""
     plugin, _ = make_dual(variant)
     p = plugin.params
     (nat,) = [part for part in plugin.parts if part.stateful]
@@ -175,24 +168,14 @@ def test_used_technology_is_pickled_by_its_parameters(case):
 
 
 def test_map_t_ce_of_the_paper_has_its_ports():
-    """Lencse and Bazsó 2024, figure 23: 192.0.2.35 with PSID 3 of /53 and 11 EA bits."""
     napt, ce, _ = make_dual("map-t")[0].parts
     assert napt.intent.configuration.pool4 == (IPv4Address("192.0.2.35"),)
     assert napt.intent.configuration.ports == (24576, 32767)
     assert str(ce.intent.configuration.end_user_prefix) == "2001:db8:ce:11b::/64"
 
 
-def test_source_outside_the_port_set_is_dropped():
-    plugin, device = make_dual("map-e")
-    frames, _, learned = establish(plugin, device)
-    learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
-    reason = plugin.expect_connections("forward", frames, frames, learned).reason
-    assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] + [0] * (CONNECTIONS - 1)
-
-
 @pytest.mark.parametrize(("count", "warned"), [(7000, False), (7372, False), (7373, True)])
 def test_port_set_with_little_headroom_is_warned_of(count, warned):
-    """DD-03: more than nine tenths of 8192 ports."""
     ports = {"min": 1024, "max": 1023 + count}
     plugin, _ = make_dual("map-t", initiator_ports=ports)
     assert any("8192" in line for line in plugin.warnings) == warned
@@ -297,15 +280,6 @@ def test_dslite_tunnel_end_drops_packets_of_no_softwire():
     assert end.expect("reverse", back).length.tolist() == [0]
 
 
-# parameters of the parts
-
-
-def test_ipv4aas_has_every_rule_parameter_of_the_relays():
-    shared = RuleParams.model_fields.keys()
-    assert shared <= MapEParams.model_fields.keys() & MapTParams.model_fields.keys()
-    assert shared <= Ipv4aasParams.model_fields.keys()
-
-
 @pytest.mark.parametrize("variant", ["map-e", "map-t"])
 @pytest.mark.parametrize(
     "given",
@@ -342,10 +316,6 @@ def test_napt_takes_the_first_range_of_ports(variant):
 def test_parameter_of_another_variant_is_refused(variant, name, value):
     with pytest.raises(UsageError, match=name):
         make_dual(variant, **{name: value})
-
-
-def test_default_value_of_another_variant_is_accepted():
-    assert make("ipv4aas", variant="map-e", dmr="2001:db8:ffff::/64").parts
 
 
 def test_dslite_hands_its_limits_to_the_nat():

@@ -126,7 +126,6 @@ def test_generated_table_is_the_documented_one():
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 16), st.data())
 def test_port_has_at_most_one_softwire(length, data):
-    """Port sets of different rows are disjoint, and a lookup finds the row that owns the port."""
     offset = data.draw(st.integers(0, 16 - length if length else 16))
     count = min(1 << length, 64) * 3
     pool, prefix = network4("10.0.0.0/16", ""), network6("2001:db8::/40", "")
@@ -194,11 +193,6 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
 def test_setting_of_a_generated_table_next_to_a_file_is_rejected(table_file, name, value):
     with expect_error("setting-without-effect"):
         make_aftr(binding_table=str(table_file), **{name: value})
-
-
-def test_table_that_is_a_directory_is_refused(tmp_path):
-    with expect_error("not-a-regular-file"):
-        read_table(tmp_path, BR)
 
 
 def test_table_with_a_byte_order_mark_is_read(tmp_path):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from v6t.base.errors import UsageError
-from v6t.core.config.settings import RunFile, TestbedFile
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.base import Link, Links
 from v6t.plugins.mape_br import MapEParams
@@ -241,28 +240,6 @@ def test_mixed_batch_is_judged_frame_by_frame():
     assert set(plugin.expect("forward", mixed).length.tolist()) == {0, 60, 100}
 
 
-def test_checksum_with_every_carry_follows_the_ttl():
-    plugin, frame = first_frame(direction="reverse")
-    identification = np.arange(0, 1 << 16, 37)
-    frames = np.repeat(frame, len(identification), axis=0)
-    frames[:, 18], frames[:, 19] = identification >> 8, identification & 255
-    write_ipv4_checksum(frames, 14)
-    for packet in plugin.expect("reverse", frames).frames[:, 54:]:
-        assert ones_sum(packet[:20].tobytes()) == 0xFFFF
-        assert packet[10:12].tolist() != [255, 255]
-
-
-def test_relay_with_another_rule_answers_otherwise():
-    plugin, other = relay(**FIGURE_8), relay(**{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"})
-    frames = stream_frames(plugin, "reverse", 50)["fg"]
-    answers = plugin.expect("reverse", frames), other.expect("reverse", frames)
-    assert (answers[0].frames != answers[1].frames).any(axis=1).all()
-    dropped = other.expect("forward", stream_frames(plugin, "forward", 50)["fg"])
-    assert set(dropped.reason.tolist()) == {MapeDrop.NO_RULE}
-
-
-# parameters
-
 OWN = {**NO_EA_BITS, "rule_ipv4": "192.0.2.18/32"}
 SECOND = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "198.18.0.0/16", "ea_len": 20}
 INSIDE = {"rule_ipv6": "2001:db8:ce:1000::/56", "rule_ipv4": "10.0.0.0/28", "ea_len": 8, "ces": 1}
@@ -355,10 +332,6 @@ def test_malformed_value_is_refused_with_its_parameter(name, value):
     assert [error["loc"][0] for error in caught.value.errors()] == [name]
 
 
-def test_ttl_of_2_is_accepted():
-    assert relay(ttl=2).params.ttl == 2
-
-
 def test_ports_of_rfc_4814_are_the_defaults():
     p = MapEParams()
     assert (p.fw_dport.min, p.fw_dport.max) == (p.bg_dport.min, p.bg_dport.max) == (1, 49151)
@@ -366,27 +339,6 @@ def test_ports_of_rfc_4814_are_the_defaults():
     policies = {p.fw_sport, p.rv_dport, p.fw_dport.policy, p.rv_sport.policy, p.bg_sport.policy}
     assert policies == {"random"}
     assert p.psid_offset == 6
-
-
-MAPPERF = {
-    MapEParams: [
-        "tester_left_ipv6", "tester_right_ipv6", "server_ipv4", "br_address", "fw_dport.min",
-        "fw_dport.max", "rv_sport.min", "rv_sport.max", "bg_dport.min", "bg_dport.max",
-        "bg_sport.min", "bg_sport.max", "fw_sport", "fw_dport.policy", "rv_sport.policy",
-        "rv_dport", "ces", "rule_ipv6", "rule_ipv4", "ea_len",
-    ],
-    TestbedFile: [f"links.{side}.{end}_mac" for side in ("left", "right") for end in ("tester", "dut")],
-    RunFile: ["modes"],
-}  # fmt: skip
-"""What stands for the parameters of mapperf.conf and maptperf.conf that v6t has (requirements 3.2)."""
-
-
-@pytest.mark.parametrize(
-    ("model", "path"), [(m, path) for m, paths in MAPPERF.items() for path in paths]
-)
-def test_parameter_of_mapperf_has_a_setting(model, path):
-    for name in path.split("."):
-        model = model.model_fields[name].annotation
 
 
 @pytest.mark.parametrize(("given", "kind", "direction", "at"), [
@@ -418,16 +370,6 @@ def test_macs_and_tags_are_those_of_the_links(kind):
 
 
 LEFT_TAGGED = Links(left=Link(MAC[0], MAC[1], vlan=1))
-
-
-@pytest.mark.parametrize(("links", "ipv6", "ipv4"), [
-    *((None, n + 40, n) for n in (64, 128, 256, 512, 768, 1024, 1280, 1478)),
-    (LEFT_TAGGED, 108, 64),
-    (LEFT_TAGGED, 1522, 1478),
-])  # fmt: skip
-def test_frame_pair_differs_by_the_tunnel_header(links, ipv6, ipv4):
-    pair = relay(links).frame_pair(ipv6)
-    assert (pair.ipv6, pair.ipv4, pair.label) == (ipv6, ipv4, f"{ipv6}/{ipv4}")
 
 
 @pytest.mark.parametrize(("links", "size", "code", "limit"), [

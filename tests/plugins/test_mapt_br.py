@@ -58,7 +58,6 @@ def test_example_of_rfc_7599_is_translated():
 
 
 def test_example_of_the_dual_device_paper_is_translated():
-    """EA 0x11b of 11 bits: 192.0.2.35, PSID 3, ports 24576 to 32767, Jool's DMR."""
     plugin = make("mapt-br", rule_ipv6="2001:db8:ce::/53", ea_len=11, psid_offset=0, ces="all",
                   dmr="64:ff9b::/96")  # fmt: skip
     frames = first_frames(plugin, "forward", 20_000)

@@ -36,7 +36,6 @@ RANDOM_HOSTS = {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "r
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_pseudorandom_hosts_of_the_multiple_ip_paper(direction):
-    """IPv4 hosts 2 to 65534; IPv6 hosts 2001:2::[0-ffff]:2."""
     four, six = make("ipv4-router", **RANDOM_HOSTS), make("ipv6-router", **RANDOM_HOSTS)
     frames = first_frames(four, direction, 65_533)
     for at in (28, 32):

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
@@ -102,22 +101,6 @@ def test_packet_that_is_no_customers_is_dropped(kind, packet, why):
     answer = forward(plugin, packet)
     assert answer.length.tolist() == [0]
     assert why in plugin.drops.describe(answer.reason[0])
-
-
-def test_packet_from_the_internet_for_no_customer_is_dropped(kind):
-    plugin = kind()
-    assert "no customer" in plugin.drops.describe(reverse(plugin, outside(SERVER, "::5")).reason[0])
-
-
-@pytest.mark.parametrize(("prefix", "customers", "ce", "host"), [
-    ("2001:db8::/32", "0.0.0.0/0", "192.0.2.1", "2001:db8:c000:201::1"),
-    ("2001:db0::/28", "10.0.0.0/8", "10.255.1.2", "2001:dbf:f010:2000::1"),
-    ("2001:db8::/40", "172.16.0.0/12", "172.31.255.254", "2001:db8:ff:ffe0::1"),
-])  # fmt: skip
-def test_embedded_address_of_any_lengths_is_found(kind, prefix, customers, ce, host):
-    plugin = kind(kind.params_model(prefix=prefix, customers=customers))
-    assert str(plugin.params.host(IPv4Address(ce))) == host
-    assert forward(plugin, tunnelled(ce, outside(host, SERVER))).length[0]
 
 
 @pytest.mark.parametrize(

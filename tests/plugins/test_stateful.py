@@ -76,8 +76,6 @@ INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))
 
 
 class Nat46Device(MappingDevice, StatelessTranslatingDevice):
-    """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
-
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
@@ -98,8 +96,6 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
 
 
 class DualDevice(NatDevice):
-    """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
-
     def __init__(self, plugin):
         p, intent = plugin.params, plugin.dut_intent()
         pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))

@@ -25,7 +25,7 @@ from v6t.plugins.base import JUMBO_SIZES, Link, Links
 from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, translated_pair
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import FramePair, Kind, Role
+from v6t.profiles.model import FramePair, Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
@@ -124,10 +124,6 @@ def test_frames_equal_those_of_the_packet_level_device(case):
             assert [out[row] for row in sample] == wanted
 
 
-def test_every_stateless_technology_is_compared_with_a_device():
-    assert {case.split()[0] for case in CASES} == {*STATELESS, "nptv6"} - {"mape-br"}
-
-
 @pytest.mark.parametrize("name", STATELESS)
 def test_strange_frame_is_dropped_with_its_reason(name):
     plugin = make(name)
@@ -140,9 +136,6 @@ def test_strange_frame_is_dropped_with_its_reason(name):
         answer = plugin.expect(direction, frames)
         assert answer.reason.tolist()[:3] + answer.reason.tolist()[4:] == [NOT_OURS, 2, 2, 0, 0]
         assert plugin.overhead != 40 or direction == "reverse" or answer.length[3] == 0
-
-
-# sizes
 
 
 @pytest.mark.slow
@@ -249,14 +242,11 @@ def test_frame_without_df_that_becomes_fragments_is_refused(name, given):
 
 @pytest.mark.parametrize("name", ["siit", "clat", "mapt-br", "mapt-ce"])
 def test_frame_without_df_up_to_a_raised_lowest_mtu_is_forwarded(name):
-    """GEN-07: without DF, nothing longer than lowest_ipv6_mtu."""
     raised = make(name, df=False, lowest_ipv6_mtu=1500)
     frames = first_frames(raised, "reverse", 5, 1518)
     assert raised.expect("reverse", frames).length.all()
     assert not make(name, df=False).expect("reverse", frames).length.any()
 
-
-# mixtures of foreground, background and negative traffic
 
 PROPORTIONS = {100: (1, 1), 90: (10, 9), 75: (4, 3), 50: (2, 1), 25: (4, 1), 10: (10, 1), 0: (1, 0)}
 
@@ -277,18 +267,6 @@ def test_a26_proportion_of_foreground_is_exact(name, percent):
         assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
 
 
-@pytest.mark.parametrize("name", STATELESS)
-def test_a26_background_is_never_enumerated(name):
-    """RFC 4814 ports between two fixed addresses, drawn and never counted through."""
-    plugin = make(name, n=10, m=9)
-    for direction in DIRECTIONS:
-        traffic = plugin.traffic(direction, plugin.frame_pair(128), 1)
-        (background,) = (c for c in traffic.classes if c.role is Role.BACKGROUND)
-        assert {v.kind for v in background.drawn_variables()} == {Kind.UNIFORM}
-        assert {path for path, _ in background.copied_bits()} == {"UDP.sport", "UDP.dport"}
-        assert background.layers[-2].name == "IPv6"
-
-
 BACKGROUND_VLANS = Links(
     replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
     replace(Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)),
@@ -302,7 +280,6 @@ def vlans(frames):
 
 @pytest.mark.parametrize("name", STATELESS)
 def test_mix04_background_vlans_are_those_of_the_links(name):
-    """Only the background is on them, with the foreground's octets, and comes back on the other."""
     plugin = make(name, BACKGROUND_VLANS, n=2, m=1)
     intent = plugin.dut_intent()
     for side, vlan in (("left", 200), ("right", 201)):
@@ -356,8 +333,6 @@ def test_run_on_a_device_that_forwards_negative_traffic_is_refused(tmp_path):
         execute_with_negative_traffic("lwaftr", tmp_path / "out", forwards_negative="true")
 
 
-# intents and documentation
-
 FAMILIES = {
     "clat": families.ClatConfig,
     "dslite-aftr": families.DsLiteAftrConfig,
@@ -409,7 +384,3 @@ def test_page_of_a_technology_names_rfcs_command_and_parameters(name):
     assert f"> Built by `make docs`: parameters of {name}.\n" in page
     assert all(describe_fields(kind.params_model).values())
     assert f"v6t run --plugin {name}" in page
-
-
-def test_every_page_has_a_technology():
-    assert {page.stem for page in DOCS.glob("*.md")} == set(BUILT_IN)

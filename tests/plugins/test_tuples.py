@@ -73,7 +73,6 @@ def test_a16_four_million_distinct_tuples_each_once(name, cores):
 
 @pytest.mark.parametrize("cores", [4, 16])
 def test_a16_the_order_is_that_of_one_core_on_any_number(cores):
-    """Frame j of core c of C is frame C j + c: what the Responder's table relies on."""
     plugin = make("nat44", **BOTH)
     whole = tuple_numbers(plugin, expander_of(plugin).frames(0, 4800))
     for core in range(cores):

@@ -52,7 +52,6 @@ def classes_of(starts, *streams):
 
 @pytest.mark.parametrize("flows", [1, 4, 10])
 def test_frames_before_a_flow_begins_are_not_required(flows):
-    """Of a stream of R fps and n flows, flow i misses the turns of i intervals."""
     counted = classes_of(FlowStarts(flows, 0.5), FOREGROUND)["fg"]
     missed = sum(i * 0.5 * 10_000 / flows for i in range(flows))
     assert counted.required == pytest.approx(100_000 - missed, abs=flows)

@@ -148,7 +148,6 @@ def test_burst_that_the_tester_cannot_send_is_invalid():
 
 @pytest.mark.parametrize(("shortest", "found"), [(1, 300), (256, 300), (301, None), (2000, None)])
 def test_no_burst_is_shorter_than_the_shortest_provable_one(shortest, found):
-    """A buffer of 300 frames."""
     tester = Recorded(by_rule(lambda _, t: min(t.frames, 300)))
     result = measure_back_to_back(bursts(shortest_frames=shortest), tester)
     assert min(t.frames for t in tester.trials) >= shortest
@@ -156,9 +155,6 @@ def test_no_burst_is_shorter_than_the_shortest_provable_one(shortest, found):
     if found is None:
         assert not result.repetitions[0].hit_longest
         assert f"{shortest:,}" in record_of_bursts(result)["not_measured"]
-
-
-# recovery
 
 
 def recovery(**changes):
@@ -217,9 +213,6 @@ def test_recovery_at_once_and_never_is_recorded(device, average_s):
 def test_device_without_loss_was_not_overloaded():
     result = measure_recovery(recovery(), sim(capacity_fps=2e6).measure)
     assert not any(r.overloaded["forward"] for r in result.repetitions)
-
-
-# reset
 
 
 def reset(**changes):

@@ -3,9 +3,8 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import ATTEMPTS, check_translation
-from v6t.procedures.stateful.capacity import CapacitySpec as TableSpec
 from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
-from v6t.tests.procedures.support import Recorded, at, count, one_way
+from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
 LONG = Rules(60.0, 2.0, 1.00001)
@@ -31,7 +30,6 @@ def looking(**changes):
 
 @pytest.mark.parametrize("tenths", [1, 2, 5])
 def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenths):
-    """SELF-01: each rate under the rules of the results is nine tenths of the one before."""
     short = tester_rate.tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
     assert 75_000 <= short <= 100_000
     tester = passing(100_000, short * CONFIRMING**tenths * 1.001)
@@ -76,14 +74,6 @@ def test_tester_that_loses_everything_has_no_long_trial():
 def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
     assert looking(rules=rules).confirmation_s == confirmation_s
 
-
-def test_capacity_search_begins_with_the_shares_of_st_12():
-    """Beta ends the climb, gamma the bisection."""
-    spec = TableSpec(at(), 1000, 10_000, 1e6, "media", 1000.0)
-    assert (spec.beta, spec.gamma, spec.error) == (0.1, 0.5, 1)
-
-
-# preflight
 
 SILENT = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
 WRONG = {**SILENT, "received": "01", "why": "octet 0"}

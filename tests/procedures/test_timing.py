@@ -296,7 +296,6 @@ def tries(recorded):
 
 
 def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_says_so():
-    """LAT-01 asks for the throughput: what a tester cannot do there it may do at less, told as such."""
     tester = timing_up_to(60_000)
     result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5, 0.25)), tester)
     assert tries(tester) == [
@@ -327,7 +326,6 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
 
 @pytest.mark.parametrize(("limit_fps", "share"), [(1e9, 1), (80_000, 0.75)])
 def test_disturbed_trials_lower_no_rate_and_hide_no_limit(limit_fps, share):
-    """A clock that is slewed spoils trials at any rate: those that it leaves alone decide."""
     tester = sim(capacity_fps=1e6)
 
     def measure(trial):
@@ -341,11 +339,6 @@ def test_disturbed_trials_lower_no_rate_and_hide_no_limit(limit_fps, share):
     result = measure_timing(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5)), measure)
     assert result.share_of_rate == share
     assert [r.valid for r in result.repetitions] == [False, False, True]
-
-
-def test_record_without_valid_trials_has_the_lowered_rate():
-    record = record_of(latency(**FROM_THROUGHPUT, shares=(0.75, 0.5)), WHOLE)
-    assert (record.repetitions, record.rate, record.lowered) == (0, 50_000.0, True)
 
 
 def test_given_rate_is_not_lowered():

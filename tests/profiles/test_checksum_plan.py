@@ -153,11 +153,6 @@ def test_nic_computes_where_it_is_cheaper_than_complements(kind, starts):
     assert_valid(stream, 200)
 
 
-def test_two_complements_keep_their_places_within_words():
-    bind = (Binding("v", "ICMP.id", 0, 7), Binding("v", "ICMP.seq", 0, 7))
-    assert_valid(compile_one(Variable("v", 8, Kind.INC), bind=bind, layers=ICMP))
-
-
 def test_given_checksum_is_not_computed():
     layers = (ETHER, IPV6, Layer("UDP", {"chksum": 0x1234}))
     stream = compiled(layers, "UDP.sport", first=0)

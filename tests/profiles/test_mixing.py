@@ -55,12 +55,6 @@ def test_the_order_repeats_and_only_proportions_count(weights, factor):
     assert list_classes([w * factor for w in weights], 0, period).tolist() == one.tolist()
 
 
-def test_far_away_frames_are_as_near_as_the_first():
-    classes, index = list_classes_with_index([9, 1], 10**15 + 5, 1)
-    assert classes.tolist() == [1]
-    assert index.tolist() == [10**14]
-
-
 def test_first_frame_of_each_class():
     assert find_first_positions([9, 1]) == [0, 5]
     assert find_first_positions([1, 1, 1]) == [0, 1, 2]

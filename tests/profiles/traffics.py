@@ -30,8 +30,6 @@ OVER_FOUR = (ETHER, IPV4, UDP)
 
 @dataclass(frozen=True)
 class Binding:
-    """Bits ``first..last`` of ``"Layer.field"`` are bits of ``variable + add``; by default all."""
-
     variable: str
     field: str
     first: int
