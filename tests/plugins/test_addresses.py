@@ -143,44 +143,6 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
                 )
 
 
-@pytest.mark.parametrize(("plugin", "params", "parameter"), [
-    ("ipv6-router", {"tester_left_ipv6": "2001:db8:9::1"}, "tester_left_ipv6"),
-    ("mape-br", {"tester_left_ipv6": "2001:db8:6::1"}, "tester_left_ipv6"),
-    ("mape-br", {"tester_left_ipv6": "2001:db8:6::"}, "tester_left_ipv6"),
-    ("siit", {"tester_ipv4": "192.168.19.1"}, "tester_ipv4"),
-    ("siit", {"tester_ipv4": "192.168.19.3"}, "tester_ipv4"),
-    ("nat44", {"initiator_ipv4": "192.168.18.1"}, "initiator_ipv4"),
-    ("nat44", {"initiator_ipv4": "192.168.19.2"}, "initiator_ipv4"),
-    ("nat44", {"initiator_ipv4": "198.19.0.2"}, "initiator_ipv4"),
-    ("nat44", {"pool_first": "198.18.0.2"}, "pool_first"),
-    ("nat44", {"pool_first": "192.168.18.1"}, "pool_first"),
-    ("nptv6", {"server": "2001:db8:1::9"}, "external"),
-    ("nptv6", {"external": "2001:2::/48"}, "dut_left_ipv6"),
-    ("nptv6", {"external": "fd01:203:405::/48"}, "external"),
-    ("mape-br", {"server_ipv4": "203.0.113.1"}, "server_ipv4"),
-    ("mape-br", {"dut_right_ipv4": "192.0.2.1/0"}, "rule_ipv4"),
-    ("mapt-br", {"rule_ipv6": "2001:db8::/40"}, "rule_ipv6"),
-    ("dslite-aftr", {"initiator_ipv4": "192.168.19.1"}, "initiator_ipv4"),
-    ("dslite-aftr", {"internal_ipv4": "192.168.20.0"}, "internal_ipv4"),
-    ("dslite-aftr", {"pool_first": "192.168.20.2"}, "pool_first"),
-    ("nat46", {"responder_ipv6": "2001:2:0:f002::7", "responder_ipv4": "198.19.0.7"}, "responder_ipv6"),
-    ("ipv4aas", {"variant": "map-e", "initiator_ipv4": "192.168.20.2"}, "initiator_ipv4"),
-    ("ipv4aas", {"ce_middle_ipv6": "2001:db8:6::1/64"}, "ce_middle_ipv6"),
-    ("ipv6-router", {"left_ipv6": "2001:2:0:f000::7"}, ""),
-    ("ipv4-router", {"dut_left_ipv4": "192.168.0.1/16"}, ""),
-    ("nat46", {"responder_ipv4": "192.168.18.1"}, ""),
-    ("nat64", {"prefix": "2001:2:0:f000::/64", "tester_left_ipv6": "2001:2:0:f009::2"}, ""),
-    ("siit", {"eam": "[{ipv4: 198.18.0.0/24, ipv6: '2001:2::/120'}, "
-                     "{ipv4: 198.19.0.0/24, ipv6: '2001:2:0:f000::/120'}]"}, ""),
-])  # fmt: skip
-def test_impossible_address_plan_is_refused_with_its_parameter(plugin, params, parameter):
-    with pytest.raises(UsageError) as refusal:
-        make(plugin, **params)
-    assert refusal.value.hint
-    if parameter:
-        assert refusal.value.message.startswith(f"{parameter}: ")
-
-
 @pytest.mark.parametrize(("plugin", "parameter", "text"), [
     ("lwaftr", "binding_table", "198.18.0.0 1 6 6 2001:db8:6::9"),  # in the link's network
     ("lwaftr", "binding_table", "240.0.0.1 1 6 6 2001:db8:b400:1::1"),
@@ -198,24 +160,6 @@ def test_table_with_an_address_that_no_device_forwards_is_refused(
     table.write_text(f"{valid if plugin == 'lwaftr' else ''}{text}\n")
     others = {} if plugin == "lwaftr" else {"eam": "[]"}
     assert is_refused(plugin, **{parameter: table}, **others)
-
-
-@pytest.mark.parametrize(("plugin", "params"), [
-    ("mape-br", {"rule_ipv6": "ff00::/51"}),
-    ("mape-br", {"rule_ipv4": "126.0.0.0/7", "rule_ipv6": "2001:d00::/34", "ea_len": "30"}),
-    ("mapt-br", {"dmr": "fe80::/64"}),
-    ("lwaftr", {"b4_prefix": "fe80::/40"}),
-    ("lwaftr", {"ipv4_pool": "126.0.0.0/7"}),
-    ("siit", {"prefix": "ff00::/96"}),
-    ("siit", {"prefix": "2001:db8:64::/96", "ipv4_hosts": "{first: 223.255.255.255, last: 224.0.0.2}"}),
-    ("nptv6", {"external": "fe80::/48"}),
-    ("nat64", {"prefix": "fe80::/96"}),
-    ("clat", {"clat_ipv6": "fe80::/120"}),
-])  # fmt: skip
-def test_prefix_or_range_with_addresses_that_no_device_forwards_is_refused(plugin, params):
-    kind = load_plugin(plugin)
-    with pytest.raises(UsageError):
-        validate_params(kind, params)
 
 
 @pytest.mark.parametrize(("device", "tester"), [

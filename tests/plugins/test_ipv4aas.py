@@ -19,7 +19,6 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import count_inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.plugins.audit_views import Nat
-from v6t.plugins.dslite import DsLiteParams
 from v6t.plugins.ipv4aas import MAX_PORT_SHARE, Ipv4aasParams
 from v6t.tests.expect import expect_error
 
@@ -184,42 +183,6 @@ def test_port_set_with_little_headroom_is_warned_of(count, warned):
     assert not any("8192" in line for line in other.warnings)
 
 
-REFUSED = [
-    ({"variant": "dslite"}, "unknown-name"),
-    ({"variant": "map-t", "initiator_ports": {"min": 1024, "max": 9216}}, "not-enough-addresses"),
-    ({"variant": "map-e", "psid_offset": 4, "initiator_ports": {"min": 4096, "max": 4608}},
-     "not-enough-addresses"),
-    ({"variant": "lw4o6", "initiator_count": 4, "responder_count": 2, "enumerate_ips": 3,
-      "responder_ipv4": "198.19.0.64"}, "not-enough-addresses"),
-    ({"variant": "map-e", "psid": 0}, "out-of-range"),
-    ({"variant": "map-e", "psid": 8}, "out-of-range"),
-    ({"variant": "lw4o6", "psid": 8}, "out-of-range"),
-    ({"variant": "map-t", "public_ipv4": "198.51.100.1"}, "outside-prefix"),
-    ({"variant": "map-t", "ea_len": 4}, "conflict"),
-    ({"n": 2, "m": 1}, "no-background"),
-    ({"prefix": "2001:db8:64::/64"}, "not-a-prefix"),
-    ({"clat_ipv6": "2001:db8:64::/96"}, "address-conflict"),
-    ({"responder_ipv4": "198.19.0.1"}, "address-conflict"),
-    ({"public_ports": {"min": 1024, "max": 2047}}, "not-enough-addresses"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "code"), REFUSED)
-def test_impossible_parameters_are_refused(given, code):
-    with expect_error(code):
-        Ipv4aasParams(**given)
-
-
-@pytest.mark.parametrize(("given", "code"), [
-    ({"n": 2, "m": 1}, "no-background"),
-    ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "address-conflict"),
-    ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "out-of-range"),
-])  # fmt: skip
-def test_impossible_parameters_of_dslite_are_refused(given, code):
-    with expect_error(code):
-        DsLiteParams(**given)
-
-
 def test_frame_longer_than_the_middle_link_carries_is_refused():
     plugin, _ = make_dual("map-e", middle_mtu=1400)
     with expect_error("frame-too-long", mentions="1400"):
@@ -301,21 +264,6 @@ def test_napt_takes_the_first_range_of_ports(variant):
     assert plugin.params.port_set.ranges[:2] == ((5632, 6143), (9728, 10239))
     assert plugin.parts[0].intent.configuration.ports == (5632, 6143)
     assert any("5632 to 6143" in text for text in plugin.warnings)
-
-
-@pytest.mark.parametrize(("variant", "name", "value"), [
-    ("map-e", "prefix", "2001:db8:65::/96"),
-    ("map-e", "dmr", "2001:db8:eeee::/64"),
-    ("map-e", "psid_len", 2),
-    ("map-t", "public_count", 2),
-    ("464xlat", "iid_format", "draft"),
-    ("464xlat", "psid", 5),
-    ("ds-lite", "rule_ipv6", "2001:db8:cf::/53"),
-    ("lw4o6", "clat_ipv6", "2001:2:0:4::/96"),
-])  # fmt: skip
-def test_parameter_of_another_variant_is_refused(variant, name, value):
-    with pytest.raises(UsageError, match=name):
-        make_dual(variant, **{name: value})
 
 
 def test_dslite_hands_its_limits_to_the_nat():

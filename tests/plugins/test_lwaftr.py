@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.packets.reference import NOT_FORWARDED
 from v6t.plugins.binding_table import generate_table, read_table
-from v6t.plugins.lwaftr import LwAftrDrop, LwAftrParams
+from v6t.plugins.lwaftr import LwAftrDrop
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network4, network6
 from v6t.profiles.expand import Expander
@@ -139,22 +139,6 @@ def test_port_has_at_most_one_softwire(length, data):
         assert mine == {p for first, last in low for p in range(first, last + 1)}
     assert (table.ipv4[rows[rows >= 0]] == address).all()
     assert (table.find(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
-
-
-@pytest.mark.parametrize(("given", "code"), [
-    ({"psid_len": 12, "psid_offset": 5}, "out-of-range"),
-    ({"psid_len": 16, "psid_offset": 0}, "not-enough-addresses"),
-    ({"ipv4_pool": "192.0.2.0/28", "softwires": 1025}, "not-enough-addresses"),
-    ({"b4_prefix": "2001:db8:b4::/60", "softwires": 17}, "not-enough-addresses"),
-    ({"b4_prefix": "2001:db8:b4::1/60"}, "not-a-prefix"),
-    ({"server_ipv4": "198.18.0.9"}, "address-conflict"),
-    ({"simulated": 1001}, "not-enough-addresses"),
-    ({"br_address": "2001:db8:b400::1"}, "address-conflict"),
-    ({"binding_table": "/nowhere/at/all"}, "file-not-found"),
-])  # fmt: skip
-def test_impossible_lwaftr_parameters_are_refused(given, code):
-    with expect_error(code):
-        LwAftrParams.model_validate(given)
 
 
 @pytest.mark.parametrize("line", [

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.plugins.map_ce import LwB4, LwB4Params, MapECe, MapECeParams, MapTCe, MapTCeParams
-from v6t.tests.expect import expect_error
 
 from .drawn_rules import rule_settings, rules
 from .support import addresses, first_frames, make, number
@@ -135,24 +134,6 @@ def test_ce_with_a_prefix_has_many_hosts(name):
     assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
     out = plugin.expect("forward", first_frames(plugin, "forward", 2000)).frames
     assert addresses(out, 30, 4) == {f"192.0.2.{n}" for n in range(48, 64)}
-
-
-@pytest.mark.parametrize(("model", "given", "code"), [
-    (MapECeParams, {"ce_ipv4": "198.51.100.1"}, "outside-prefix"),
-    (MapECeParams, {"ce_psid": 32}, "out-of-range"),
-    (MapTCeParams, {"ea_len": 8, "ce_psid": 9}, "out-of-range"),
-    (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "out-of-range"),
-    (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "conflict"),
-    (MapECeParams, {"server_ipv4": "192.0.2.189"}, "address-conflict"),
-    (MapTCeParams, {"dmr": "2001:db8::/32"}, "address-conflict"),
-    (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "outside-prefix"),
-    (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "out-of-range"),
-    (LwB4Params, {"psid": 64}, "out-of-range"),
-    (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "not-enough-addresses"),
-])  # fmt: skip
-def test_impossible_customer_is_refused(model, given, code):
-    with expect_error(code):
-        model.model_validate(given)
 
 
 @pytest.mark.parametrize(("ea_len", "psid"), [(8, 0), (9, 1), (13, 9)])

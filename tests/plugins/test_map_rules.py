@@ -15,7 +15,6 @@ from v6t.packets.headers import to_numbers
 from v6t.plugins import address_mappings
 from v6t.plugins.map_domains import _draw_ea
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
-from v6t.plugins.mape_br import MapEParams
 from v6t.plugins.prefixes import address4, address6, network4, network6
 from v6t.tests.expect import expect_error
 
@@ -211,22 +210,6 @@ def test_rules_of_the_intent_without_ea_bits_have_psid_and_format():
     plugin = make("mape-br", **FIRST, domains=[SECOND], iid_format="draft")
     rules_ = [(r.psid, r.psid_len, r.iid_format) for r in plugin.configuration().rules]
     assert rules_ == [(0x34, 8, "draft"), (0x35, 8, "rfc7597")]
-
-
-@pytest.mark.parametrize("given", [
-    *({**FIRST, "domains": [{**SECOND, **second}]} for second in (
-        {"psid": 0x34},
-        {"psid_len": 4, "psid": 3},
-        {"psid_len": 0, "psid": 0},
-        {"ea_len": 8, "psid_len": 8, "psid": 0},
-    )),
-    {**FIRST, "ces": 2},
-    {"psid": 5},
-])  # fmt: skip
-def test_impossible_rule_without_ea_bits_is_refused(given):
-    with pytest.raises(UsageError) as info:
-        MapEParams(**given)
-    assert info.value.exit_code == 2
 
 
 @settings(REPEATABLE)

@@ -9,8 +9,6 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.base.errors import UsageError
-from v6t.plugins.nptv6 import Nptv6Params
 from v6t.tests.packets.oracle import verify
 
 from .support import MAC, addresses, make, number, stream_frames
@@ -48,14 +46,3 @@ def test_packet_of_another_prefix_is_routed_unchanged_or_dropped():
     answer = make("nptv6").expect("forward", frames)
     assert addresses(answer.frames[:1], 22, 16) == {"2001:2::7"}
     assert (answer.length > 0).tolist() == [True, False]
-
-
-@pytest.mark.parametrize("params", [
-    {"internal": "fd01::/56"},
-    {"external": "2001:db8::/64"},
-    {"hosts": {"policy": "random", "offset": 6}},
-    {"hosts": {"policy": "random", "offset": 15}},
-])  # fmt: skip
-def test_impossible_nptv6_parameters_are_refused(params):
-    with pytest.raises((UsageError, ValueError), match="48|offset"):
-        Nptv6Params(**params)

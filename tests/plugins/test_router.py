@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from v6t.intent.device import LinkIntent
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.plugins.router import Ipv4RouterParams, Ipv6RouterParams
 from v6t.tests.expect import expect_error
 
 from .support import addresses, first_frames, make, number
@@ -78,24 +77,6 @@ def test_frame_without_a_route_is_dropped():
     write_ipv4_checksum(frames, 14)
     reasons = [plugin.drops.describe(r) for r in plugin.expect("forward", frames).reason]
     assert reasons == ["no route to the destination", "forwarded"]
-
-
-@pytest.mark.parametrize(("model", "given", "code"), [
-    (Ipv4RouterParams, {"left_networks": 2, "left_hosts": {"policy": "random"}}, "conflict"),
-    (
-        Ipv4RouterParams,
-        {"right_ipv4": "198.19.9.2", "right_networks": 248},
-        "not-enough-addresses",
-    ),
-    (Ipv4RouterParams, {"left_hosts": {"offset": 1}}, "out-of-range"),
-    (Ipv6RouterParams, {"left_hosts": {"offset": 13}}, "out-of-range"),
-    (Ipv4RouterParams, {"right_ipv4": "198.18.0.3"}, "duplicate"),
-    (Ipv4RouterParams, {"left_networks": 257}, "out-of-range"),
-    (Ipv4RouterParams, {"left_hosts": {"min": 9, "max": 8}}, "empty-range"),
-])  # fmt: skip
-def test_impossible_router_parameters_are_refused(model, given, code):
-    with expect_error(code):
-        model.model_validate(given)
 
 
 @pytest.mark.parametrize(("name", "size", "code"), [

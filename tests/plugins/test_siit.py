@@ -275,51 +275,6 @@ def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
     assert hosts(plugin, "forward", 22, 16) == set(map(str, wanted))
 
 
-def mappings(*pairs):
-    return [{"ipv4": four, "ipv6": six} for four, six in pairs]
-
-
-REFUSED = {
-    "host bits": ({"eam": mappings(("198.18.0.2/24", "2001:2::/120"))}, "not-a-prefix"),
-    "no table": ({"eam": []}, "nothing-to-translate"),
-    "prefix length": ({"prefix": "64:ff9b::/97"}, "not-a-prefix"),
-    "unmapped host": ({"ipv6_hosts": {"first": "192.0.2.1"}}, "not-enough-addresses"),
-    "overlap": ({"ipv6_hosts": {"first": "198.19.0.0", "last": "198.19.0.9"}}, "address-conflict"),
-    "order": ({"ipv4_hosts": {"first": "198.19.0.9", "last": "198.19.0.2"}}, "conflict"),
-    "background": ({"bg_ipv4_side": "2001:2::77"}, "address-conflict"),
-    "missing file": ({"eam_file": "/nowhere/at/all"}, "file-not-found"),
-    "range longer than its mapping": (
-        {"eam": mappings(("198.18.0.0/24", "2001:db8:1::/96"), ("198.19.0.0/23", "2001:db8:2::/70")),
-         "ipv4_hosts": {"first": "198.19.0.1", "last": "198.19.3.254"}}, "not-enough-addresses"),
-    "large range": (
-        {"eam": [*mappings(("10.0.0.0/9", "2001:db8::/64"), ("10.128.0.0/9", "2001:db9::/64")), RIGHT],
-         "ipv6_hosts": {"first": "10.0.0.0", "last": "10.255.255.255"}}, "not-enough-addresses"),
-    "long list": (
-        {"eam": [*mappings(("10.0.0.0/16", "2001:db8::/64"), ("10.1.0.0/16", "2001:db9::/64")), RIGHT],
-         "ipv6_hosts": {"first": "10.0.0.0", "last": "10.1.255.255"}}, "not-enough-addresses"),
-    "not back": (
-        {"eam": mappings(("0.0.0.0/0", "2001:db8:ff00::/40"),
-                         ("192.0.2.9/32", "2001:db8:ffc6:3364:4000::/128")),
-         "ipv6_hosts": {"first": "198.51.100.64"}}, "not-enough-addresses"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_impossible_siit_parameters_are_refused(case):
-    given_, code = REFUSED[case]
-    with expect_error(code):
-        SiitParams.model_validate(given_)
-
-
-@pytest.mark.parametrize(("given_", "code"), [
-    ({"ipv4_hosts": {"first": "192.0.2.1"}}, "outside-prefix"),
-    ({"ipv6_hosts": {"first": "198.18.0.9"}}, "address-conflict"),
-])  # fmt: skip
-def test_clat_host_on_the_other_side_is_refused(given_, code):
-    with expect_error(code):
-        make("clat", **given_)
-
-
 @pytest.mark.parametrize(
     "line",
     ["10.0.0.0/24 = 2001:db8::/120", "10.0.0.0/24=2001:db8::/120", "2001:db8::/120,10.0.0.0/24"],

@@ -14,14 +14,10 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.address_mappings import WELL_KNOWN
 from v6t.plugins.audit_views import AddressTable, Nat
-from v6t.plugins.nat44 import Nat44Params
-from v6t.plugins.nat46 import Nat46Params
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
-from v6t.plugins.nat66 import Nat66Params
 from v6t.plugins.stateful import StatefulDrop
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
-from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
 from .support import (
@@ -32,6 +28,7 @@ from .support import (
     establish,
     first_frames,
     forwarded_frames,
+    load_vectors,
     make,
     packet_device,
     responses,
@@ -47,30 +44,8 @@ HOSTS = {
     "initiator_ports": {"min": 4096, "max": 5119},
 }
 POOL = {**HOSTS, "pool_count": 3}
-UPWARDS = {"enumerate_ports": 1, "initiator_ports": {"min": 2048, "max": 4095}}
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
-CASES = {
-    **{name: (name, {}) for name in (*DEFAULTS, "dslite-aftr")},
-    "nat44 hosts": ("nat44", {**POOL, "initiator_count": 16, "responder_count": 3, "pool_count": 5,
-                              "responder_ipv4": "198.19.1.0",
-                              "initiator_ports": {"min": 1024, "max": 2047}}),
-    "nat44 upwards": ("nat44", {**UPWARDS, "n": 2, "m": 1}),
-    "nat64 wkp": ("nat64", {"prefix": "wkp", "n": 10, "m": 9}),
-    "nat64 hosts": ("nat64", {**POOL, "initiator_count": 64, "responder_count": 64,
-                              "pool_count": 2, "responder_ipv4": "198.19.64.0"}),
-    **{f"nat64 {prefix}": ("nat64", {"prefix": prefix})
-       for prefix in ("2001:db9::/32", "2001:db8:100::/40", "2001:db8:122::/48",
-                      "2001:db8:122:300::/56", "2001:db8:122:344::/64")},
-    "nat66 hosts": ("nat66", {**POOL, "responder_ipv6": "2001:2:0:1::c0"}),
-    "nat66 upwards": ("nat66", UPWARDS),
-    "nat46 hosts": ("nat46", {**POOL, "responder_ipv6": "2001:2:0:1::5:40",
-                              "responder_ipv4": "198.19.3.192"}),
-    "dslite-aftr one": ("dslite-aftr", ONE_SOFTWIRE),
-    **{variant: ("ipv4aas", {"variant": variant}) for variant in VARIANTS},
-    **{f"{variant} hosts": ("ipv4aas", {**HOSTS, "variant": variant, "initiator_count": 4,
-                                        "responder_count": 2, "responder_ipv4": "198.19.0.64"})
-       for variant in VARIANTS},
-}  # fmt: skip
+CASES = load_vectors("configurations")["connections"]
 INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))
 """Addresses between both translators of a chain; frames outside the chain do not show them."""
 
@@ -234,40 +209,3 @@ def test_nat64_defaults_have_bib_entries_and_sessions_of_rfc_6146():
 def test_low_ports_with_the_setting_are_accepted():
     params = Nat64Params(initiator_ports={"min": 1, "max": 40_000}, low_ports=True)
     assert params.combinations == 4_000_000
-
-
-ANY = [
-    ({"enumerate_ports": 3, "enumerate_ips": 1, "initiator_count": 2, "responder_count": 2}, "conflict"),
-    ({"initiator_count": 2}, "conflict"),
-    ({"enumerate_ips": 3}, "conflict"),
-    ({"enumerate_ports": 0}, "conflict"),
-    ({"initiator_ports": {"min": 1, "max": 40000}}, "out-of-range"),
-    ({"responder_ports": {"min": 9, "max": 3}}, "empty-range"),
-    ({"initiator_ports": {"min": 1024, "max": 65535}, "responder_ports": {"min": 1, "max": 1},
-      "pool_ports": {"min": 1024, "max": 2047}}, "not-enough-addresses"),
-]  # fmt: skip
-PUBLIC_IPV4 = [({"responder_ipv4": "198.19.0.1"}, "address-conflict")]
-PUBLIC_IPV6 = [
-    ({"n": 2, "m": 1}, "no-background"),
-    ({"pool_first": "2001:2:0:1::2"}, "address-conflict"),
-    ({"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
-      "enumerate_ips": 3}, "out-of-range"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("model", "given", "code"), [
-    *((model, *case) for model in (Nat44Params, Nat64Params) for case in ANY + PUBLIC_IPV4),
-    *((model, *case) for model in (Nat66Params, Nat46Params) for case in ANY + PUBLIC_IPV6),
-    (Nat64Params, {"n": 1, "m": 0}, "out-of-range"),
-    (Nat64Params, {"initiator_ipv6": "2001:db8:64::5"}, "address-conflict"),
-    (Nat64Params, {"prefix": "2001:db8:100::/40", "responder_ipv4": "198.18.255.0",
-                   "responder_count": 65536, "initiator_count": 2, "enumerate_ips": 3,
-                   "pool_first": "203.0.113.1", "initiator_ports": {"min": 1024, "max": 1024}},
-     "not-enough-addresses"),
-    (Nat46Params, {**POOL, "responder_ipv4": "198.19.0.3", "responder_ipv6": "2001:2:0:1::4"},
-     "not-enough-addresses"),
-    (Nat46Params, {"clients_prefix": "2001:db8::/64"}, "not-a-prefix"),
-])  # fmt: skip
-def test_impossible_connections_are_refused(model, given, code):
-    with expect_error(code):
-        model.model_validate(given)

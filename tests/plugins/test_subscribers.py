@@ -35,20 +35,6 @@ def test_text_of_the_command_line_is_read():
     assert p.combinations == 128
 
 
-@pytest.mark.parametrize(("given", "code"), [
-    ({"subscribers": 3}, "missing-setting"),
-    ({"connections_per_subscriber": 3}, "missing-setting"),
-    ({"subscribers": 3, "connections_per_subscriber": 3, "initiator_count": 4}, "conflict"),
-    (
-        {"subscribers": 1000, "connections_per_subscriber": 200, "pool_count": 1},
-        "not-enough-addresses",
-    ),
-])  # fmt: skip
-def test_what_does_not_fit_is_refused(given, code):
-    with expect_error(code):
-        params(**given)
-
-
 def test_connections_that_cannot_be_enumerated_name_the_next_number_that_can():
     p = params(subscribers=24_000, connections_per_subscriber=180)
     with expect_error("beyond-trex") as info:

@@ -37,6 +37,7 @@ from .support import (
     emitted,
     first_frames,
     forwarded_frames,
+    load_vectors,
     make,
     packet_device,
     stream_frames,
@@ -44,58 +45,7 @@ from .support import (
 
 DOCS = Path(__file__).parents[2] / "docs" / "plugins"
 FRAMES, SAMPLE = 6000, 60
-BOTH = {"ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
-        "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"}}  # fmt: skip
-EAMS = [
-    {"ipv4": f"10.{length}.0.0/{length}",
-     "ipv6": f"2001:db8:{length:x}00::/{128 - (32 - length) - shift}"}
-    for length, shift in zip(range(16, 33), [0, 7, 64, 30, 33] * 4, strict=False)
-]  # fmt: skip
-"""Mappings of every IPv4 length that do not overlap, each with another IPv6 length."""
-PREFIXES = ["2001:db8::/32", "2001:db8:100::/40", "2001:db8:122::/48", "2001:db8:122:300::/56",
-            "2001:db8:122:344::/64", "64:ff9b::/96"]  # fmt: skip
-SHORT_RULE = {"rule_ipv6": "2001:db8::/40", "ea_len": 4}
-CASES = {
-    "ipv4-router": {"negative_percent": 5},
-    "ipv4-router networks": {"left_networks": 256, "right_networks": 3, "n": 2, "m": 1},
-    "ipv4-router hosts": {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "inc"}},
-    "ipv6-router": {"negative_percent": 5, "n": 10, "m": 9},
-    "ipv6-router networks": {"left_networks": 16, "right_networks": 256},
-    "ipv6-router hosts": {"left_hosts": {"policy": "random"},
-                          "right_hosts": {"policy": "dec", "offset": 14}},
-    "nptv6": {"negative_percent": 5, "n": 2, "m": 1},
-    "nptv6 hosts": {"internal": "fd00:ffff:ffff::/48", "external": "2001:db8:ffff::/48",
-                    "hosts": {"policy": "random", "offset": 8}},
-    "siit": {"n": 2, "m": 1},
-    "siit hosts": {**BOTH, "negative_percent": 5},
-    "siit nat46": {**BOTH, "orientation": "nat46", "negative_percent": 5},
-    "siit many": {"eam": [*EAMS, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}],
-                  "ipv6_hosts": {"first": "10.24.0.0", "last": "10.31.0.255", "only_mapped": True}},
-    **{f"siit {prefix}": {"eam": [], "prefix": prefix, "negative_percent": 5,
-                          "ipv6_hosts": {"first": "10.1.0.0", "last": "10.2.255.255"},
-                          "ipv4_hosts": {"first": "192.0.0.0", "last": "192.3.255.255"}}
-       for prefix in PREFIXES},
-    "mapt-br": {"negative_percent": 5, "n": 2, "m": 1},
-    "mapt-br paper": {"rule_ipv6": "2001:db8:ce::/53", "ea_len": 11, "psid_offset": 0, "ces": "all",
-                      "dmr": "64:ff9b::/96", "negative_percent": 10},
-    "mapt-br prefix": {**SHORT_RULE, "ces": 16, "negative_percent": 5},
-    "mapt-br domains": {"domains": [{"rule_ipv6": "2001:db9::/32", "rule_ipv4": "10.0.0.0/12",
-                                     "ea_len": 28, "ces": "all", "share": 3, "iid_format": "draft"}]},
-    **{f"mapt-br {prefix}": {"dmr": prefix} for prefix in PREFIXES[1:]},
-    "lwaftr": {"negative_percent": 5, "n": 2, "m": 1},
-    "lwaftr 1:1": {"psid_len": 0, "softwires": 700},
-    "lwaftr large": {"softwires": 70_000, "psid_offset": 0},
-    "clat": {"negative_percent": 5, "n": 2, "m": 1},
-    "clat hosts": {"ipv4_hosts": {"first": "198.18.0.1", "last": "198.18.0.254", "policy": "inc"},
-                   "ipv6_hosts": {"first": "203.0.113.0", "last": "203.0.113.255"}},
-    "mape-ce": {"negative_percent": 5, "n": 2, "m": 1},
-    "mape-ce prefix": {**SHORT_RULE, "ce_ipv4": "192.0.2.48", "ce_psid": 0, "negative_percent": 5},
-    "mapt-ce": {"negative_percent": 5, "n": 2, "m": 1},
-    "mapt-ce prefix": {**SHORT_RULE, "ce_ipv4": "192.0.2.48", "ce_psid": 0, "iid_format": "draft",
-                       "dmr": "64:ff9b::/96"},
-    "lwb4": {"negative_percent": 5, "n": 2, "m": 1},
-    "lwb4 alone": {"psid_len": 0, "psid": 0},
-}  # fmt: skip
+CASES = load_vectors("configurations")["stateless"]
 NEGATIVE = ("ipv4-router", "ipv6-router", "siit", "clat", "mape-br", "mapt-br", "lwaftr", "mape-ce",
             "mapt-ce", "lwb4")  # fmt: skip
 

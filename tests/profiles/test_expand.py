@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
@@ -15,7 +17,7 @@ from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.support import FIGURE_8, relay
+from v6t.tests.plugins.support import relay
 
 from .test_export_trex import needs_simulator, simulate
 from .test_export_trex import traffics as compiler_traffics
@@ -23,24 +25,7 @@ from .test_template import rebuilt
 from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, compile_one
 from .vm import Machine
 
-WIDE = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "10.0.0.0/16", "ea_len": 24}
-MAPE = {
-    "figure 8": {**FIGURE_8, "ces": "all"},
-    "offset 6": {**FIGURE_8, "psid_offset": 6, "n": 10, "m": 9},
-    "offset 4": {**WIDE, "psid_offset": 4, "ces": "all", "n": 2, "m": 1},
-    "enumerated": {**WIDE, "ces": 1 << 20},
-    "million": {**WIDE, "ces": 1_000_000, "n": 4, "m": 3},
-    "one port each": {**WIDE, "psid_offset": 8, "ces": "all", "fw_sport": "inc"},
-    "long": {"rule_ipv6": "3ff0::/16", "rule_ipv4": "10.0.0.0/8", "ea_len": 32, "psid_offset": 0,
-        "ces": "all", "rv_dport": "dec"},
-    "prefixes": {**WIDE, "ea_len": 9, "ces": "all",
-        "fw_dport": {"policy": "inc", "min": 9, "max": 99}},
-    "nothing shared": {**WIDE, "ea_len": 16, "ces": "all",
-        "rv_sport": {"policy": "dec", "min": 1, "max": 7}},
-    "draft, fixed": {**FIGURE_8, "iid_format": "draft", "fw_sport": "fixed", "rv_dport": "fixed"},
-    "spoofed": {**FIGURE_8, "ces": 77, "negative_percent": 30, "n": 3, "m": 2},
-    "domains": {**FIGURE_8, "domains": [{**WIDE, "psid_offset": 2, "ces": "all", "share": 3}]},
-}  # fmt: skip
+MAPE = yaml.safe_load((Path(__file__).parent / "vectors" / "relays.yaml").read_text())["relays"]
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
     Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=43),
