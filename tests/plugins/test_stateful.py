@@ -43,7 +43,6 @@ HOSTS = {
     "enumerate_ips": 3,
     "initiator_ports": {"min": 4096, "max": 5119},
 }
-POOL = {**HOSTS, "pool_count": 3}
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
 CASES = load_vectors("configurations")["connections"]
 INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))

@@ -341,11 +341,6 @@ def test_verdict_on_connections_names_tester_or_device(given, valid, words):
     assert (verdict.passed, verdict.valid) == (False, valid)
 
 
-def test_result_without_connections_is_invalid():
-    verdict = judge_connections(TRIAL, TrialResult({}))
-    assert (verdict.passed, verdict.valid) == (False, False)
-
-
 def test_end_of_a_connection_that_the_tester_did_not_send_is_its_fault():
     tester = sim(tcp_aging_s=3)
     asked = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=Tcp(aging_s=60.0))

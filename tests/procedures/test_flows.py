@@ -11,13 +11,8 @@ from v6t.trials.trial import FlowStarts, Trial
 
 def test_one_flow_is_the_base_of_all():
     points = list(flow_points((100, 10, 10), ("together", "successive")))
-    assert points == [
-        FlowPoint(1, "together"),
-        FlowPoint(10, "together"),
-        FlowPoint(100, "together"),
-        FlowPoint(10, "successive"),
-        FlowPoint(100, "successive"),
-    ]
+    successive = [FlowPoint(n, "successive") for n in (10, 100)]
+    assert points == [*(FlowPoint(n, "together") for n in (1, 10, 100)), *successive]
     assert len({p.variant for p in points}) == 5
 
 

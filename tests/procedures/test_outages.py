@@ -43,13 +43,7 @@ def test_the_corrected_buffer_time_is_the_buffer(buffer):
 @pytest.mark.parametrize(("frames", "rate_fps", "throughput_fps", "implied_s", "corrected_s"), [
     (26_000, 14_880_952, 7_440_476, 0.0017472, 0.0008736),
     (100, 10.0, 10.0, 10.0, 0.0),
-    (
-        100,
-        1000.0,
-        1500.0,
-        0.1,
-        0.0,
-    ),  # a throughput above the burst rate, as rounding may have it
+    (100, 1000.0, 1500.0, 0.1, 0.0),  # a throughput above the burst rate, as rounding may have it
 ])  # fmt: skip
 def test_buffer_time_follows_the_formula_of_rfc_9004(
     frames, rate_fps, throughput_fps, implied_s, corrected_s
@@ -59,9 +53,9 @@ def test_buffer_time_follows_the_formula_of_rfc_9004(
     assert time.corrected_s == pytest.approx(corrected_s, rel=1e-4)
 
 
-@pytest.mark.parametrize(("values", "found"), [([2, 4, 4, 4, 5, 5, 7, 9], 2.13809), ([5], None)])
-def test_deviation_is_that_of_a_sample(values, found):
-    assert deviation(values) == pytest.approx(found, abs=1e-3)
+def test_deviation_is_that_of_a_sample():
+    assert deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.13809, abs=1e-3)
+    assert deviation([5]) is None
 
 
 def test_bursts_have_exactly_so_many_frames():
@@ -247,9 +241,7 @@ def test_each_kind_of_reset_is_a_benchmark_of_its_own():
     assert trial.key == "reset/104/forward/power-cycle/r01/a1"
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"), [({"hook": "kick"}, "unknown reset"), ({"at_s": 60.0}, "not within")]
-)
-def test_impossible_reset_is_refused(changes, words):
-    with pytest.raises(ValueError, match=words):
-        reset(**changes)
+def test_impossible_reset_is_refused():
+    for changes in ({"hook": "kick"}, {"at_s": 60.0}):
+        with pytest.raises(ValueError, match="unknown reset|not within"):
+            reset(**changes)

@@ -79,37 +79,18 @@ SILENT = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
 WRONG = {**SILENT, "received": "01", "why": "octet 0"}
 
 
-def preflight(measure):
+@pytest.mark.parametrize(("measure", "attempts", "expected"), [
+    (lambda t: answer(t, t.frames, count(10, 0, "negative")), 1, None),
+    (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), ATTEMPTS, (True, "", {})),
+    (lambda t: answer(t, 0), ATTEMPTS, (False, "forward", {})),
+    # a device that paused may answer the next
+    (lambda t: answer(t, 0, missing=SILENT), ATTEMPTS, (False, "forward", SILENT)),
+    (lambda t: answer(t, t.frames, mismatch=WRONG), 1, (False, "forward", WRONG)),
+    (lambda t: answer(t, t.frames, checked=0), None, (False, "forward", {})),
+], ids=["negative dropped", "tester", "device", "missing", "mismatch", "unchecked"])  # fmt: skip
+def test_preflight_names_tester_or_device_and_shows_the_frame(measure, attempts, expected):
     tester = Recorded(measure)
     found = check_translation(tester, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
-    return found, len(tester.trials)
-
-
-def test_preflight_with_dropped_negative_traffic_passes():
-    odd = count(10, 0, "negative")
-    assert preflight(lambda t: answer(t, t.frames, odd)) == (None, 1)
-
-
-@pytest.mark.parametrize(("measure", "tester", "direction", "words"), [
-    (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), True, "", "it died"),
-    (lambda t: answer(t, 0), False, "forward", "none of 200"),
-], ids=["tester", "device"])  # fmt: skip
-def test_preflight_after_its_attempts_names_tester_or_device(measure, tester, direction, words):
-    found, trials = preflight(measure)
-    assert (found.tester, found.direction, trials) == (tester, direction, ATTEMPTS)
-    assert words in found.why
-
-
-@pytest.mark.parametrize(("measure", "frames", "attempts"), [
-    # a device that paused may answer the next
-    (lambda t: answer(t, 0, missing=SILENT), SILENT, ATTEMPTS),
-    (lambda t: answer(t, t.frames, mismatch=WRONG), WRONG, 1),
-], ids=["missing", "mismatch"])  # fmt: skip
-def test_preflight_shows_the_frame(measure, frames, attempts):
-    found, trials = preflight(measure)
-    assert (found.frames, trials) == (frames, attempts)
-
-
-def test_preflight_without_checked_frames_fails():
-    found, _ = preflight(lambda t: answer(t, t.frames, checked=0))
-    assert found.why
+    assert (found and (found.tester, found.direction, found.frames or {})) == expected
+    assert attempts in (None, len(tester.trials))
+    assert found is None or found.why
