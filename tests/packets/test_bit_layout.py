@@ -91,12 +91,9 @@ def test_mask_selects_the_bits_of_one_variable():
     assert (NIBBLES.mask("x"), NIBBLES.mask("y")) == (0xF00F, 0x0F00)
 
 
-def test_compose_replaces_a_variable_and_joins_adjacent_copies():
+def test_compose_replaces_variables_and_joins_adjacent_copies():
     whole = BitLayout(8, {"z": 16}, (BitCopy("z", 0, 4, 2), BitCopy("z", 4, 4, 6)))
     composed = make_variable_layout("x", 8).compose(x=whole)
     assert composed.copies == (BitCopy("z", 0, 8, 2),)
     assert composed.variables == {"z": 16}
-
-
-def test_compose_with_a_constant_adds_it():
     assert NIBBLES.compose(x=BitLayout(8, {}, (), 0x12)).encode(y=3) == 0x23A1

@@ -25,15 +25,12 @@ class Reversing(ReferenceTranslation):
         return Expected(frames[:, ::-1], length, reason)
 
 
-def test_drop_reasons_are_numbered_after_the_common_ones():
+def test_drop_reasons_are_numbered_and_described_after_the_common_ones():
     assert [int(reason) for reason in Drop] == [4, 5]
     assert Drop(5) is Drop.LONG
     reasons = np.zeros(2, np.uint8)
     reasons[1] = Drop.LONG
     assert reasons.tolist() == [0, 5]
-
-
-def test_describe_returns_common_and_own_texts_by_number():
     assert [Drop.describe(number) for number in range(4)] == list(COMMON_REASONS)
     assert Drop.describe(Drop.SHORT) == Drop.SHORT.text == "shorter than four octets"
     with pytest.raises(ValueError, match="99"):

@@ -195,45 +195,23 @@ def test_default_route_is_accepted():
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
-class TestTunnelAddress:
-    FAR = "2404:9200:225:100::64"
-
-    def addresses(self, plugin, **params):
-        return [str(a) for a in make(plugin, **params).dut_intent().left.addresses]
-
-    def test_default_is_the_link_address(self, plugin):
-        assert self.addresses(plugin) == ["2001:db8:6::1/64"]
-
-    def test_outside_the_link_is_a_host_address(self, plugin):
-        given = {"br_address": self.FAR}
-        assert self.addresses(plugin, **given) == ["2001:db8:6::1/64", f"{self.FAR}/128"]
-        configuration = make(plugin, **given).dut_intent().configuration
-        assert str(configuration.br_address) == self.FAR
-
-    def test_with_the_tester_in_its_network_is_the_link_address(self, plugin):
-        given = {"br_address": "2001:db8:9::64", "tester_left_ipv6": "2001:db8:9::2"}
-        assert self.addresses(plugin, **given) == ["2001:db8:9::64/64"]
-
-    def test_beside_a_given_link_address_is_a_host_address(self, plugin):
-        given = {"br_address": "2001:db8:6::64", "dut_left_ipv6": "2001:db8:6::1/64"}
-        assert self.addresses(plugin, **given) == ["2001:db8:6::1/64", "2001:db8:6::64/128"]
-
-    def test_of_the_tester_is_refused(self, plugin):
-        assert is_refused(plugin, br_address="2001:db8:6::2", dut_left_ipv6="2001:db8:6::1/64")
-
-    def test_within_a_customers_network_is_refused(self, plugin):
-        inside = {"mape-br": "2001:db8:ce::9", "lwaftr": "2001:db8:b400::9"}[plugin]
-        assert is_refused(plugin, br_address=inside)
+@pytest.mark.parametrize(("given", "addresses"), [
+    ({}, ["2001:db8:6::1/64"]),
+    ({"br_address": "2404:9200:225:100::64"}, ["2001:db8:6::1/64", "2404:9200:225:100::64/128"]),
+    ({"br_address": "2001:db8:9::64", "tester_left_ipv6": "2001:db8:9::2"}, ["2001:db8:9::64/64"]),
+    ({"br_address": "2001:db8:6::64", "dut_left_ipv6": "2001:db8:6::1/64"},
+     ["2001:db8:6::1/64", "2001:db8:6::64/128"]),
+], ids=["default", "outside the link", "network of the tester", "given link address"])  # fmt: skip
+def test_tunnel_address_is_the_links_or_a_host_address(plugin, given, addresses):
+    intent = make(plugin, **given).dut_intent()
+    assert [str(a) for a in intent.left.addresses] == addresses
+    assert str(intent.configuration.br_address) == given.get("br_address", "2001:db8:6::1")
 
 
 @pytest.mark.parametrize("value", [
-    *(ip_address(a) for a in (
-        "224.0.0.5", "255.255.255.255", "127.0.0.1", "0.0.0.0", "240.0.0.1",  # noqa: S104
-        "::", "::1", "ff02::1", "fe80::1",
-    )),
-    ip_interface("239.1.1.1/24"),
-    ip_network("239.1.1.0/24"),
-    ip_network("240.0.0.0/5"),
+    *map(ip_address, ("224.0.0.5", "255.255.255.255", "127.0.0.1", "0.0.0.0", "240.0.0.1")),  # noqa: S104
+    *map(ip_address, ("::", "::1", "ff02::1", "fe80::1")),
+    *(ip_interface("239.1.1.1/24"), ip_network("239.1.1.0/24"), ip_network("240.0.0.0/5")),
 ])  # fmt: skip
 def test_value_that_no_device_forwards_is_refused(value):
     with expect_error("not-forwarded"):
@@ -241,10 +219,8 @@ def test_value_that_no_device_forwards_is_refused(value):
 
 
 @pytest.mark.parametrize("value", [
-    *(ip_address(a) for a in ("198.18.0.2", "100.64.0.1", "2001:db8::1")),
-    *(ip_network(n) for n in (
-        "192.0.2.0/24", "64.0.0.0/2", "0.0.0.0/0", "64:ff9b::/96", "::/3",
-    )),
+    *map(ip_address, ("198.18.0.2", "100.64.0.1", "2001:db8::1")),
+    *map(ip_network, ("192.0.2.0/24", "64.0.0.0/2", "0.0.0.0/0", "64:ff9b::/96", "::/3")),
     *("255.255.255.255", None, 7, ["127.0.0.1"]),
 ])  # fmt: skip
 def test_value_that_devices_forward_is_accepted(value):

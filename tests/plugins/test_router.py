@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from v6t.intent.device import LinkIntent
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.tests.expect import expect_error
 
 from .support import addresses, first_frames, make, number
 
@@ -77,20 +76,3 @@ def test_frame_without_a_route_is_dropped():
     write_ipv4_checksum(frames, 14)
     reasons = [plugin.drops.describe(r) for r in plugin.expect("forward", frames).reason]
     assert reasons == ["no route to the destination", "forwarded"]
-
-
-@pytest.mark.parametrize(("name", "size", "code"), [
-    ("ipv4-router", 63, "frame-too-small"),
-    ("ipv6-router", 81, "frame-too-small"),
-    ("ipv4-router", 1519, "frame-too-long"),
-])  # fmt: skip
-def test_impossible_frame_size_is_refused(name, size, code):
-    with expect_error(code):
-        make(name).frame_pair(size)
-
-
-def test_background_needs_room_for_ipv6():
-    plugin = make("ipv4-router", n=2, m=1)
-    with expect_error("frame-too-small"):
-        plugin.traffic("forward", plugin.frame_pair(64))
-    assert len(plugin.traffic("forward", plugin.frame_pair(82)).classes) == 2

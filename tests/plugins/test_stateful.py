@@ -203,8 +203,5 @@ def test_nat64_defaults_have_bib_entries_and_sessions_of_rfc_6146():
     plugin = Nat64()
     assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
     assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300
-
-
-def test_low_ports_with_the_setting_are_accepted():
     params = Nat64Params(initiator_ports={"min": 1, "max": 40_000}, low_ports=True)
     assert params.combinations == 4_000_000

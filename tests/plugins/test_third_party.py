@@ -79,12 +79,9 @@ def test_installed_plugin_is_measured_and_reported(tmp_path):
     assert "IPv4" not in says + picture
 
 
-def test_tutorial_plugin_has_at_most_100_lines_of_code():
+def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains():
     text = (TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8")
     assert sum(bool(line.strip()) for line in text.splitlines()) <= 100
-
-
-def test_tutorial_plugin_imports_names_that_the_tutorial_explains():
     module = ast.parse((TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8"))
     imports = (n for n in ast.walk(module) if isinstance(n, ast.ImportFrom))
     names = {alias.name for n in imports if n.module.startswith("v6t") for alias in n.names}
@@ -94,11 +91,8 @@ def test_tutorial_plugin_imports_names_that_the_tutorial_explains():
     assert names <= words
 
 
-def test_tutorial_plugin_conforms():
+def test_tutorial_plugin_conforms_and_is_audited_by_the_clauses_of_its_view():
     assert_conforms(plugins.load_plugin("my-nptv6"))
-
-
-def test_tutorial_plugin_is_audited_by_the_clauses_of_its_view():
     nptv6 = plugins.load_plugin("my-nptv6")()
     found = outcomes(build_device(nptv6), select_clauses(load_suites(()), nptv6).clauses)
     assert {o.clause.rfc for o in found} >= {"RFC 6296"}

@@ -54,15 +54,12 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     assert "3.1 s" in note
 
 
-def test_rate_that_no_trial_shows_is_zero_with_faults():
+def test_rate_that_no_trial_shows_is_zero():
     notes = []
     spec = looking(rules=Rules(0.4, 0.1, 1.02))
     found = tester_rate.tester_capacity(spec, Recorded(blurred), 0, notes.append)
     assert (found.rate_fps, notes) == (0, [])
     assert found.faults
-
-
-def test_tester_that_loses_everything_has_no_long_trial():
     tester = Recorded(lambda trial: answer(trial, 0))
     assert tester_rate.tester_capacity(looking(), tester).rate_fps == 0
     assert {t.duration_s for t in tester.trials} == {looking().duration_s}

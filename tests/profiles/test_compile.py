@@ -54,20 +54,11 @@ def test_streams_follow_the_classes():
     assert [m["type"] for m in modes] == ["single_burst"] * 2
     assert sum(m["total_pkts"] for m in modes) == 4001
     assert all(s.trex["flow_stats"] == {"enabled": False} for s in made.streams)
-
-
-def test_streams_without_a_number_of_frames_do_not_end():
     (stream,) = compile_traffic(Traffic("forward", (mape(),))).streams
     assert stream.trex["mode"] == {"type": "continuous", "rate": {"type": "pps", "value": 1000.0}}
-
-
-def test_classes_start_one_after_the_other():
     classes = (mape(), background(), *(replace(background(), name=f"n{k}") for k in range(2)))
     made = compile_traffic(Traffic("forward", classes), rate_fps=100)
     assert [s.trex["isg"] for s in made.streams] == [0.0, 1e4, 2e4, 3e4]
-
-
-def test_class_without_a_frame_is_disabled():  # TRex refuses an empty burst
     classes = (replace(mape(), weight=9), background())
     made = compile_traffic(Traffic("forward", classes), frames=2)
     assert [s.trex["enabled"] for s in made.streams] == [True, False]
@@ -84,10 +75,6 @@ def test_seeds_are_repeatable_distinct_and_never_zero():
     found = [x for seed in range(50) for first in (0, 2) for x in seeds(seed, first)]
     assert len(set(found)) == len(found) == 200
     assert all(0 < x < 1 << 32 for x in found)
-
-
-def test_frames_without_variables_need_no_program():
-    assert compile_one(bind=()).trex["vm"] == {"instructions": []}
 
 
 @pytest.mark.parametrize(

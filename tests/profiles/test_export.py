@@ -110,14 +110,10 @@ def test_explanation_of_the_other_instructions(variable, bind, layers, phrases):
     assert all(phrase in text for phrase in phrases)
 
 
-@pytest.mark.parametrize("name", ["mape.json", "mape_br.py", "dir.d/forward.py", "a-b.json"])
-def test_file_name_that_trex_loads_is_accepted(name):
-    check_file_name(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["mape.v1.py", "mape", ".py", "a-b.py", "random.py", "trex.py", "class.py", "x.yaml"]
-)
-def test_file_name_that_trex_does_not_load_is_rejected(name):
-    with expect_error("not-a-file-name"):
+def test_file_name_that_trex_does_not_load_is_rejected():
+    for name in ("mape.json", "mape_br.py", "dir.d/forward.py", "a-b.json"):
         check_file_name(name)
+    wrong = "mape.v1.py", "mape", ".py", "a-b.py", "random.py", "trex.py", "class.py", "x.yaml"
+    for name in wrong:
+        with expect_error("not-a-file-name"):
+            check_file_name(name)

@@ -20,6 +20,9 @@ WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=5).filter(any)
 def test_nine_to_one_over_a_million_frames():
     assert count_frames([9, 1], 10**6) == [900_000, 100_000]
     assert np.bincount(list_classes([9, 1], 0, 10**6)).tolist() == [900_000, 100_000]
+    assert find_first_positions([9, 1]) == [0, 5]
+    assert find_first_positions([1, 1, 1]) == [0, 1, 2]
+    assert find_first_positions([0, 1]) == [0, 0]
 
 
 @pytest.mark.parametrize(("weights", "distances"), [([9, 1], {10}), ([3, 2], {2, 3})])
@@ -53,12 +56,6 @@ def test_the_order_repeats_and_only_proportions_count(weights, factor):
     one = list_classes(weights, 0, period)
     assert list_classes(weights, 7 * period, period).tolist() == one.tolist()
     assert list_classes([w * factor for w in weights], 0, period).tolist() == one.tolist()
-
-
-def test_first_frame_of_each_class():
-    assert find_first_positions([9, 1]) == [0, 5]
-    assert find_first_positions([1, 1, 1]) == [0, 1, 2]
-    assert find_first_positions([0, 1]) == [0, 0]
 
 
 @pytest.mark.parametrize(("weights", "frames", "code"), [

@@ -84,13 +84,10 @@ def test_segments_are_those_of_scapy(name, flags, data):
         assert rebuilt(row.tobytes()) == row.tobytes()
 
 
-def test_segment_with_a_wrong_checksum_is_invalid():
+def test_segment_that_is_damaged_or_a_fragment_is_not_ours():
     layout, rows = segments("IPv4", 3)
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]
-
-
-def test_fragments_and_other_protocols_are_not_ours():
     layout, rows = segments("IPv4", 2)
     assert not layout.is_ours(frame_of("IPv4")[None, :]).any()  # UDP
     rows[1, 14 + 6] |= 0x20  # more fragments
