@@ -136,28 +136,30 @@ def test_locate_endpoints_frame_without_ports_is_rejected():
         assert caught.value.code == "invalid-traffic-model"
 
 
+SIX_ROW = "20010db8" + "0" * 23 + "120010db80001" + "0" * 19 + "2"
+
+
 @pytest.mark.parametrize(("packet", "row"), [
     (FOUR / PORTS, "c0000201c63364020400cf08"),
-    (SIX / PORTS, "20010db8" + "0" * 23 + "120010db80001" + "0" * 19 + "20400cf08"),
+    (SIX / PORTS, SIX_ROW + "0400cf08"),
     (FOUR / ICMP(id=0x1234, seq=9), "c0000201c633640212341234"),
     (SIX / FOUR / PORTS, "c0000201c63364020400cf08"),
 ], ids=["udp", "udp6", "icmp", "4in6"])  # fmt: skip
 def test_row_has_addresses_and_ports(packet, row):
     frames = array(ETHER / packet / DATA)
     layout = locate_endpoints(frames[0])
-    octets = frames[:, layout.row]
+    octets = frames[0, layout.row]
     assert octets.tobytes().hex() == row
-    half = (octets.shape[1] - 4) // 2
-    swapped = octets[0, half:-4].tolist() + octets[0, :half].tolist()
-    assert octets[0, layout.swapped_row][:-4].tolist() == swapped
+    half = (len(octets) - 4) // 2
+    swapped = octets[half:-4].tolist() + octets[:half].tolist()
+    assert octets[layout.swapped_row][:-4].tolist() == swapped
 
 
 def test_tunnel_row_has_the_tunnels_addresses_first():
     frames = array(ETHER / SIX / FOUR / PORTS / DATA)
     octets = frames[0, locate_endpoints(frames[0]).tunnel_row].tobytes().hex()
-    assert octets == (
-        "20010db8" + "0" * 23 + "1c000020120010db80001" + "0" * 19 + "2c63364020400cf08"
-    )
+    source, destination = SIX_ROW[:32], SIX_ROW[32:]
+    assert octets == source + "c0000201" + destination + "c63364020400cf08"
 
 
 @pytest.mark.parametrize("name", TRANSPORTS)

@@ -54,53 +54,42 @@ class Carried(StatelessTechnology):
 
 
 class OverTcp(Carried):
-    name = "over-tcp"
-    title = "TCP segments"
-    ip_versions = (4, 4)
+    name, title, ip_versions = "over-tcp", "TCP segments", (4, 4)
     above = (Layer("TCP", {"sport": 1024, "dport": 443, "flags": "A", "seq": 1}),)
     varying = (("TCP.sport", 16), ("TCP.dport", 16))
 
 
 class OverTcp6(OverTcp):
-    name = "over-tcp6"
-    ip_versions = (6, 6)
+    name, ip_versions = "over-tcp6", (6, 6)
 
 
 class Gre(Carried):
-    name = "gre"
-    title = "GRE packets"
-    ip_versions = (4, 4)
+    name, title, ip_versions = "gre", "GRE packets", (4, 4)
     above = (Layer("GRE", {"proto": 0x88B5, "key_present": 1, "key": 5}),)
     varying = (("GRE.key", 32),)
 
 
+IPV6_UDP = (
+    Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
+    Layer("UDP", {"sport": 1024, "dport": 1025}),
+)
+
+
 class GreTunnel(Carried):
-    name = "gre-tunnel"
-    title = "IPv6 through GRE"
-    ip_versions = (4, 4)
-    above = (
-        Layer("GRE"),
-        Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
-        Layer("UDP", {"sport": 1024, "dport": 1025}),
-    )
+    name, title, ip_versions = "gre-tunnel", "IPv6 through GRE", (4, 4)
+    above = (Layer("GRE"), *IPV6_UDP)
     varying = (("IPv6.src", 8), ("UDP.dport", 16), ("IP.id", 16))
 
 
 class Sixin4(Carried):
-    name = "six-in-four"
-    title = "IPv6 through IPv4"
-    ip_versions = (4, 4)
-    above = (
-        Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
-        Layer("UDP", {"sport": 1024, "dport": 1025}),
-    )
+    name, title, ip_versions = "six-in-four", "IPv6 through IPv4", (4, 4)
+    above = IPV6_UDP
     varying = (("UDP.sport", 16), ("IP.id", 16))
 
 
 class Echo(Carried):
-    name = "echo"
-    title = "ICMP echo requests"
-    ip_versions = (4, 4)
+    # TRex's hardware checksums do not cover ICMP
+    name, title, ip_versions = "echo", "ICMP echo requests", (4, 4)
     above = (Layer("ICMP", {"type": 8, "id": 1, "seq": 1}),)
     varying = ()
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-import pickle
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise
-from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
-from pydantic import BaseModel, ValidationError
 from v6t.audit.packet_device.nat import AftrDevice, NatDevice
-from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import count_inside_endpoints
 from v6t.drivers.oracle.state_table import MemoryFile, StateTable
@@ -33,17 +27,13 @@ from .support import (
     packet_device,
     responses,
 )
-from .test_stateful import ONE_SOFTWIRE, TRANSLATING, VARIANTS, DualDevice, make_both
+from .test_stateful import ONE_SOFTWIRE, TRANSLATING, VARIANTS, DualDevice
 
 TWO_SOFTWIRES = {
     "initiator_count": 2, "responder_count": 2, "initiator_ports": {"min": 4096, "max": 4099},
     "responder_ports": {"min": 1, "max": 3}, "enumerate_ips": 3,
 }  # fmt: skip
 FEW_PORTS = {"min": 4096, "max": 4111}
-ONE_ADDRESS = {
-    "rule_ipv4": "192.0.2.35/32", "rule_ipv6": "2001:db8:12:3400::/56", "ea_len": 0, "psid_len": 8,
-    "psid": 0x34, "psid_offset": 4, "initiator_ports": FEW_PORTS,
-}  # fmt: skip
 
 
 def make_dual(variant, **params):
@@ -156,16 +146,6 @@ def test_intent_contains_both_devices_and_the_stateful_one(variant):
     assert links[-1].right.dut_mac == plugin.links.right.dut_mac
 
 
-@pytest.mark.parametrize("case", [*VARIANTS, "dslite-aftr", "nat44", "nat64 hosts"])
-def test_used_technology_is_pickled_by_its_parameters(case):
-    plugin, device = make_both(case)
-    frames, out, learned = establish(plugin, device)
-    references = [part.reference for part in plugin.parts if part.reference is not None]
-    assert all(len(pickle.dumps(one)) < 10_000 for one in (plugin, *references))
-    copy = pickle.loads(pickle.dumps(plugin))  # noqa: S301
-    assert emitted(copy.expect_connections("forward", frames, frames, learned)) == out
-
-
 def test_map_t_ce_of_the_paper_has_its_ports():
     napt, ce, _ = make_dual("map-t")[0].parts
     assert napt.intent.configuration.pool4 == (IPv4Address("192.0.2.35"),)
@@ -243,21 +223,6 @@ def test_dslite_tunnel_end_drops_packets_of_no_softwire():
     assert end.expect("reverse", back).length.tolist() == [0]
 
 
-@pytest.mark.parametrize("variant", ["map-e", "map-t"])
-@pytest.mark.parametrize(
-    "given",
-    [{"psid_offset": 4, "iid_format": "draft", "initiator_ports": FEW_PORTS}, ONE_ADDRESS],
-    ids=["draft", "no EA bits"],
-)
-def test_rule_reaches_ce_and_relay(variant, given):
-    parts = {part.name: part for part in make_dual(variant, **given)[0].parts}
-    ce, relay = (parts[name].intent.configuration for name in ("ce", "br"))
-    for rule in (ce.rule, relay.rules[0]):
-        wanted = {name: getattr(rule, name) for name in given if hasattr(rule, name)}
-        assert len(wanted) >= 2
-        assert {name: type(wanted[name])(given[name]) for name in wanted} == wanted
-
-
 @pytest.mark.parametrize("variant", ["lw4o6", "map-e", "map-t"])
 def test_napt_takes_the_first_range_of_ports(variant):
     plugin, _ = make_dual(variant, psid_offset=4, initiator_ports=FEW_PORTS)
@@ -266,69 +231,6 @@ def test_napt_takes_the_first_range_of_ports(variant):
     assert any("5632 to 6143" in text for text in plugin.warnings)
 
 
-def test_dslite_hands_its_limits_to_the_nat():
-    limits = {"port_block": 2000, "udp_timeout_s": 77, "session_limit": 200_000}
-    configuration = make("dslite-aftr", **limits).parts[-1].intent.configuration
-    assert {name: getattr(configuration, name) for name in limits} == limits
-
-
 def test_port_set_that_begins_at_port_0_is_used_from_port_1():
     params = Ipv4aasParams(variant="map-e", psid_offset=0, psid=0, low_ports=True)
     assert (params.public_pool.ports.min, params.public_pool.ports.max) == (1, 8191)
-
-
-COMPOSED = {"dslite-aftr": ("dslite-aftr", {}), "nat46": ("nat46", {})} | {
-    variant: ("ipv4aas", {"variant": variant}) for variant in VARIANTS
-}
-
-
-def another_value(field, value):
-    kind = field.annotation
-    if get_origin(kind) is Literal:
-        return next(choice for choice in get_args(kind) if choice != value)
-    if value is None:
-        return 2 if int in get_args(kind) else "192.0.2.77"
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, BaseModel):
-        return {"min": value.min, "max": value.max - 1}
-    if isinstance(value, ipaddress.IPv4Interface | ipaddress.IPv6Interface):
-        return f"{value.ip + 2}/{value.network.prefixlen + 1}"
-    if not isinstance(value, str):
-        return value + 1
-    if value.count(":") == 5:
-        return f"{value[:-1]}9"  # a MAC address
-    net = ipaddress.ip_network(value)
-    return f"{net.network_address + net.num_addresses}/{net.prefixlen}"
-
-
-def effect(kind, given):
-    """Return the intent and the traffic, or the error."""
-    try:
-        plugin = kind(kind.params_model(**given))
-        sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
-        sent = [plugin.traffic(direction, sizes) for direction in ("forward", "reverse")]
-        return plugin.dut_intent(), sent
-    except UsageError as exc:
-        return exc.code
-    except ValidationError as exc:
-        return str(exc)
-
-
-@pytest.mark.parametrize(
-    ("case", "name"),
-    [
-        (case, n)
-        for case, (t, _) in COMPOSED.items()
-        for n in load_plugin(t).params_model.model_fields
-    ],
-)
-def test_parameter_of_a_composed_technology_has_an_effect(case, name):
-    technology, given = COMPOSED[case]
-    kind = load_plugin(technology)
-    field = kind.params_model.model_fields[name]
-    changed = {name: another_value(field, given.get(name, field.get_default()))}
-    assert any(
-        effect(kind, base) != effect(kind, {**base, **changed})
-        for base in (given, {**given, "initiator_ports": {"min": 1000, "max": 1100}})
-    )

@@ -12,7 +12,6 @@ from v6t.audit.packet_device.maps import MapDomain
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets.headers import to_numbers
-from v6t.plugins import address_mappings
 from v6t.plugins.map_domains import _draw_ea
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.prefixes import address4, address6, network4, network6
@@ -93,20 +92,6 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.assigns_prefixes else 0
     assert passed.tolist() == list(range(at - free + 1, at + 1))
     assert (source.ipv4[passed] != ipv4[0]).all()
-
-
-@pytest.mark.parametrize(("source", "port", "checks"), [
-    ("2001:db8:f0:c30:0:c612:1c:3", 16606, (True, False)),
-    ("2001:db8:f1:c30:0:c612:c:3", 16606, (False, False)),
-    ("2001:db8:f0:c30:0:c612:c:3", 16862, (True, True, False)),
-    ("2001:db8:f0:c30:0:c612:c:3", 16606, (True, True, True)),
-], ids=["address", "subnet", "port", "good"])  # fmt: skip
-def test_rule_table_judges_spoofed_sources_of_vpps_tests(source, port, checks):
-    table = RuleTable([rule_from_text("2001:db8:f0::/48", "198.18.0.0/24", 12, 6)], whole_host=True)
-    octets = np.frombuffer(IPv6Address(source).packed, np.uint8)[None, :]
-    ce = table.find_sources(*halves(octets), np.array([port], np.uint64))
-    results = (bool(ce.known[0]), bool(ce.consistent[0]), bool(ce.owned[0]))
-    assert results[: len(checks)] == checks
 
 
 @settings(REPEATABLE, max_examples=120)
@@ -205,28 +190,6 @@ def test_relay_sends_a_packet_to_the_ce_of_its_port():
         out = plugin.expect("reverse", sent[name]).frames
         assert {bytes(row[38:54]) for row in out} == {address.packed}
     assert not make("mape-br", **FIRST).expect("reverse", sent["fg-1"]).length.any()
-
-
-@settings(REPEATABLE)
-@given(
-    st.integers(0, (1 << 128) - 1),
-    st.sampled_from(address_mappings.PREFIX_LENGTHS),
-    st.integers(0, (1 << 32) - 1),
-    st.integers(0, (1 << 24) - 1),
-)
-def test_rfc6052_address_extracted_is_the_embedded_one(value, length, ipv4, suffix):
-    network = IPv6Network((masked(value & ~(0xFF << 56), length, 128), length))
-    four = IPv4Address(ipv4)
-    six = address_mappings.embed(network, four)
-    assert six in network
-    assert int(six) >> 56 & 0xFF == 0
-    assert address_mappings.extract(network, six) == four
-    digits = f"{int(six):0128b}"
-    carried = (digits[:64] + digits[72:])[length : length + 32] if length < 96 else digits[96:]
-    assert carried == f"{ipv4:032b}"
-    used = max(length + 40, 72) if length < 96 else 128
-    noisy = IPv6Address(int(six) | suffix & (1 << 128 - used) - 1)
-    assert address_mappings.extract(network, noisy) == four
 
 
 @pytest.mark.parametrize(("prefix", "given_", "code"), [

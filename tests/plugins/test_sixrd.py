@@ -18,7 +18,6 @@ from scapy.packet import Raw
 from v6t.core.config import plugins
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.conformance import assert_conforms
-from v6t.tests.expect import expect_error
 from v6t.tests.packaging.support import SLOW_BED, SLOWLY, lay_out
 
 from .support import MAC, emitted
@@ -101,14 +100,6 @@ def test_packet_that_is_no_customers_is_dropped(kind, packet, why):
     answer = forward(plugin, packet)
     assert answer.length.tolist() == [0]
     assert why in plugin.drops.describe(answer.reason[0])
-
-
-@pytest.mark.parametrize(
-    "given", [{"prefix": "2001:db8::/48"}, {"customers": "10.0.0.0/24", "ces": 9}]
-)
-def test_impossible_sixrd_parameters_are_refused(kind, given):
-    with expect_error("conflict"):
-        kind.params_model(**given)
 
 
 @pytest.mark.lab

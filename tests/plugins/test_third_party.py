@@ -47,9 +47,6 @@ def test_installed_and_broken_plugins_are_listed():
     listed = v6t("plugins")
     assert listed.status == 0
     assert "BROKEN: " in listed.out
-
-
-def test_parameters_of_an_installed_plugin_are_printed():
     shown = v6t("plugins", "my-nptv6").out
     assert "internal = fd01:203:405::/48" in shown
     assert "RFC 6296" in shown

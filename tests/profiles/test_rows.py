@@ -49,13 +49,6 @@ def test_stamped_rows_have_valid_checksums():
     assert kinds.count("fix_checksum_hw") == 1
 
 
-def test_each_row_is_sent_once_by_all_cores_together():
-    listed = with_rows(sets("mape-br")["forward"], 400).streams[0]
-    whole = Expander(listed).frames(0, 400)
-    for core in range(4):
-        assert np.array_equal(Expander(listed, core, 4).frames(0, 100), whole[core::4])
-
-
 def test_zero_rows_change_nothing_and_too_many_are_rejected():
     plain = sets("mape-br")["forward"]
     assert with_rows(plain, 0) == plain
