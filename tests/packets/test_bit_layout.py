@@ -1,7 +1,5 @@
 """Bit layouts: integers, arrays and bindings give the same bits, those of the oracle."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Internet checksum against scapy's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Allowed header fields: one frame for each case, built by scapy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import IP, UDP

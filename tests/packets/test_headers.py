@@ -1,7 +1,5 @@
 """Header views against scapy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import IP, TCP, UDP

@@ -1,7 +1,5 @@
 """Headers of any frame and what is wrong with them, against scapy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPerror, IPOption_Router_Alert, TCPerror

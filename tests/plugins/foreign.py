@@ -1,7 +1,5 @@
 """Technologies that are not UDP in IPv4, in IPv6 or in IPv4 in IPv6: routers of other protocols."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Connections that are not UDP: each plugin says what differs from NAT44, and nothing else does."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.plan import Step, has_words

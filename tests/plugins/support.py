@@ -1,7 +1,5 @@
 """Technologies by name, their frames, and the packet-level devices that judge them."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from functools import cache
 from importlib.metadata import entry_points

@@ -1,7 +1,5 @@
 """Addresses that no device forwards, and address plans of devices that cannot be (RFC 1812, RFC 4291)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from ipaddress import (
     IPv4Address,

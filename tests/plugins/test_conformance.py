@@ -1,7 +1,5 @@
 """Every built-in plugin conforms; one with a fault does not, and the fault is named."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

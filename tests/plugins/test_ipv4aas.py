@@ -1,7 +1,5 @@
 """IPv4 as a service and DS-Lite: two devices in one setup, and what their parts receive."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Binding tables, from a file or generated, a million rows too (MAP-19)."""
 
-from __future__ import annotations
-
 import random
 from ipaddress import IPv4Address, IPv6Address
 

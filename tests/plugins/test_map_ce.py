@@ -1,7 +1,5 @@
 """The customer's side: one CE of any rule, its relay's mirror image."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Network, IPv6Address
 
 import numpy as np

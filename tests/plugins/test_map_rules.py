@@ -1,7 +1,5 @@
 """MAP and RFC 6052 arithmetic: identities over everything legal, and refusals."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np

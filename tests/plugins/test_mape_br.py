@@ -1,7 +1,5 @@
 """The MAP-E border relay: its translation against the packet-level device, and its parameters."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from ipaddress import IPv6Address

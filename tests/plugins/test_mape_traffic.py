@@ -1,7 +1,5 @@
 """Traffic of the MAP-E border relay: which CEs, ports and shares the frames show."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 from ipaddress import IPv6Network

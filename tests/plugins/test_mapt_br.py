@@ -1,7 +1,5 @@
 """The MAP-T border relay over the whole legal range of its rules (MAP-01 to MAP-11)."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Network
 
 import pytest

@@ -1,7 +1,5 @@
 """NPTv6 against RFC 6296's own example, and against checksums that nobody rewrote."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address
 
 import numpy as np

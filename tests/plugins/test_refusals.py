@@ -1,7 +1,5 @@
 """Impossible parameters of every technology are refused with their code, and a hint."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 from v6t.tests.expect import expect_error

@@ -1,7 +1,5 @@
 """The baselines: networks and hosts of GEN-09 and GEN-11, ports of GEN-10."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address
 
 import numpy as np

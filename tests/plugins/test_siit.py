@@ -1,7 +1,5 @@
 """SIIT and CLAT: address tables and header translation against scalar arithmetic, hosts and their ranges."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np

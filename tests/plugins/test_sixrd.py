@@ -1,7 +1,5 @@
 """6rd from outside the tree: written with the tutorial, measured in the lab. ``tests/packaging`` has pip install it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

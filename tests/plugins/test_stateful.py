@@ -1,7 +1,5 @@
 """Technologies with connections against packet-level devices that choose their own public ports."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address, IPv6Network
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What holds for every technology: its frames, sizes, mixtures, intents and documentation."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A plugin from outside, and a broken one: found by their entry points, nothing else changed."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

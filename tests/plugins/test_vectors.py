@@ -1,7 +1,5 @@
 """Every published vector of MAP, SIIT and RFC 6052 (A14): one check for each kind of vector."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address

@@ -1,7 +1,5 @@
 """Procedures with connections against devices whose truth is known: rate, tear-down, capacity, phase 1."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

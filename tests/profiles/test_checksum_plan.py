@@ -1,7 +1,5 @@
 """Every frame leaves with valid checksums, whatever varies, and no more is computed than needed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.l2 import Ether

@@ -1,7 +1,5 @@
 """DNS messages against dnspython: questions, answers, and answers as they are judged."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 import dns.flags

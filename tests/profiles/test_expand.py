@@ -1,19 +1,27 @@
 """The expander against the scalar machine, against scapy, and against TRex itself."""
 
-from __future__ import annotations
-
 import base64
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
-from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set
+from v6t.profiles.expand import (
+    BLOCK_FRAMES,
+    Expander,
+    advance_state,
+    expand_set,
+    make_draw_tables,
+    seed_core,
+)
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -25,7 +33,8 @@ from .test_template import rebuilt
 from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, compile_one
 from .vm import Machine
 
-MAPE = yaml.safe_load((Path(__file__).parent / "vectors" / "relays.yaml").read_text())["relays"]
+VECTORS = yaml.safe_load((Path(__file__).parent / "vectors" / "expansion.yaml").read_text())
+MAPE = VECTORS["relays"]
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
     Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=43),
@@ -225,3 +234,39 @@ def test_trex_sends_the_same_octets(name, direction, cores, tmp_path):
             assert queue is not None, frame.hex()
             queue.pop(0)
         assert not any(wanted)
+
+
+DRAWS = VECTORS["draws"]
+
+
+def sequence(state: int):
+    """States one after the other, by the definition."""
+    while True:
+        state = (214013 * state + 2531011) % (1 << 32)
+        yield state
+
+
+@pytest.mark.parametrize(("seed", "core", "recorded"), DRAWS)
+def test_draws_are_trexs(seed, core, recorded):
+    multipliers, increments = make_draw_tables(3, len(recorded))
+    states = multipliers * np.uint32(seed_core(seed, core)) + increments
+    short, high, low = (states >> 16 & 0x7FFF).astype(int)
+    assert np.stack([short, (high << 16) + low], axis=1).tolist() == recorded
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(0, (1 << 32) - 1), st.integers(0, 300), st.integers(0, 1 << 70))
+def test_advancing_is_drawing_and_adds_up(state, steps, more):
+    last = [state, *islice(sequence(state), steps)][-1]
+    assert advance_state(state, steps) == last
+    assert advance_state(last, more) == advance_state(state, steps + more)
+
+
+@pytest.mark.parametrize("draws", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("block", [1, 2, 5, 64, 100])
+def test_tables_lead_from_one_state_to_a_block(draws, block):
+    multipliers, increments = make_draw_tables(draws, block)
+    assert multipliers.shape == increments.shape == (draws, block)
+    for state in (0, 1, 0xFFFFFFFF):
+        wanted = np.array(list(islice(sequence(state), draws * block)), dtype=np.uint32)
+        assert ((multipliers * np.uint32(state) + increments).T.ravel() == wanted).all()

@@ -1,7 +1,5 @@
 """Header fields whose values are expressions over variables."""
 
-from __future__ import annotations
-
 import numpy as np
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.profiles.compiler.compile import compile_traffic

@@ -1,7 +1,5 @@
 """Bits of variables arrive where the bindings say, whatever the bindings are."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from ipaddress import IPv4Address, IPv6Address
 from itertools import starmap

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from scapy.utils import RawPcapReader
 from v6t.base.errors import UsageError

@@ -1,7 +1,5 @@
 """Frames of any protocol are compiled, expanded and marked; what covers the mark stays valid."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from v6t.drivers.trex.capture_filters import control_filter

@@ -1,7 +1,5 @@
 """Segments of many connections at once, as scapy sees them: lengths, checksums, options, tunnels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP

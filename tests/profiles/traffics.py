@@ -1,7 +1,5 @@
 """Traffic that several tests compile."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from v6t.packets.walker import locate_headers
