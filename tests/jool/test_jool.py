@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.duts.chain import driver as chain
+from v6t.drivers.duts import devices
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import Bed
@@ -131,7 +131,7 @@ def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
                 return LabDut(driver, intent, keep, part)
             return MachineDut(driver, intent, stand[intent.technology], keep=keep)
 
-        monkeypatch.setattr(chain, "LabDut", device)
+        monkeypatch.setattr(devices, "LabDut", device)
         parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}
         dut = {"driver": "chain", "options": {"parts": parts}}
         how = ("--set", f"variant={variant}", *CONNECTIONS)
