@@ -119,9 +119,9 @@ class BoundRun:
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
-    def emptying(self) -> str:
+    def describe_flush(self) -> str:
         """How the device's table is emptied between trials, in words or commands."""
-        return "simulated" if self.tester.simulates else self.driver.emptying(self.intent)
+        return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
 def bind(settings: ResolvedRun) -> BoundRun:

@@ -31,7 +31,7 @@ from .image import JOOL
 from .measuring import CONNECTIONS, THROUGHPUT, bed_file, count_sessions, exchange_frames, measured
 from .vm import MachineDut, Standing, stands_in
 
-pytestmark = asked_for("jool", "test-jool", "V6T_JOOL")
+pytestmark = asked_for("jool", "test-jool", "V6T_JOOL", timeout_s=3600)
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)

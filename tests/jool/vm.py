@@ -133,8 +133,10 @@ class Stand(ABC, Generic[M]):
             machine = self._made()
             try:
                 machine.start()
-            except BaseException:  # the next one is not to take it for one that stands
+            except BaseException:  # the next one needs a namespace without its taps
                 machine.stop()
+                self.end()
+                self._host = None
                 raise
             self._machine = machine
         return self._machine

@@ -33,7 +33,9 @@ from v6t.tests.machine.machine import (
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
 VERSION = "V6T_OPENBSD_VERSION"
 PORT = 2222
-PLACE = f"-nodefaults -no-user-config -display none -M pc -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
+PLACE = (
+    f"-nodefaults -no-user-config -display none -M pc -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
+)
 
 
 def lacking() -> str:

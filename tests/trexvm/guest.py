@@ -8,7 +8,6 @@ kernel modules a host without modules may lack; busybox does it then.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence

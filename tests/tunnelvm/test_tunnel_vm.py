@@ -21,7 +21,7 @@ from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
 from v6t.tests.jool.vm import MachineDut, Standing, stands_in
 from v6t.tests.needs import asked_for, needs_trex
 
-pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM")
+pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM", timeout_s=3600)
 DRIVER = "ip6-tunnel"
 PLUGINS = ("mape-ce", "lwb4")
 DELAYS = (
