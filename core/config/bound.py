@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
 
+SHARED_CORES_SHARE = 0.5
+
 
 @dataclass(frozen=True)
 class BoundRun:
@@ -58,6 +60,15 @@ class BoundRun:
     def measures_tester(self) -> bool:
         """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
         return self.tester.loops_back or self.driver.absent
+
+    @property
+    def search_share(self) -> float:
+        """Share of the tester's capacity below which searches begin.
+
+        In a demonstration on one machine the tester cannot send more beside the device.
+        """
+        shares_cores = self.tester.in_lab and not self.driver.absent
+        return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
 
     @cached_property
     def modifier(self) -> Modifier | None:

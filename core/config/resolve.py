@@ -93,7 +93,10 @@ def resolve_and_bind(
     dut_settings, driver = _choose_driver(
         bed, bed_source, flags, default_driver, swapped=initiator == "right"
     )
-    suited = {k: v.value for k, v in driver.parameter_overrides(name).items()}
+    given = {**run.params, **run_source.flagged.get("params", {})}
+    known = {*given, *kind.params_model.derive(given)}
+    own = driver.parameter_overrides(name)
+    suited = {k: v.value for k, v in own.items() if k in given or k not in known}
     values, params = _merge_params(kind, benchmarks, suited, run, run_source)
     links = make_links(bed.links.left, bed.links.right, initiator)
     technology = make_technology(kind, params, links, run_source)
@@ -107,9 +110,7 @@ def resolve_and_bind(
         {
             "plugin": name,
             "params": values,
-            "suited": [
-                n for n in suited if n not in {*run.params, *run_source.flagged.get("params", {})}
-            ],
+            "suited": [n for n in suited if n not in given],
             "links_left": bed.links.left,
             "links_right": bed.links.right,
             "initiator": initiator,
@@ -120,7 +121,7 @@ def resolve_and_bind(
             "benchmarks": benchmarks,
             "modes": modes,
             "frame_sizes": sizes,
-            "procedure": _merge_procedure(preset, run, run_source, flags, benchmarks),
+            "procedure": _merge_procedure(preset, params, run, run_source, flags, benchmarks),
             "modifier": flags.modifier or run.modifier,
             "seed": next(n for n in (flags.seed, run.seed, 1) if n is not None),
             "label": flags.label or run.label or "",
@@ -238,6 +239,7 @@ def _merge_params(
     run: RunFile,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
+    """Return parameters of the driver, the benchmarks, the file and the flags, later ones winning."""
     values = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.parameters(kind), **values}
@@ -290,14 +292,22 @@ def _parse_line_rate(
 
 
 def _merge_procedure(
-    preset: Preset, run: RunFile, source: Source, flags: Flags, benchmarks: Sequence[str]
+    preset: Preset,
+    params: PluginParams,
+    run: RunFile,
+    source: Source,
+    flags: Flags,
+    benchmarks: Sequence[str],
 ) -> ProcedureSettings:
     texts = {**_expand_setting_flags(flags.settings, benchmarks), **flags.procedure_texts}
     flagged = {name: value for name, value in flags.procedure.items() if value is not None}
     flagged = deep_merge(flagged, parse_assignments(texts))
     if flagged:
         source.flagged["procedure"] = flagged
-    values = deep_merge(deep_merge(procedure_of(preset), run.procedure), flagged)
+    values = procedure_of(preset)
+    if params.subscribed:
+        values = deep_merge(values, {"connections": {"count": params.subscribed}})
+    values = deep_merge(deep_merge(values, run.procedure), flagged)
     return validate(procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 
 

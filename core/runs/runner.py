@@ -315,7 +315,7 @@ class Runner:
     ) -> Point | None:
         """Repeat the self-test after a result that it does not cover; None if nothing changes."""
         margin = self._run.procedure.selftest_margin
-        usable = usable_fps(point.tester_capacity.rate_fps, margin) if measured.rates else 0.0
+        usable = self._bound.search_share * usable_fps(point.tester_capacity.rate_fps, margin)
         doubtful = benchmark.phase == Phase.STREAMS and measured.rates
         if not doubtful or median(measured.rates) <= usable:
             return None
