@@ -59,11 +59,7 @@ def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = N
 def resolve_and_bind(
     run_file: File = None, testbed: File = None, flags: Flags | None = None
 ) -> BoundRun:
-    """Read, merge and check everything.
-
-    Raises:
-        UsageError: the first thing that is wrong, with file and line where it stands.
-    """
+    """Read, merge and check everything."""
     flags = flags or Flags()
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
@@ -143,11 +139,7 @@ def resolve_and_bind(
 
 
 def resolve_tester(testbed: Path) -> TesterKind:
-    """Return the tester that a testbed file names, after a check of the whole file.
-
-    Raises:
-        UsageError: what is wrong in the file, with its line.
-    """
+    """Return the tester that a testbed file names, after a check of the whole file."""
     bed, source = _read_testbed(testbed, Flags())
     with locate_errors(source, "line_rate"):
         parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
@@ -156,11 +148,7 @@ def resolve_tester(testbed: Path) -> TesterKind:
 
 
 def find_driver_name(testbed: File) -> str:
-    """Return the name of the device driver in a testbed file; the reference device without one.
-
-    Raises:
-        UsageError: what is wrong in the file, with its line.
-    """
+    """Return the name of the device driver in a testbed file; the reference device without one."""
     return _read_testbed(testbed, Flags())[0].dut.driver or REFERENCE
 
 

@@ -117,9 +117,6 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunO
         path: its directory.
         events: receives the events of the run.
         planned: its plan, if it is made already.
-
-    Raises:
-        UsageError: the directory holds no run, or a damaged one, which is not changed.
     """
     with RunDir(path, new=False) as directory:
         run = directory.config()
@@ -144,11 +141,7 @@ class Runner:
     """
 
     def __init__(self, planned: RunPlan, directory: RunDir, events: Listener) -> None:
-        """Open the results and the journal.
-
-        Raises:
-            UsageError: they are damaged; nothing is changed.
-        """
+        """Open the results and the journal."""
         self._plan = planned
         self._bound = planned.bound
         self._run = planned.run
