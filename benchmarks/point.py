@@ -124,6 +124,11 @@ class Point:
         return min(self.media_fps, self.tester_capacity.rate_fps)
 
     @property
+    def search_limit_fps(self) -> float:
+        """Highest rate that a search offers."""
+        return min(self.media_fps, self.bound.search_share * self.tester_capacity.rate_fps)
+
+    @property
     def limit_reason(self) -> str:
         """``media`` or ``tester``, whichever is the limit."""
         return "media" if self.media_fps <= self.tester_capacity.rate_fps else "tester"

@@ -60,11 +60,7 @@ class JudgedTrial:
 
 
 def check_watchable(bound: BoundRun) -> None:
-    """Refuse a run whose device has no driver.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Refuse a run whose device has no driver."""
     if not bound.driven:
         raise UsageError(
             "no device driver is configured that can watch the device",
@@ -86,9 +82,6 @@ def watch_device(
         say: receives the verdicts with their evidence.
         duration_s: of the load at each rate, at least 5 s.
         bound: the run, if it is bound already.
-
-    Raises:
-        UsageError: the directory holds no throughput, or the run's device has no driver.
     """
     with RunDir(path, new=False) as directory:
         bound = bound or bind(directory.config())

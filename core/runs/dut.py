@@ -24,11 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
-    """Plan for a device as it should be before the first change.
-
-    Raises:
-        UsageError: no driver is configured, or it cannot be this technology.
-    """
+    """Plan for a device as it should be before the first change."""
     return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
