@@ -93,9 +93,10 @@ def a_tester(installation, **options):
     return TrexTester(Trex(given).options, PLUGIN.links)
 
 
-def a_loaded_tester(installation, **options):
+def a_loaded_tester(installation, placement=None, **options):
     made = a_tester(installation, **options)
     made.open()
+    made.attachment.placement = placement
     made.load(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1), PLUGIN)
     return made
 
@@ -437,23 +438,21 @@ def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
 
 
 @pytest.mark.parametrize(
-    ("plan", "options", "bound_fps", "stamped"),
+    ("placement", "options", "bound_fps", "stamped"),
     [
-        ([0, 0, 1], {}, 20_000.0, False),
-        ([0, 0, 1], {}, 10_000.0, True),
-        ([0, 0, 1], {"marks": False}, 20_000.0, True),
-        ([0, 1, 2], {}, 20_000.0, True),
-        ([], {}, 20_000.0, True),  # a server of somebody else's
-        ([0, 1, 2], {"marks": True}, 1000.0, False),
+        (ThreadPlacement(0, 0, (1,)), {}, 20_000.0, False),
+        (ThreadPlacement(0, 0, (1,)), {}, 10_000.0, True),
+        (ThreadPlacement(0, 0, (1,)), {"marks": False}, 20_000.0, True),
+        (ThreadPlacement(0, 1, (2,)), {}, 20_000.0, True),
+        (None, {}, 20_000.0, True),  # a server of somebody else's
+        (ThreadPlacement(0, 1, (2,)), {"marks": True}, 1000.0, False),
     ],
 )
 def test_many_frames_are_marked_where_threads_share_cpus(
-    installation, monkeypatch, plan, options, bound_fps, stamped
+    installation, monkeypatch, placement, options, bound_fps, stamped
 ):
     """Stamps cost most where there is least; up to some rate they tell the order all the same."""
-    with closing(a_loaded_tester(installation, **options)) as made:
-        if plan:
-            made.attachment.placement = ThreadPlacement(plan[0], plan[1], (plan[2],))
+    with closing(a_loaded_tester(installation, placement, **options)) as made:
         asked = record_requests(monkeypatch, made)
         made.measure(replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps))
         (trial,) = asked
