@@ -308,7 +308,9 @@ class DnsTrials:
         # the first names are for the cache
         base = asked.cached_names + self._used % (self._zone.count - asked.cached_names)
         names = QueryNames(base, asked.cached_share, known)
-        sent = self._ask(Pace.of(trial), names, own_share, asked.timeout_s, trial.residual_wait_s)
+        sent = self._ask(
+            Pace.from_trial(trial), names, own_share, asked.timeout_s, trial.residual_wait_s
+        )
         self._used += names.count_fresh(trial.frames)
         heard = self._server.ask("report")
         reasons = sent["reasons"]

@@ -56,7 +56,7 @@ class Pace:
     starts: FlowStarts | None = None
 
     @classmethod
-    def of(cls, trial: Trial) -> Pace:
+    def from_trial(cls, trial: Trial) -> Pace:
         segments = [(trial.first_segment_frames, trial.rate_fps)]
         if trial.second_segment is not None:
             rest = trial.frames - trial.first_segment_frames

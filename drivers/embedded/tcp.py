@@ -75,12 +75,12 @@ class TcpExchange:
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each established connection."""
-        count = int(np.count_nonzero(self._known.established()))
+        count = int(np.count_nonzero(self._known.select_established()))
         return self._run("ask", count, asked.rate_fps, _tcp_of(connections).timeout_s)
 
     def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
         tcp, known = _tcp_of(connections), self._known
-        ended = known.client & SENT if tcp.closing == "rst" else known.established()
+        ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
         return self._run(tcp.closing, int(np.count_nonzero(ended)), asked.rate_fps, tcp.timeout_s)
 
     def close(self) -> None:

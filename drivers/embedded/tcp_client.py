@@ -76,7 +76,7 @@ class TcpClient(ClientPort, TcpEnd):
         """Do one thing in each connection from a start on [s, CLOCK_MONOTONIC], and wait for the outcome."""
         account = self._account
         self._sent, self._step = 0, step
-        chosen = account.client & SENT if step == "rst" else account.established()
+        chosen = account.client & SENT if step == "rst" else account.select_established()
         self._queue = np.arange(self._count) if step == "open" else np.flatnonzero(chosen)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()

@@ -85,7 +85,7 @@ class Account:
         both &= self.opened - self.begun <= 1e9 * waited_s
         self.client[both] |= STANDING
 
-    def established(self) -> Mask:
+    def select_established(self) -> Mask:
         """Select connections that were open on both sides at the end of the opening."""
         standing: Mask = (self.client & STANDING) != 0
         return standing
@@ -97,7 +97,7 @@ class Account:
             return int(np.count_nonzero(rows))
 
         attempted, here = (self.client & SENT) != 0, (self.client & OPEN) != 0
-        both = self.established()
+        both = self.select_established()
         refused = ~here & ((self.client & REFUSED) != 0)
         unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
         ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)

@@ -130,7 +130,7 @@ class EmbeddedTester:
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         return time.monotonic()
 
     def device_state(self) -> StateDevice | None:
@@ -272,7 +272,7 @@ class EmbeddedTester:
         start = time.monotonic() + LEAD_S
         for direction in directions:
             order = {"start": start, "nonce": self._nonce, "timed": bool(trial.delays)}
-            self._sender(direction).tell("send", pace=Pace.of(trial), **order)
+            self._sender(direction).tell("send", pace=Pace.from_trial(trial), **order)
         deadline = trial.total_duration_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
