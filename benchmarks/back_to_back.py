@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-from v6t.analysis.marks import offered
+from pydantic import Field, computed_field
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
+from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, offered, table
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
@@ -72,6 +71,13 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
     residual_wait_s: Number | None = None
     """wait for late frames [s]"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading."""
+        slower = " at the tester's maximum rate" * (self.burst_rate_reason == "tester")
+        return f"Back-to-back frames{slower}"
+
     @property
     def repeated(self) -> Sequence[float | None]:
         return self.values
@@ -88,13 +94,9 @@ def burst_record(
     spec = result.spec
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
-    title = "Back-to-back frames"
-    if spec.rate_reason == "tester":
-        title += " at the tester's maximum rate"
     return BurstRecord.of(
         result,
         conditions,
-        title=title,
         burst_rate=spec.rate_fps,
         burst_rate_reason=spec.rate_reason,
         not_measured=refused or spec.not_applicable or _unsent(result),
@@ -172,7 +174,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         "hit_longest": "the longest burst that was allowed passed",
         "trials": "bursts sent",
     }
-    title = "Back-to-back frames"
     record = BurstRecord
     order = 50
     searches = True

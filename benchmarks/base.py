@@ -18,12 +18,11 @@ from v6t.procedures.tester_rate import usable_fps
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
+from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext, TechnologyClass
-
-__all__ = ["RFC_DURATION_S", "Benchmark", "Phase", "R", "S"]
 
 R = TypeVar("R", bound=Record)
 
@@ -83,6 +82,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
         csv_columns: meaning of each column of its CSV file, with the unit in brackets.
         csv_model: model whose fields are columns as well.
+        csv_file: name of that file; by default the benchmark's name with ``.csv``.
         further_csv: columns of its other CSV files, by their names.
     """
 
@@ -104,6 +104,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     alone: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
+    csv_file: ClassVar[str]
     csv_columns: ClassVar[Mapping[str, str]] = {}
     csv_model: ClassVar[type[Model] | None] = None
     further_csv: ClassVar[Mapping[str, Mapping[str, str]]] = {}
@@ -113,13 +114,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
         own = vars(cls)
         if "name" in own and "summary" not in own:
             cls.summary = (cls.__doc__ or "").partition("\n")[0]
+        if "name" in own and "csv_file" not in own:
+            cls.csv_file = f"{cls.name}.csv"
         if "name" in own and "model" in own and "section" not in own:
             cls.section = cls.name.replace("-", "_")
-
-    @property
-    def csv_file(self) -> str:
-        """Where its rows stand in a run directory."""
-        return f"{self.name}.csv"
 
     @classmethod
     def sections(cls) -> dict[str, type[StrictModel]]:
@@ -166,15 +164,23 @@ class Benchmark(Presentation[R], Generic[R, S]):
         names = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
             names.append(CONNECTION_RATE)
-        if "rate_from" in self.heeds:
+        if "rate_from" in self.heeds and not self.has_own_rate(bound):
             names.append(THROUGHPUT)
         return tuple(names)
 
+    def has_own_rate(self, bound: RunContext) -> bool:
+        """Whether its settings give a rate in place of the measured throughput."""
+        return False
+
+    def conditions(self, point: Point) -> Conditions:
+        """Return the conditions of its trials."""
+        return point.conditions()
+
     def check(self, bound: RunContext) -> None:
-        """Refuse what cannot work.
+        """Refuse settings that cannot work.
 
         Raises:
-            UsageError: the first thing that cannot.
+            UsageError: the first of them.
         """
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
@@ -198,9 +204,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         changes: dict[str, Any] = {}
         if record.offered and self.phase is Phase.STREAMS:
             margin = point.procedure.selftest_margin
-            usable = usable_fps(point.tester_capacity.rate_fps, margin)
-            above = [rate for rate in record.offered if rate > usable]
-            changes = {"usable_fps": usable, "above_usable": above}
+            changes = {"usable_fps": usable_fps(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
         if counting := counted_by(results[key] for key in record.trials if key in results):
             changes["counted_by"] = counting
@@ -217,7 +221,6 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Make a record that says why there is no number."""
         record = Record(
             benchmark=self.name,
-            title=self.name,
             direction=point.mode,
             frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
             not_measured=why,

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, computed_field
-from v6t.analysis.marks import offered
 from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import Number, Record, Series, Values
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, seconds
+from v6t.analysis.sheet import Column, offered, seconds
 from v6t.analysis.statistics import finite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, S
-from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, Line, at_least, list_lines
+from v6t.benchmarks.common import POINT, REPEATED, TRIAL_S, at_least
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
@@ -65,6 +64,7 @@ class OutageRecord(Record):
 class RecoveryRecord(OutageRecord):
     """Time to recover from an overload (RFC 2544 section 26.5)."""
 
+    heading = "System recovery"
     throughput: Number | None = None
     """that the overload is made from [frames per second per direction]"""
     overload: Number
@@ -103,6 +103,12 @@ class ResetRecord(OutageRecord):
     directions: Mapping[str, Resets]
     """reset times of each direction"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading."""
+        return f"Reset ({self.hook}), frame-loss method"
+
     @property
     def offered(self) -> Sequence[float]:
         return [self.rate]
@@ -121,7 +127,6 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
     return RecoveryRecord.of(
         result,
         conditions,
-        title="System recovery",
         overload_limited=spec.limited,
         directions=directions,
     )
@@ -145,7 +150,6 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
     return ResetRecord.of(
         result,
         conditions,
-        title=f"Reset ({spec.hook}), frame-loss method",
         state_survived=survived,
         directions=directions,
     )
@@ -181,9 +185,6 @@ class Outage(Benchmark[OutageRecord, S]):
         REPEATED,
     )
 
-    def rows(self, records: Sequence[OutageRecord]) -> list[Line]:
-        return list_lines(records)
-
     def results(self, record: OutageRecord) -> Iterator[Result]:
         for way, series in record.directions.items():
             name = f"recovery {way}"
@@ -197,7 +198,6 @@ class Reset(Outage[ResetSettings]):
     """How long nothing is forwarded while the device is reset."""
 
     name = "reset"
-    title = "Reset"
     record = ResetRecord
     order = 100
     connections = "also"
@@ -269,7 +269,6 @@ class SystemRecovery(Outage[RecoverySettings]):
     """How long frames are still lost after an overload has ended."""
 
     name = "system-recovery"
-    title = "System recovery"
     record = RecoveryRecord
     order = 90
     connections = "also"

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.marks import offered
-from v6t.analysis.presentation import Result
+from v6t.analysis.presentation import Line, Result
 from v6t.analysis.record import Number, Row, Series, Values
-from v6t.analysis.sheet import Column, count, seconds
+from v6t.analysis.sheet import Column, count, offered, seconds
 from v6t.base.errors import UsageError
-from v6t.benchmarks.common import POINT, ROW_DIRECTION, Line, row_head
+from v6t.benchmarks.common import POINT, ROW_DIRECTION, row_head
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
@@ -43,6 +42,7 @@ class BlockedTimes(Values):
 class ReconfigurationRecord(StreamRecord):
     """What traffic lost while something beside it was changed."""
 
+    heading = "Reconfiguration under traffic, effective blocked time"
     unit: Literal["s"]
     """of blocked times"""
     what: str
@@ -88,7 +88,6 @@ def reconfiguration_record(
     return ReconfigurationRecord.of(
         result,
         conditions,
-        title="Reconfiguration under traffic, effective blocked time",
         not_measured=None if changes else "the tester faltered in every stream",
         what=what,
         changes=changes,
@@ -131,7 +130,6 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         "blocked_s": "effective blocked time: lost frames divided by the rate [s]",
         "silence_s": "longest time between two received frames [s]",
     }
-    title = "Reconfiguration under traffic"
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
     order = 130
     connections = "also"

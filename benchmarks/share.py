@@ -11,7 +11,6 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, R
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Point
-from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 
 
 class StreamRecord(Record):
@@ -44,9 +43,8 @@ class AtShare(Benchmark[R, S]):
 
     heeds = frozenset({"rate_from"})
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
-        has_rate = self.own(bound).rate_fps is not None
-        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
+    def has_own_rate(self, bound: RunContext) -> bool:
+        return self.own(bound).rate_fps is not None
 
     def rate(self, point: Point) -> tuple[float, str]:
         """Frames per second per direction, and where that is from; 0.0 if no rate passed."""

@@ -7,26 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, look, thousands
 from v6t.analysis.figures.plots import Curve, time_plot
-from v6t.analysis.marks import marked, offered
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
-from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import (
-    POINT,
-    ROW_DIRECTION,
-    ROW_DURATION,
-    ROW_RATE,
-    Line,
-    list_lines,
-    row_head,
+from v6t.analysis.sheet import (
+    UNDEFINED,
+    Column,
+    count,
+    marked,
+    offered,
+    percent,
+    seconds,
 )
+from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
+from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -73,6 +72,7 @@ class Soaked(Model):
 class SoakRecord(StreamRecord):
     """Loss over hours at one rate."""
 
+    heading = "Soak test"
     unit: Literal["%"]
     """of lost shares"""
     duration_s: Number
@@ -144,6 +144,13 @@ class CriticalLoadRecord(Record):
     tester_ceiling: Number | None = None
     """the tester's own capacity"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading."""
+        loss = f"{self.target_percent:g} % loss"
+        return f"Critical load at {loss} (PLRsearch, no RFC 8219 throughput)"
+
     @property
     def lossy(self) -> bool:
         """Whether a valid trial lost frames."""
@@ -171,7 +178,6 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     return SoakRecord.of(
         result,
         conditions,
-        title="Soak test",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
         duration_s=spec.stretches * spec.stretch_s,
@@ -241,12 +247,10 @@ def critical_load_record(
     if len(result.steps) < 2:
         return None
     estimate = result.estimate
-    target_percent = 100 * result.spec.target
     return CriticalLoadRecord.of(
         Repeated(result.spec, (result,), result.attempts),
         conditions,
-        title=f"Critical load at {target_percent:g} % loss (PLRsearch, no RFC 8219 throughput)",
-        target_percent=target_percent,
+        target_percent=100 * result.spec.target,
         estimate=estimate.mean_fps if estimate else None,
         deviation=estimate.deviation_fps if estimate else None,
         low=estimate.low_fps if estimate else None,
@@ -270,7 +274,7 @@ def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
-            {**row_head(at, number), "rate": step.offered.rate_fps,
+            {**common.row_head(at, number), "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,
              "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
              "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
@@ -293,13 +297,12 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     name = "soak"
     csv_columns: ClassVar = {
         "started": "start of the stretch, ISO 8601, UTC",
-        "direction": ROW_DIRECTION,
+        "direction": common.ROW_DIRECTION,
         "begins_s": "start of the interval, in seconds of traffic [s]",
         "length_s": "length of the interval [s]",
         "frames": "frames due in the interval; empty: the stretch is invalid [frames]",
         "lost": "of them lost [frames]",
     }
-    title = "Soak test"
     record: ClassVar[type[SoakRecord]] = SoakRecord
     order = 110
     connections = "also"
@@ -327,7 +330,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         return Measured(soak_record(result, conditions=point.said), soak_rows(result))
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
         Column("traffic s", lambda line: count(line.record.measured_s)),
         Column("frames", lambda line: count(line.value.frames)),
@@ -342,9 +345,6 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         Column("1st half %", lambda line: _share(line.value.halves_percent[0])),
         Column("2nd half %", lambda line: _share(line.value.halves_percent[1])),
     )
-
-    def rows(self, records: Sequence[SoakRecord]) -> list[Line]:
-        return list_lines(records)
 
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -433,15 +433,14 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     name = "critical-load"
     csv_columns: ClassVar = {
-        "rate": ROW_RATE,
-        "duration_s": ROW_DURATION,
+        "rate": common.ROW_RATE,
+        "duration_s": common.ROW_DURATION,
         "frames": "frames to send [frames]",
         "lost": "of them lost [frames]",
         "estimate": "mean of the critical load after this trial [frames per second per direction]",
         "low": "lower end of its interval [frames per second per direction]",
         "high": "upper end of its interval [frames per second per direction]",
     }
-    title = "Critical load"
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
     order = 120
     searches = True
@@ -467,7 +466,9 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             least_fps=point.limit_fps / LEAST,
             most_fps=point.limit_fps,
         )
-        result = measure_critical_load(spec, point.measure, point.infer(), point.watch)
+        result = measure_critical_load(
+            spec, point.measure, point.runner.make_load_estimate(), point.watch
+        )
         record = critical_load_record(
             result,
             bound=(point.limit_fps, point.limit_reason),
@@ -479,7 +480,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         return Measured(record, critical_load_rows(result))
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
         Column(
             "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
@@ -495,9 +496,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         Column("without\nloss", lambda r: str(r.lossless)),
         Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
     )
-
-    def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
-        return table(self.title, records, self.columns)
 
     def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (

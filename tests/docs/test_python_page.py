@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import v6t
-from v6t.analysis.report.latex import escape_latex
+from v6t.analysis.report.exports import escape_latex
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.campaign import create_campaign, plan_campaign
 from v6t.tests.expect import expect_error
