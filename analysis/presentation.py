@@ -139,7 +139,7 @@ class Presentation(Generic[R]):
     record: ClassVar[type[Record]] = Record
     """the model of its records"""
     metrics: ClassVar[Mapping[str, str]] = {}
-    """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
+    """metrics of ``published.json`` that it measures, each with the name of its result"""
 
     columns: ClassVar[Sequence[Column[Any]]] = ()
     """of its table; none: every single value of the record"""

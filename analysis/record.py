@@ -157,7 +157,9 @@ class Series(Model):
     def _drop_statistics(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {k: v for k, v in values.items() if k not in cls.model_computed_fields.keys() - _STORED}
+        return {
+            k: v for k, v in values.items() if k not in cls.model_computed_fields.keys() - _STORED
+        }
 
     @property
     def repeated(self) -> Sequence[float | None]:
@@ -434,17 +436,6 @@ class Record(Model):
         """Conditions that the RFC gives this result where a paper does not state them."""
         return {}
 
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        """Return the value to compare with a published one, and its direction; None if there is none.
-
-        Args:
-            figure: of a direction, where the metric names one.
-            mode: ``forward``, ``reverse`` or ``bidirectional``, as the paper states.
-        """
-        return None
-
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """Yield each repeated figure: its owner (empty, or ending in a space), the figure, its unit."""
         if isinstance(self, Series):
@@ -489,13 +480,6 @@ class RatesFound(DispersedSeries, NotedSeries):
 
 class RateRecord(RatesFound, RangedSeries, Record):
     """A record of one rate."""
-
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        if self.direction == "connections":
-            return self.median, "phase 1"
-        return (self.median, self.direction) if self.direction == mode else None
 
 
 def counted_by(results: Iterable[TrialResult]) -> str | None:

@@ -106,6 +106,8 @@ def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     definitions = schema["$defs"]
     for definition in definitions.values():
         definition.pop("title")
+        if "above_usable" in definition.get("required", ()):  # written where something was offered
+            definition["required"].remove("above_usable")
     names: dict[type[Record], list[str]] = {}
     for name, kind in kinds.items():
         names.setdefault(kind, []).append(name)

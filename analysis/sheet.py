@@ -114,9 +114,14 @@ def medium_fps(record: Record, line_rate_bps: float) -> float:
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
+def write(value: float | None, form: str, absent: str = UNDEFINED) -> str:
+    """Write a number in a form of :func:`format`."""
+    return absent if value is None else format(value, form)
+
+
 def count(value: float | None) -> str:
     """Write a rate or a number of frames, whole."""
-    return UNDEFINED if value is None else f"{value:,.0f}"
+    return write(value, ",.0f")
 
 
 def number_of(many: int, noun: str) -> str:
@@ -147,12 +152,12 @@ def significant(value: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     """Write a time of recovery."""
-    return UNDEFINED if value is None else f"{value:,.4f}"
+    return write(value, ",.4f")
 
 
 def percent(value: float | None) -> str:
     """Write a dispersion or share that is in per cent already."""
-    return UNDEFINED if value is None else f"{value:.2f}"
+    return write(value, ".2f")
 
 
 LIMITED = "limited by the tester or the medium: the device may be faster"

@@ -475,7 +475,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         "rate": "highest rate that passed [connections per second]",
     }
     record = ConnectionRateRecord
-    metrics: ClassVar = {"max connection establishment rate": ""}
+    metrics: ClassVar = {"max connection establishment rate": "rate"}
     phase = Phase.CONNECTIONS
     order = 10
     searches = True

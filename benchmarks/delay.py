@@ -157,13 +157,6 @@ class DelayRecord(StreamRecord):
     def lowered(self) -> bool:
         return self.share_of_rate < 1
 
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        if self.direction != "bidirectional" or direction not in self.directions:
-            return None
-        return self.directions[direction].figures[figure].median, f"{direction}, both"
-
     def series(self) -> Iterator[tuple[str, Series, str]]:
         for way, direction in self.directions.items():
             for name, figure in direction.figures.items():
@@ -582,7 +575,7 @@ class Latency(Delay[LatencySettings]):
         "max": "longest delay; empty: undefined [ms]",
     }
     record = LatencyRecord
-    metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
+    metrics: ClassVar = {"typical latency": "TL", "worst-case latency": "WCL"}
     order = 60
     model = LatencySettings
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
@@ -683,7 +676,7 @@ class Pdv(DelayVariation):
         "max": "Dmax, longest delay; empty: undefined [ms]",
     }
     record = PdvRecord
-    metrics: ClassVar = {"PDV": "pdv"}
+    metrics: ClassVar = {"PDV": "PDV"}
     source = "RFC 8219 section 7.3.1 (PDV-01)"
     order = 70
     capabilities = frozenset({"every-frame"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,7 +11,17 @@ from pydantic import Field
 from v6t.analysis.presentation import Line, Result
 from v6t.analysis.record import FPS, PER_DIRECTION, Figure, Number, RatesFound, Record, Row, Values
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
-from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, milliseconds, table
+from v6t.analysis.sheet import (
+    ABSENT,
+    SIZES,
+    UNDEFINED,
+    Column,
+    Sheet,
+    count,
+    milliseconds,
+    sheet,
+    text_columns,
+)
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common, registry
@@ -270,11 +280,10 @@ class FlowSettings(StrictModel):
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
-def _start(line: Line) -> str:
-    if line.value.flows == 1:
-        return "-"
-    start: str = line.value.start
-    return f"one every {line.record.interval_s:g} s" if start == "successive" else start
+def _start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
+    if point.flows == 1:
+        return ABSENT
+    return f"one every {record.interval_s:g} s" if point.start == "successive" else point.start
 
 
 class Flows(Benchmark[FlowsRecord, FlowSettings]):
@@ -440,7 +449,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     columns = (
         *common.POINT,
         Column("flows", lambda line: f"{line.value.flows:,}"),
-        Column("start", _start, text=True),
+        Column("start", lambda line: _start(line.record, line.value), text=True),
         *_RATE_COLUMNS,
         Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
         *_LIMIT_COLUMNS,
@@ -557,74 +566,45 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
 
 def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     """Make the table of another benchmark by flows: a column for each value, or, of many, a row."""
-    lines = [Line(r, f) for r in records for f in r.figures if f.benchmark == name]
-    figures = list(dict.fromkeys((line.value.figure, line.value.unit) for line in lines))
-    columns: list[Column[Any]] = [
-        *common.POINT,
-        Column("flows", lambda line: f"{line.value.flows:,}"),
-        Column("start", _start, text=True),
-        Column("applied fps\nper direction", lambda line: _rate(line.value)),
-    ]
-    lower = any(not line.value.more_is_better for line in lines)
-    title = f"{name} by network flows, medians, {XPD_LOWER if lower else XPD}"
+    pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
+    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
+    formula = XPD if all(f.more_is_better for _, f in pairs) else XPD_LOWER
+    found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
+    for r, f in pairs:
+        applied = ABSENT if f.rate is None else count(f.rate)
+        point = (r.sizes, r.direction, f"{f.flows:,}", _start(r, f), applied)
+        found.setdefault(point, {})[f.figure] = (_value(f), _xpd(f.degradation_percent))
+    names = [SIZES, *text_columns("direction"), "flows", *text_columns("start")]
+    names.append("applied fps\nper direction")
     if len(figures) > MANY:
-        columns += [
-            Column("value", lambda line: line.value.figure, text=True),
-            Column(f"median\n{figures[0][1]}", lambda line: _value(line.value)),
-            Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
+        names += [*text_columns("value"), f"median\n{figures[0][1]}", "Xpd %"]
+        rows = [(*point, key, *cells) for point, of in found.items() for key, cells in of.items()]
+    else:
+        names += [name for key, unit in figures for name in (f"{key}\n{unit}", "Xpd %")]
+        absent = (ABSENT, ABSENT)
+        rows = [
+            (*point, *(cell for key, _ in figures for cell in of.get(key, absent)))
+            for point, of in found.items()
         ]
-        return table(title, lines, columns)
-    by_point: dict[tuple[str, ...], dict[str, Line]] = {}
-    for line in lines:
-        by_point.setdefault(tuple(c.cell(line) for c in columns), {})[line.value.figure] = line
-    cells = [
-        Column(column.name, lambda row, place=place: row[0][place], text=column.text)
-        for place, column in enumerate(columns)
-    ]
-    for figure, unit in figures:
-        cells += [
-            Column(f"{figure}\n{unit}", lambda row, f=figure: _print_figure(row[1].get(f), _value)),
-            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _print_xpd)),
-        ]
-    return table(title, list(by_point.items()), cells)
+    return sheet(f"{name} by network flows, medians, {formula}", names, rows)
 
 
 def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
-    """Xpd and applied rate of each benchmark, a column for each frame size (RFC 8219 section 10.2.1)."""
+    """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
     found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
-    for record in records:
-        for f in record.all_figures:
+    for r in records:
+        for f in r.all_figures:
             if f.flows > 1:
-                key = (record.direction, f"{f.flows:,}", _start(Line(record, f)), f.figure)
-                text = _xpd(f.degradation_percent)
-                text += "" if f.rate is None else f" at {count(f.rate)}"
-                found.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = text
-    names = ("direction", "flows", "start", "value")
-    columns: list[Column[Any]] = [
-        Column(name, lambda row, place=place: row[0][place], text=name != "flows")
-        for place, name in enumerate(names)
-    ]
-    columns += [
-        Column(size, lambda row, size=size: row[1].get(size, "-"))
-        for size in dict.fromkeys(r.sizes for r in records)
-    ]
-    for benchmark, rows in found.items():
-        title = (
-            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size"
-        )
-        yield table(title, list(rows.items()), columns)
-
-
-def _print_figure(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
-    return "-" if line is None else cell(line.value)
-
-
-def _print_xpd(figure: FlowFigure) -> str:
-    return _xpd(figure.degradation_percent)
-
-
-def _rate(figure: FlowFigure) -> str:
-    return "-" if figure.rate is None else count(figure.rate)
+                point = (r.direction, f"{f.flows:,}", _start(r, f), f.figure)
+                applied = "" if f.rate is None else f" at {count(f.rate)}"
+                cells = found.setdefault(f.benchmark, {}).setdefault(point, {})
+                cells[r.sizes] = _xpd(f.degradation_percent) + applied
+    sizes = list(dict.fromkeys(r.sizes for r in records))
+    names = [*text_columns("direction"), "flows", *text_columns("start", "value"), *sizes]
+    for name, of in found.items():
+        title = f"{name} by network flows, Xpd % at the applied fps per direction, by frame size"
+        rows = [(*point, *(cells.get(s, ABSENT) for s in sizes)) for point, cells in of.items()]
+        yield sheet(title, names, rows)
 
 
 def _xpd(percent: float | None) -> str:

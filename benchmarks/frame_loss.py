@@ -22,7 +22,7 @@ from v6t.analysis.presentation import (
 )
 from v6t.analysis.record import Model, Number, Record, Row, Summary
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, offered, table
+from v6t.analysis.sheet import INVALID, Column, Sheet, offered, table, write
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
@@ -359,7 +359,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def shown(self, value: float | None) -> str:
-        return _four_digits(value)
+        return write(value, ".4f")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
@@ -373,13 +373,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield common.repeated(self.name, records)
 
 
-def _four_digits(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:.4f}"
-
-
 def _lost(line: Line, figure: str) -> str:
     row, lost = line.value
-    return _four_digits(getattr(lost, figure)) if row.valid else INVALID
+    return write(getattr(lost, figure), ".4f") if row.valid else INVALID
 
 
 _BY_ROLE: Sequence[Column[Line]] = (
@@ -387,13 +383,13 @@ _BY_ROLE: Sequence[Column[Line]] = (
     Column("fps per\ndirection", lambda line: offered(line.record, line.value.rate)),
     *(
         Column(
-            f"{role}\nlost %", lambda line, role=role: _four_digits(line.value.by_role[role].median)
+            f"{role}\nlost %", lambda line, role=role: write(line.value.by_role[role].median, ".4f")
         )
         for role in ("foreground", "background")
     ),
     Column(
         "background through\nover foreground through",
-        lambda line: _four_digits(line.value.fairness),
+        lambda line: write(line.value.fairness, ".4f"),
     ),
 )
 
@@ -525,6 +521,6 @@ _BRIEF: Sequence[Column[FrameLossRecord]] = (
     *common.POINT,
     Column("no loss up\nto fps", _lossless),
     Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
-    Column("loss %\nthere", lambda r: _four_digits(_worst(r.rates[0]))),
+    Column("loss %\nthere", lambda r: write(_worst(r.rates[0]), ".4f")),
     Column("rates", lambda r: str(len(r.rates))),
 )

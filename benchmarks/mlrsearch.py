@@ -233,17 +233,12 @@ class GoalSettings(StrictModel):
     def goal(self, trial_s: float) -> Goal:
         """With everything decided; ``trial_s``: where no final trial duration is given."""
         final_s = self.final_trial_s or trial_s
-        return Goal(
-            name=self.name,
-            loss_ratio=self.loss_ratio,
-            exceed_ratio=self.exceed_ratio,
-            width=self.width,
-            initial_trial_s=self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
-            final_trial_s=final_s,
-            duration_sum_s=self.duration_sum_s or final_s,
-            preceding_targets=self.preceding_targets,
-            expansion_coefficient=self.expansion_coefficient,
-        )
+        durations = {
+            "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
+            "final_trial_s": final_s,
+            "duration_sum_s": self.duration_sum_s or final_s,
+        }
+        return Goal(**{**self.model_dump(), **durations})
 
 
 class MlrSettings(StrictModel):
@@ -283,7 +278,6 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         "irregular": "reason why the goal result is irregular; empty: it is regular",
     }
     record = MlrRecord
-    metrics: ClassVar = {"relevant lower bound": ""}
     order = 15
     searches = True
     connections = "also"

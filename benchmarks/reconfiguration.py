@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.presentation import Line, Result
-from v6t.analysis.record import Number, Row, Series, Values
+from v6t.analysis.record import Number, Series, Values
 from v6t.analysis.sheet import Column, count, offered, seconds
 from v6t.base.errors import UsageError
 from v6t.benchmarks.common import POINT, ROW_DIRECTION, row_head
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
-from v6t.procedures.reconfiguration import (
-    ReconfigurationResult,
-    ReconfigurationSpec,
-    measure_reconfiguration,
-)
+from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE
-from v6t.trials.trial import list_directions
 
 
 class BlockedTimes(Values):
@@ -64,47 +62,8 @@ class ReconfigurationRecord(StreamRecord):
         yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
 
 
-def reconfiguration_record(
-    result: ReconfigurationResult, *, what: str, conditions: Mapping[str, Any]
-) -> ReconfigurationRecord:
-    """Make the record of one point."""
-    spec = result.spec
-    changes: dict[str, dict[str, Any]] = {}
-    for change in CONFIGURATION_CHANGES:
-        for way in list_directions(spec.conditions.mode):
-            seen = [
-                s.directions[way]
-                for streams in result.repetitions
-                for s in streams
-                if s.change == change and way in s.directions
-            ]
-            if seen:
-                changes.setdefault(change, {})[way] = {
-                    "values": [b.blocked_s for b in seen],
-                    "lost": [b.lost for b in seen],
-                    "frames": [b.frames for b in seen],
-                    "silence": [b.silence_s for b in seen],
-                }
-    return ReconfigurationRecord.of(
-        result,
-        conditions,
-        not_measured=None if changes else "the tester faltered in every stream",
-        what=what,
-        changes=changes,
-    )
-
-
-def reconfiguration_rows(result: ReconfigurationResult) -> list[Row]:
-    """Return a row for each stream and direction."""
-    at = result.spec.conditions
-    return [
-        {**row_head(at, s.number), "change": s.change,
-         "direction": way, "frames": b.frames, "lost": b.lost, "blocked_s": b.blocked_s,
-         "silence_s": b.silence_s}
-        for streams in result.repetitions
-        for s in streams
-        for way, b in s.directions.items()
-    ]  # fmt: skip
+_FIELDS = {"blocked_s": "values", "silence_s": "silence"}
+"""Fields of :class:`BlockedTimes` that have another name in a stream."""
 
 
 class ReconfigurationSettings(ShareSettings):
@@ -171,9 +130,22 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         own, bound = self.own(point.bound), point.bound
         spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
-        what = "simulated" if bound.tester.simulates else bound.describe_live_change()
-        record = reconfiguration_record(result, what=what, conditions=point.said)
-        return Measured(record, reconfiguration_rows(result))
+        rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
+        for stream in chain.from_iterable(result.repetitions):
+            for way, blocked in stream.directions.items():
+                head = {**row_head(spec.conditions, stream.number), "change": stream.change}
+                rows.append({**head, "direction": way, **asdict(blocked)})
+                values = changes.setdefault(stream.change, {}).setdefault(way, defaultdict(list))
+                for name, value in asdict(blocked).items():
+                    values[_FIELDS.get(name, name)].append(value)
+        record = ReconfigurationRecord.of(
+            result,
+            point.said,
+            not_measured=None if changes else "the tester faltered in every stream",
+            what="simulated" if bound.tester.simulates else bound.describe_live_change(),
+            changes=changes,
+        )
+        return Measured(record, rows)
 
     columns = (
         *POINT,

@@ -21,7 +21,17 @@ from v6t.analysis.record import (
     bounded_by_tester,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, marked, percent, table
+from v6t.analysis.sheet import (
+    ABSENT,
+    Column,
+    Sheet,
+    count,
+    marked,
+    percent,
+    sheet,
+    text_columns,
+    write,
+)
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
@@ -204,7 +214,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         "queries/s": "highest rate that passed [queries per second]",
     }
     record = ResolutionRecord
-    metrics: ClassVar = {"DNS resolution performance": ""}
     phase = Phase.QUERIES
     order = 10
     searches = True
@@ -339,18 +348,13 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             if len(r.combinations) < 2:
                 continue
             found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            columns: list[Column[int]] = [
-                Column("names with\nan AAAA record", lambda own: f"{own} %", text=True),
-                *(
-                    Column(
-                        f"{cached} %\ncached",
-                        lambda own, found=found, cached=cached: _cell(found.get((own, cached))),
-                    )
-                    for cached in sorted({cached for _, cached in found})
-                ),
+            own, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
+            names = [
+                *text_columns("names with\nan AAAA record"),
+                *(f"{c} %\ncached" for c in cached),
             ]
-            shares = sorted({own for own, _ in found})
-            yield table(f"{r.title}: median (P1 to P99), queries/s", shares, columns)
+            rows = [(f"{o} %", *(_cell(found.get((o, c))) for c in cached)) for o in own]
+            yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         for r in records:
@@ -464,9 +468,9 @@ def _rate(combination: Combination) -> str:
 
 def _cell(combination: Combination | None) -> str:
     if combination is None:
-        return "-"
+        return ABSENT
     return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
 
 
 def _each(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return write(value, ".2f", ABSENT)

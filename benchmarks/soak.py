@@ -37,7 +37,6 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
-from v6t.procedures.trial_runner import Repeated
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
@@ -215,58 +214,22 @@ def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
 
 
 def soak_rows(result: SoakResult) -> list[Row]:
-    """Return a row for each interval and direction, and one for each stretch that says nothing."""
-    rows: list[Row] = []
-    at = result.spec.conditions
-    for stretch in result.repetitions:
-        point = {"No": stretch.number, "Size": at.size_label, "Dir": at.mode[0]}
-        for way in list_directions(at.mode):
-            intervals = stretch.intervals.get(way, ())
-            rows += [
-                {**point, "started": stretch.started, "direction": way, "begins_s": i.begins_s,
-                 "length_s": i.length_s, "frames": i.frames, "lost": i.lost}
-                for i in intervals
-            ]  # fmt: skip
-            if not intervals:
-                begins_s = (stretch.number - 1) * result.spec.stretch_s
-                rows.append(
-                    {**point, "started": stretch.started, "direction": way, "begins_s": begins_s,
-                     "length_s": result.spec.stretch_s, "frames": None, "lost": None}
-                )  # fmt: skip
-    return rows
-
-
-def critical_load_record(
-    result: CriticalLoadResult,
-    *,
-    bound: tuple[float, str],
-    capacity_fps: float,
-    conditions: Mapping[str, Any],
-) -> CriticalLoadRecord | None:
-    """Make the record of a search; None: too few of its trials were valid."""
-    if len(result.steps) < 2:
-        return None
-    estimate = result.estimate
-    return CriticalLoadRecord.of(
-        Repeated(result.spec, (result,), result.attempts),
-        conditions,
-        target_percent=100 * result.spec.target,
-        estimate=estimate.mean_fps if estimate else None,
-        deviation=estimate.deviation_fps if estimate else None,
-        low=estimate.low_fps if estimate else None,
-        high=estimate.high_fps if estimate else None,
-        shapes={
-            s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps)
-            for s in (estimate.shapes if estimate else ())
-        },
-        searched_s=sum(s.duration_s for s in result.steps),
-        lossless=sum(not s.offered.lost for s in result.steps),
-        lowest=min(s.offered.rate_fps for s in result.steps),
-        highest=max(s.offered.rate_fps for s in result.steps),
-        upper_bound=bound[0],
-        upper_bound_reason=bound[1],
-        tester_ceiling=capacity_fps,
-    )  # fmt: skip
+    """Return a row for each interval and direction, and one for each invalid stretch."""
+    at, length_s = result.spec.conditions, result.spec.stretch_s
+    return [
+        {
+            **common.row_head(at, stretch.number),
+            "started": stretch.started,
+            "direction": way,
+            "begins_s": i.begins_s if i else (stretch.number - 1) * length_s,
+            "length_s": i.length_s if i else length_s,
+            "frames": i and i.frames,
+            "lost": i and i.lost,
+        }
+        for stretch in result.repetitions
+        for way in list_directions(at.mode)
+        for i in stretch.intervals.get(way) or (None,)
+    ]
 
 
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
@@ -469,14 +432,28 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         result = measure_critical_load(
             spec, point.measure, point.runner.make_load_estimate(), point.watch
         )
-        record = critical_load_record(
-            result,
-            bound=(point.limit_fps, point.limit_reason),
-            capacity_fps=point.tester_capacity.rate_fps,
-            conditions=point.said,
-        )
-        if record is None:
+        steps, estimate = result.steps, result.estimate
+        if len(steps) < 2:
             return self.nothing(point, "the tester faltered in all trials but one")
+        rates = [step.offered.rate_fps for step in steps]
+        shapes = estimate.shapes if estimate else ()
+        record = CriticalLoadRecord.of(
+            result,
+            point.said,
+            target_percent=100 * spec.target,
+            estimate=estimate and estimate.mean_fps,
+            deviation=estimate and estimate.deviation_fps,
+            low=estimate and estimate.low_fps,
+            high=estimate and estimate.high_fps,
+            shapes={s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes},
+            searched_s=sum(step.duration_s for step in steps),
+            lossless=sum(not step.offered.lost for step in steps),
+            lowest=min(rates),
+            highest=max(rates),
+            upper_bound=point.limit_fps,
+            upper_bound_reason=point.limit_reason,
+            tester_ceiling=point.tester_capacity.rate_fps,
+        )
         return Measured(record, critical_load_rows(result))
 
     columns = (

@@ -152,14 +152,6 @@ class ThroughputRecord(RateRecord):
     def published_conditions(self) -> Mapping[str, Any]:
         return {"trial_s": 60.0, "acceptance": "100%"}
 
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        value = super().find_published_value(figure, direction, mode, is_aggregate=is_aggregate)
-        if value is None or not is_aggregate:
-            return value
-        return self.aggregate_median, "sum of both directions"
-
 
 def throughput_record(
     result: ThroughputResult,
@@ -309,7 +301,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         **common.SEARCH_COLUMNS,
     }
     record = ThroughputRecord
-    metrics: ClassVar = {"throughput": "", "tester capacity": ""}
+    metrics: ClassVar = {"throughput": "rate", "tester capacity": "rate"}
     order = 10
     searches = True
     connections = "also"
@@ -448,7 +440,7 @@ class ThroughputFrameTimeout(Deadline, Throughput):
     """The highest rate at which every frame arrives within a deadline."""
 
     name = "throughput-frame-timeout"
-    metrics: ClassVar = {"throughput with timeout": ""}
+    metrics: ClassVar = {"throughput with timeout": "rate"}
     order = 20
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:

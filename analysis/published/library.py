@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from v6t.analysis.presentation import Presentations
+from v6t.analysis.presentation import Presentation, Presentations
 from v6t.analysis.published.conditions import Condition, conditions
 from v6t.analysis.record import Record
 from v6t.analysis.scaling import core_count
@@ -141,12 +141,12 @@ def references(
 ) -> list[Reference]:
     """Find published numbers for the technology, benchmark, direction and frame size of a record."""
     comparable: list[Reference] = []
-    metrics = presentations.of(record).metrics if record.measured else {}
-    for entry in library()["records"] if metrics else ():
+    presentation = presentations.of(record)
+    for entry in library()["records"] if record.measured and presentation.metrics else ():
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
         if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
-        placed = _placed(entry, record, metrics)
+        placed = _placed(entry, record, presentation)
         if placed is None:
             continue
         met = conditions(entry, record, facts)
@@ -156,20 +156,32 @@ def references(
 
 
 def _placed(
-    entry: Mapping[str, Any], record: Record, metrics: Mapping[str, str]
+    entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
-    metric = str(entry["metric"])
+    metric, stated = str(entry["metric"]), str(entry["conditions"].get("direction", ""))
     way = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
     metric = metric.removesuffix(f" {way}")
     if "per_frame_timeout_ms" in entry["conditions"]:
         metric += " with timeout"
-    figure = metrics.get(metric)
-    if figure is None:
+    name = presentation.metrics.get(metric)
+    if name is None or record.direction not in (
+        "connections",
+        "bidirectional" if way else _mode(stated),
+    ):
         return None
-    stated = str(entry["conditions"].get("direction", ""))
-    return record.find_published_value(
-        figure, way, _mode(stated), is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}"
-    )
+    name = f"{name} {way}".rstrip()
+    result = next((r for r in presentation.results(record) if r.name == name), None)
+    if result is None or result.summary is None:
+        return None
+    median = result.summary.median
+    if way:
+        return median, f"{way}, both"
+    if record.direction == "connections":
+        return median, "phase 1"
+    if "sum" in f"{stated} {entry.get('rate_convention')}":
+        directions = 2 if record.direction == "bidirectional" else 1
+        return median and directions * median, "sum of both directions"
+    return median, record.direction
 
 
 def _mode(stated: str) -> str:
