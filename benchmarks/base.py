@@ -1,4 +1,4 @@
-"""What a benchmark is: settings, needs, cost, procedure and results in one object."""
+"""What a benchmark is: settings, needs, procedure and results; and those at a share of the throughput."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from pydantic import Field
 from v6t.analysis.means import with_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Model, Record, counted_by
+from v6t.analysis.record import FrameSizes, Model, Number, Record, counted_by
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.tester_rate import usable_fps
@@ -23,6 +25,7 @@ from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext, TechnologyClass
+
 
 R = TypeVar("R", bound=Record)
 
@@ -230,3 +233,45 @@ class Benchmark(Presentation[R], Generic[R, S]):
             conditions=point.said,
         )
         return Measured(record)
+
+
+class StreamRecord(Record):
+    """Something that was measured at one rate."""
+
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str = ""
+    """where that rate comes from"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
+
+
+class ShareSettings(StrictModel):
+    """At which rate."""
+
+    share: float = Field(default=0.9, gt=0, le=1)
+    """Rate, as a share of the measured throughput."""
+    rate_fps: float | None = Field(default=None, gt=0)
+    """This rate instead [fps]."""
+
+
+Q = TypeVar("Q", bound=ShareSettings)
+
+
+class AtShare(Benchmark[R, Q]):
+    """A benchmark at such a rate."""
+
+    heeds = frozenset({"rate_from"})
+
+    def has_own_rate(self, bound: RunContext) -> bool:
+        return self.own(bound).rate_fps is not None
+
+    def rate(self, point: Point) -> tuple[float, str]:
+        """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
+        own = self.own(point.bound)
+        if own.rate_fps is not None:
+            return own.rate_fps, "given"
+        rate_fps, source = point.throughput()
+        return own.share * rate_fps, f"{own.share:g} of the {source}"

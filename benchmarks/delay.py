@@ -19,11 +19,10 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
+from v6t.benchmarks.base import RFC_DURATION_S, Benchmark, StreamRecord
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.share import StreamRecord
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.timing import (
     DelayFigures,

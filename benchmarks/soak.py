@@ -25,11 +25,10 @@ from v6t.analysis.sheet import (
 )
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.base import AtShare, Benchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
     CriticalLoadSpec,
