@@ -314,7 +314,8 @@ class Record(Model):
 
     def _stored(self, name: str, default: T) -> T:
         """Return a value of the file where the record's model is unknown here."""
-        return (self.model_extra or {}).get(name, default)
+        value: T = (self.model_extra or {}).get(name, default)
+        return value
 
     @classmethod
     def of(

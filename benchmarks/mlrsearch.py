@@ -233,7 +233,7 @@ class GoalSettings(StrictModel):
     def goal(self, trial_s: float) -> Goal:
         """With everything decided; ``trial_s``: where no final trial duration is given."""
         final_s = self.final_trial_s or trial_s
-        durations = {
+        durations: dict[str, Any] = {
             "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
             "final_trial_s": final_s,
             "duration_sum_s": self.duration_sum_s or final_s,

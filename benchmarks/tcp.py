@@ -221,14 +221,13 @@ class TcpCapacityRecord(CapacityRecord):
 def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
     fastest = None
     for found in (find(key).connections for key in keys):
-        tcp = found and found.tcp
-        if not found or not tcp or not found.sending_time_s or tcp.mean_s is None:
+        tcp = None if found is None else found.tcp
+        if found is None or tcp is None or tcp.mean_s is None or not found.sending_time_s:
             continue
         rate_cps = tcp.attempted / found.sending_time_s
         is_complete = tcp.established == tcp.attempted == found.required
         if is_complete and (fastest is None or rate_cps > fastest.rate_cps):
-            times = {"fastest_s": tcp.fastest_s, "mean_s": tcp.mean_s, "slowest_s": tcp.slowest_s}
-            fastest = Alone(rate_cps=rate_cps, **times)
+            fastest = Alone.model_validate({**asdict(tcp), "rate_cps": rate_cps})
     return fastest
 
 
