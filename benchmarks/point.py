@@ -44,7 +44,7 @@ class PointRunner(Protocol):
         """The tester without a device; None: its ports cannot be joined."""
 
     @property
-    def emptying(self) -> str:
+    def describe_flush(self) -> str:
         """How the device's connection table is emptied."""
 
     def watch(self, progress: Progress) -> None: ...
@@ -107,6 +107,11 @@ class Point:
     def limit_fps(self) -> float:
         """Rate that medium and tester carry."""
         return min(self.media_fps, self.tester_capacity.rate_fps)
+
+    @property
+    def search_limit_fps(self) -> float:
+        """Highest rate that a search offers."""
+        return min(self.media_fps, self.bound.search_share * self.tester_capacity.rate_fps)
 
     @property
     def limit_reason(self) -> str:

@@ -1,13 +1,11 @@
-"""A run for other programs: JSON, JUnit XML, OpenMetrics, and LaTeX tables for a paper."""
+"""A run for other programs: JSON, JUnit XML and OpenMetrics."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 from xml.etree import ElementTree
@@ -17,10 +15,8 @@ from v6t.analysis.published.library import facts_of, references
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign import figures_of
 from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.render import environment, printable
-from v6t.analysis.report.verdict import title_of
+from v6t.analysis.report.render import printable
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import footnotes
 from v6t.analysis.warnings import list_run_warnings, list_warnings
 
 SCHEMA = "v6t-report/1"
@@ -179,49 +175,3 @@ def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
     label_text = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
     return f"{name}{{{label_text}}} {value:.17g}"
-
-
-CITATION = (
-    "Tables were measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
-)
-SPECIAL = {
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "*": r"\textsuperscript{*}",
-    "µ": r"\textmu{}",
-}
-
-
-def to_latex(data: RunData, known: Presentations) -> str:
-    """Write each table of a run as a ``table``, with the conditions in comments."""
-    sheets = [
-        table.narrow()
-        for presentation, records in known.measured(data.records)
-        for table in presentation.brief_tables(records)
-    ]
-    template = environment(
-        tex=escape_latex, comment=lambda text: " ".join(text.split())
-    ).get_template("tables.tex")
-    return template.render(
-        data=data,
-        version=version("v6t"),
-        sheets=sheets,
-        caption=f"{title_of(data)}, {data.config['tester']['kind']} tester",
-        notes=(*footnotes(data.records), *data.results.get("caveats", ())),
-        conditions=list(_conditions(data)),
-    )
-
-
-def escape_latex(text: str) -> str:
-    """Escape the characters that LaTeX takes for commands."""
-    return re.sub(r"[&%$#_{}\\~^<>*µ]", lambda found: SPECIAL[found[0]], " ".join(text.split()))
-
-
-def _conditions(data: RunData) -> Iterator[str]:
-    yield data.heading
-    yield f"measured {data.manifest.get('created', '')}, status: {data.status}"
-    yield CITATION
