@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Step, has_lines
 from v6t.drivers.duts.steps import create_object
@@ -13,7 +13,7 @@ from v6t.intent.families import Nat66Config
 CHAIN = "ip6tables -w -t nat"
 
 
-class SnatOptions(nat.ConntrackOptions):
+class SnatOptions(conntrack.ConntrackOptions):
     """Options of this device."""
 
     masquerade: bool = False
