@@ -60,7 +60,7 @@ JSTAT = (
 
 
 class Jool(LinuxDriver):
-    """Jool with an instance called v6t."""
+    """Driver of Jool with one instance, named v6t."""
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"

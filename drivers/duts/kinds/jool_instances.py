@@ -138,7 +138,7 @@ def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
 
 
 def choose_program(intent: Intent) -> str:
-    """Return the program of Jool that makes such a device."""
+    """Return the Jool program that implements an intent."""
     match intent.configuration:
         case Nat64Config():
             return NAT64
@@ -149,7 +149,7 @@ def choose_program(intent: Intent) -> str:
 
 
 def make_statistics_command(program: str) -> str:
-    """Return the command for its counters; a counter that is not printed is not known to be 0."""
+    """Return the command that prints the instance's counters."""
     return f"{program} -i v6t stats display --all --csv --no-headers"
 
 
@@ -162,7 +162,7 @@ def _format_row(words: str) -> str:
 
 
 def is_own_instance(row: str) -> bool:
-    """Return whether a row of ``instance display --csv`` is that of the instance v6t."""
+    """Return whether a row of ``instance display --csv`` describes the instance v6t."""
     return row.split(",")[1:2] == ["v6t"]
 
 
@@ -198,7 +198,7 @@ def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:  # of packets w
 
 
 def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
-    """Replace the instance by an empty one; flushing sessions one by one takes minutes."""
+    """Replace the instance with an empty one; flushing single sessions takes minutes."""
     file = f"{options.state_dir}/jool.json"
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.set for step in add_pool4(intent, version)]

@@ -71,7 +71,7 @@ class OpenBsdOptions(DutOptions):
 
 
 class OpenBsdPf(Driver):
-    """OpenBSD with PF, configured by ksh, doas and ifconfig."""
+    """Driver of OpenBSD with PF, configured by ksh, doas and ifconfig."""
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"

@@ -9,7 +9,7 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Want, shorten
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import LossReason, add_matches
 from v6t.intent.families import Nat64Config
 
 UNDO_TRIES = 60
@@ -35,12 +35,12 @@ LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 AUTOMATIC = re.compile(r"<__automatic_\w+>")
 """A table that pfctl made of a list; its name holds a number drawn for each loading."""
 LOSSES = {
-    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), Lost.ROOM),
-    "state_insert": Lost.ENTRY,
-    "congestion": Lost.QUEUE,
+    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.ROOM),
+    "state_insert": LossReason.ENTRY,
+    "congestion": LossReason.QUEUE,
     **dict.fromkeys(
         ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
-         "state_mismatch", "no_route"), Lost.RULE),
+         "state_mismatch", "no_route"), LossReason.RULE),
 }  # fmt: skip
 """PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
 _INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name in LOSSES}}
@@ -82,7 +82,7 @@ def parse_occupancy(text: str) -> Mapping[str, float]:
 
 
 def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
-    """Return what each rule that translates matches, and the words before its public addresses."""
+    """Return the match of each translating rule, and the keywords before its public addresses."""
     configuration = intent.configuration
     if isinstance(configuration, Nat64Config):
         match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"

@@ -128,7 +128,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         )
 
     def flush(self, intent: Intent) -> Sequence[Step]:
-        """Forget the clients and what waits in TAYGA's queue, then the kernel's connections."""
+        """Empty TAYGA's clients and queue, then the kernel's connections."""
         command = f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}"
         why = "no client of an earlier trial is left"
         restart = Step(command, why, proof=self.run_translator().check)

@@ -1,4 +1,4 @@
-"""A session with one device: plan and commit, and what is done to it while it is measured."""
+"""A session with one device, and its actions during a measurement."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class KnotOptions(ServerOptions):
 
 
 class KnotResolver(Dns64Server):
-    """CZ.NIC's kresd; each of its threads is a process of its own, and all share the cache."""
+    """CZ.NIC's kresd, whose workers are processes that share one cache."""
 
     name = "knot-resolver"
     title = "Knot Resolver"

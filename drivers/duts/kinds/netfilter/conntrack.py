@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import set_sysctls
 from v6t.drivers.duts.plan import Check, Intent, Step, Want, passes, shorten
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.readings import LossReason, Reading, add_matches
 from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
@@ -70,7 +70,7 @@ class ConntrackOptions(LinuxOptions):
 
 
 def count_required_sessions(given: int, intent: Intent) -> int:
-    """Return the connections that the device must hold; 0 if there is no number."""
+    """Return the number of connections that the device must hold; 0 if it is not specified."""
     needed = intent.requirements.sessions
     if 0 < given < needed:
         raise UsageError(
@@ -137,7 +137,7 @@ _NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have
 
 
 def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
-    """Delete the clients' connections, and nobody else's."""
+    """Delete the connections of the clients' networks only."""
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
@@ -203,7 +203,7 @@ def read_statistics() -> Reading:
         "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
         "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
         "was full (`chaintoolong`)",
-        {"insert_failed": Lost.ENTRY, "drop|early_drop|chaintoolong": Lost.ROOM},
+        {"insert_failed": LossReason.ENTRY, "drop|early_drop|chaintoolong": LossReason.ROOM},
     )
 
 

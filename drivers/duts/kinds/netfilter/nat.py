@@ -1,4 +1,4 @@
-"""What stateful NAT in the Linux kernel needs, whoever writes its rules."""
+"""Pools and the base driver of stateful NAT in the Linux kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROTOCOLS = (*PORTED, "icmp")
 
 @dataclass(frozen=True)
 class Pool:
-    """Networks of clients, and the public addresses and ports that their connections leave from."""
+    """Client networks with the public addresses and ports of their connections."""
 
     inside: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -46,7 +46,7 @@ class Pool:
 
 
 def get_pool(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
-    """Return clients, public addresses and ports of an intent."""
+    """Return the clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
@@ -83,7 +83,7 @@ def divide_pool(pool: Pool, intent: Intent) -> list[Pool]:
 
 
 class NetfilterNat(ConntrackDevice):
-    """NAT by rules for the connections of the clients' networks."""
+    """Base of drivers that translate the clients' networks by netfilter rules."""
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"

@@ -59,7 +59,7 @@ class MapRelay(VppFunction):
 
 
 def list_domains(cli: Vppctl) -> str:
-    """Return the read of all domains; anybody's is in the way."""
+    """Return the command that lists all domains, including those of others."""
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
@@ -79,7 +79,7 @@ def has_domains(wanted: list[Domain], says: str) -> Want:
 
 
 def list_indices(cli: Vppctl, tag: str) -> str:
-    """Return the shell line that prints the indices of domains, which are VPP's; others' must stay."""
+    """Return the shell line that prints the indices of the domains with a tag."""
     return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
 
 

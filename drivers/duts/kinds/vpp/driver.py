@@ -25,7 +25,7 @@ from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
 from v6t.drivers.duts.plan import Change, Intent, Plan, shorten
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
-from v6t.drivers.duts.shape import INTERFACES
+from v6t.drivers.duts.telemetry_summary import INTERFACES
 from v6t.intent import families
 
 SIDES = ("left", "right")
@@ -191,7 +191,7 @@ class Vpp(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Move a route to a network without hosts; VPP adds paths to a route, so the other one goes first."""
+        """Return a route that updates move; VPP adds paths, so the former path is removed first."""
         ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None

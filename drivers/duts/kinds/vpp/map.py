@@ -1,4 +1,4 @@
-"""MAP-E, MAP-T and lw4o6 relays of VPP."""
+"""MAP-E and MAP-T relays of VPP."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class MapT(MapRules):
 
 
 class MapE(MapRules):
-    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
+    """A border relay of MAP-E; VPP represents a CE without EA bits as a softwire."""
 
     profile = TUNNEL_PROFILE
     notes = (
