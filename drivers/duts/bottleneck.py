@@ -155,8 +155,8 @@ class _Judge:
         """
         told = self.told
         is_full = told.table.get("full", 0.0) >= FULL_TABLE
-        unknown = told.lost(LossReason.UNKNOWN)
-        short = told.lost(LossReason.ROOM, LossReason.ENTRY) | (unknown if is_full else {})
+        unknown = told.select_drops(LossReason.UNKNOWN)
+        short = told.select_drops(LossReason.ROOM, LossReason.ENTRY) | (unknown if is_full else {})
         if not short or sum(short.values()) < at_least:
             return None
         reason, problem = _find_most_frequent(short), "its table has no room for a connection more"
@@ -171,7 +171,7 @@ class _Judge:
         return "table", f"{problem}, or no port: {reason} grew"
 
     def judge_rules(self) -> _Finding | None:
-        refused = self.told.lost(LossReason.RULE, LossReason.UNKNOWN)
+        refused = self.told.select_drops(LossReason.RULE, LossReason.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
         reason = _find_most_frequent(refused)
@@ -216,7 +216,7 @@ class _Judge:
     def judge_polling(self) -> _Finding | None:
         if not self.told.polls or self.node:
             return None
-        unfetched = self.told.lost(LossReason.INGRESS)
+        unfetched = self.told.select_drops(LossReason.INGRESS)
         if 100 * sum(unfetched.values()) >= MOST * sum(self.told.reasons.values()) > 0:
             problem = "it polls, and frames came faster than it fetched them"
             return "cpu", f"{problem}: {_find_most_frequent(unfetched)} grew"

@@ -214,7 +214,7 @@ _AFTER = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
 
 
 def find_line(output: str, *phrases: str) -> str | None:
-    """Return the first line that holds every phrase as whole words, None if there is none.
+    """Return the first line that contains every phrase as whole words, or None.
 
     A phrase is one or more words; any white space separates them. ``id 1`` is not in ``id 10``,
     ``10.0.0.1`` not in ``10.0.0.1/24``, and ``UP`` is in ``<UP,LOWER_UP>``.

@@ -48,7 +48,7 @@ class Reading:
     polls: bool = False
     lasts_s: float = 0.0
 
-    def lost(self, figure: str) -> LossReason | None:
+    def find_loss_reason(self, figure: str) -> LossReason | None:
         """Return the reason for which a figure counts lost frames; None: it does not."""
         return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
 

@@ -71,7 +71,7 @@ class Telemetry:
         sums = sum(self.drops.values()) - sum(single.values())
         return single if 2 * sum(single.values()) >= sums else self.drops
 
-    def lost(self, *kinds: LossReason) -> dict[str, float]:
+    def select_drops(self, *kinds: LossReason) -> dict[str, float]:
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
@@ -132,7 +132,7 @@ def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason
     for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
         before = samples[0].figures.get(name, {})
         for figure, last in samples[-1].figures.get(name, {}).items() if before else ():
-            why, first = reading.lost(figure), before.get(figure, 0.0)
+            why, first = reading.find_loss_reason(figure), before.get(figure, 0.0)
             if why is not None and last > first:
                 found[f"{name} {figure}"] = (last - first, why)
     return found

@@ -60,7 +60,7 @@ class CheckText(StrictModel):
             check_pattern(self.matches)
         return self
 
-    def of(self, line: str) -> Check:
+    def make_check(self, line: str) -> Check:
         if self.contains is not None:
             return Check(line, has_words(self.contains))
         if self.equals is not None:
@@ -251,7 +251,7 @@ class Command(LinuxDriver):
         )
 
     def _check(self, intent: Intent, check: CheckText | None) -> Check | None:
-        return None if check is None else check.of(self._line(intent, check.command))
+        return None if check is None else check.make_check(self._line(intent, check.command))
 
     def _line(self, intent: Intent, text: str) -> str:
         left, right = self.ports(intent).values()

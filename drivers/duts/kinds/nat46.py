@@ -52,12 +52,12 @@ class MappedSide:
     psid_offset: int = 0
 
     @classmethod
-    def embedded(cls, prefix: IPv6Network) -> MappedSide:
+    def embed(cls, prefix: IPv6Network) -> MappedSide:
         """Map all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
-    def explicit(
+    def map_explicitly(
         cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]
     ) -> MappedSide:
         """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
@@ -231,7 +231,7 @@ def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [MappedSide(*addresses.list_mappings(intent)[0])], [MappedSide.embedded(dmr)]
+            return [MappedSide(*addresses.list_mappings(intent)[0])], [MappedSide.embed(dmr)]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
@@ -240,16 +240,16 @@ def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
             )
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = MappedSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
-        return [own], [MappedSide.embedded(dmr)]
+        return [own], [MappedSide.embed(dmr)]
     near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
     local, remote = [], []
     for four, six in addresses.list_mappings(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(MappedSide.explicit(four, six, addresses.suggest_equal_suffixes(intent)))
+        there.append(MappedSide.map_explicitly(four, six, addresses.suggest_equal_suffixes(intent)))
     prefix = addresses.get_prefix(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
-            remote.append(MappedSide.embedded(prefix))
+            remote.append(MappedSide.embed(prefix))
         if not isinstance(edge, ClatConfig):
-            local.append(MappedSide.embedded(prefix))
+            local.append(MappedSide.embed(prefix))
     return local, remote

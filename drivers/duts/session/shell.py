@@ -52,7 +52,7 @@ def track_command(directory: str, command: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """The output of one command; ``status`` is None if its end did not arrive."""
+    """Output of one command; ``status`` is None if the output is incomplete."""
 
     text: str
     status: int | None

@@ -68,7 +68,7 @@ def test_a_reading_says_which_of_its_figures_are_losses(case):
         other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
         assert figures or other_words, (name, "is not read")
         own = {nat46.NOT_SENT} if case.driver == "nat46" and kind == "device" else set()
-        assert {f for f in figures if reading.lost(f)} == losses | own, name
+        assert {f for f in figures if reading.find_loss_reason(f)} == losses | own, name
 
 
 def readings_of(name, intent, **options):
@@ -92,7 +92,7 @@ def test_every_reason_of_jools_is_of_a_kind():
     }  # fmt: skip
     for name, kind in kinds.items():
         (figure,) = reading.parse(f"{name},1\n")
-        assert reading.lost(figure) == kind, figure
+        assert reading.find_loss_reason(figure) == kind, figure
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_a_users_own_names_say_what_they_count():
     readings = readings_of("command", intents.ROUTER4, watch=watch)
     ring, one = readings["ring"], readings["dropped"]
     figures = ring.parse("drops=7 refused_ports=2 missed=3")
-    assert [ring.lost(f) for f in figures] == [LossReason.QUEUE, LossReason.ROOM, None]
-    assert [one.lost(f) for f in one.parse("5")] == [LossReason.QUEUE]
+    assert [ring.find_loss_reason(f) for f in figures] == [LossReason.QUEUE, LossReason.ROOM, None]
+    assert [one.find_loss_reason(f) for f in one.parse("5")] == [LossReason.QUEUE]

@@ -263,7 +263,7 @@ def test_refused_connections_are_lost_for_want_of_room():
         "pattern": r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)",
     }
     reading = make(telemetry=[watched]).telemetry(intents.ROUTER6)["drops"]
-    lost = {name: reading.lost(name) for name in reading.parse("no port 5\nlost 2\n")}
+    lost = {name: reading.find_loss_reason(name) for name in reading.parse("no port 5\nlost 2\n")}
     assert lost == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
 
 
@@ -302,7 +302,7 @@ def test_groups_of_no_single_reading_are_rejected(pattern):
 
 
 def test_absence_is_not_proved_by_silence():
-    check = CheckText(command="x", absent="10.0.0.0/8").of("x")
+    check = CheckText(command="x", absent="10.0.0.0/8").make_check("x")
     assert check.checker("192.0.2.0/24") is None
     assert "'10.0.0.0/8'" in check.checker("  10.0.0.0/8  via")
     assert check.checker("") is not None

@@ -402,8 +402,8 @@ def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
             vpp_outputs.parse_errors(head + line.replace("80", "2", 1)),
         )
         ((reason, grew),) = [item for item in told[0].items() if item[0] != "reasons"]
-        assert grew == 80 and VPP["errors"].lost(reason) == kind
-        assert VPP["errors"].lost("reasons") is None
+        assert grew == 80 and VPP["errors"].find_loss_reason(reason) == kind
+        assert VPP["errors"].find_loss_reason("reasons") is None
         samples = [
             Sample({**s.figures, "errors": errors,
                     "interfaces": {"host-left.drops": errors[reason]}}, s.seen_s, VPP)

@@ -107,7 +107,7 @@ class LinuxDriver(Driver):
         return {side: self.port(intent, side) for side in SIDES}
 
     def background_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the interfaces of a background with VLANs of its own, by side."""
+        """Return the VLAN interfaces of the background, by side."""
         return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def all_ports(self, intent: Intent) -> dict[str, str]:

@@ -203,7 +203,7 @@ def _make_checks(places: Placeholders, checks: Iterable[LineCheck], option: str)
         for (command, _), (_, wanted) in zip(
             places.rows(texts), places.rows(texts, quote), strict=True
         ):
-            made.append(check.model_copy(update={criterion: wanted}).of(command))
+            made.append(check.model_copy(update={criterion: wanted}).make_check(command))
     if not made:
         raise UsageError(
             f"no read-back of dut.options.{option} is left: all are about what the technology does not have",

@@ -1,4 +1,4 @@
-"""The lwAFTR of VPP (RFC 7596), and softwires with an address of their own."""
+"""The lwAFTR of VPP (RFC 7596), and softwires as domains."""
 
 from __future__ import annotations
 
