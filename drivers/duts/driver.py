@@ -50,7 +50,7 @@ class DeviceTechnology(Oracle, Protocol):
     def parts(self) -> Sequence[Any]: ...
 
 
-class PartOf(NamedTuple):
+class ChainMembership(NamedTuple):
     """A part of a chain: its name, and the names of its parameters in the chain's technology."""
 
     name: str
@@ -94,7 +94,7 @@ class Driver(ABC):
     session_type: ClassVar[type[Any] | None] = None
     """Class of its sessions; None: that of devices with a shell."""
     options: Any
-    part: PartOf | None = None
+    part: ChainMembership | None = None
     """The chain that it belongs to; None: it is the whole device."""
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -243,14 +243,16 @@ class Driver(ABC):
             protocol = " by BGP" if required.bgp_speaker else ""
             problem = f"does not change routes under traffic{protocol}"
             update = self._require(change, problem, leave_out)
-            plan = replace(plan, steps=(*plan.steps, *steps, update.kept), route_update=update)
+            plan = replace(
+                plan, steps=(*plan.steps, *steps, update.removal_step), route_update=update
+            )
         if required.live_change:
             change = self._require(
                 self.find_live_change(intent, facts),
                 f"has nothing of {intent.technology} that it could change under traffic",
                 "leave reconfiguration out of --measure, or choose another driver",
             )
-            plan = replace(plan, steps=(*plan.steps, change.kept), live_change=change)
+            plan = replace(plan, steps=(*plan.steps, change.removal_step), live_change=change)
         return plan
 
     def _require(self, capability: T | None, problem: str, hint: str) -> T:

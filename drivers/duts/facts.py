@@ -64,7 +64,7 @@ class Facts:
     programs: frozenset[str] = frozenset()
     sections: Mapping[str, str] = field(default_factory=dict)
 
-    def number(self, section: str) -> int | None:
+    def parse_number(self, section: str) -> int | None:
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 

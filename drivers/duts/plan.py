@@ -161,7 +161,7 @@ class Change:
     def command(self, action: Action) -> str:
         return str(getattr(self, action))
 
-    def wrong(self, action: Action, output: str) -> str | None:
+    def find_problem(self, action: Action, output: str) -> str | None:
         if action == "remove":
             return f"it is still there: {shorten(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
@@ -172,7 +172,7 @@ class Change:
         return None
 
     @property
-    def kept(self) -> Step:
+    def removal_step(self) -> Step:
         """The step that removes the object at every rollback."""
         why = f"{self.what} beside the traffic is added, changed and removed under it"
         return Step("true", why, read=self.look, undo=self.remove, existing=Existing.REFUSE)

@@ -53,7 +53,7 @@ class Reading:
         return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
 
 
-def add_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
+def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
     """Return a parser that adds up the matches of a pattern.
 
     Its groups are a figure's name and value; with ``name``, its only group is the value of this figure.

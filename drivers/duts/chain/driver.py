@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import Driver, DriverWithoutCommands, PartOf
+from v6t.drivers.duts.driver import ChainMembership, Driver, DriverWithoutCommands
 from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
@@ -138,7 +138,7 @@ class Chain(DriverWithoutCommands):
         directory = choose_state_directory(before, part.name, driver)
         if directory:
             driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
-        driver.part = PartOf(part.name, part.params)
+        driver.part = ChainMembership(part.name, part.params)
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.duts.readings import LossReason, add_matches
+from v6t.drivers.duts.readings import LossReason, sum_matches
 
 _TOTALS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
@@ -61,10 +61,10 @@ _REASONS = {
 }
 
 
-statistics = add_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
 """Parses ``stats display --csv --no-headers``: value by name."""
-sessions = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
-table = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
+sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+table = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 """Parse the number of a NAT64's connections, which only memory limits; nothing if it is not printed."""
 
 

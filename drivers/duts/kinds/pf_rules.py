@@ -9,7 +9,7 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Want, shorten
-from v6t.drivers.duts.readings import LossReason, add_matches
+from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
 UNDO_TRIES = 60
@@ -52,11 +52,11 @@ def parse_info(text: str) -> Mapping[str, float]:
     return {_INFO[name]: float(value) for name, value in rows if name in _INFO}
 
 
-count_translated = add_matches(
+count_translated = sum_matches(
     r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
 )
 """Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
-parse_limits = add_matches(r"^states\s+hard limit\s+(\d+)", "states")
+parse_limits = sum_matches(r"^states\s+hard limit\s+(\d+)", "states")
 """Parses ``pfctl -sm``: the limit of states."""
 
 

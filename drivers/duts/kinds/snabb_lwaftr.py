@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
-from v6t.drivers.duts.readings import LossReason, Reading, add_matches
+from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
     build_background_command,
@@ -49,11 +49,11 @@ LOSSES = {
 """Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
 
 
-state = add_matches(
+state = sum_matches(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
 """Parses the counters of packets in ``/softwire-state``."""
-sockets = add_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
+sockets = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 """Parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
 
 

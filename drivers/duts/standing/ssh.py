@@ -196,7 +196,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
 
 
 def connect_in_namespace(pid: int, host: str, port: int) -> socket.socket:
-    """Open a TCP connection within another process's network namespace, which only a thread enters."""
+    """Open a TCP connection from a thread in another process's network namespace."""
     results: list[socket.socket | OSError] = []
 
     def work() -> None:

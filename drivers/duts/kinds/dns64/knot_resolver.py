@@ -47,7 +47,7 @@ class KnotResolver(Dns64Server):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
-        wanted, room = self.options.cache_mib, facts.number("room")
+        wanted, room = self.options.cache_mib, facts.parse_number("room")
         if room is not None and room < wanted << 10:
             raise DutError(
                 f"Knot Resolver takes {wanted} MiB for its cache in {self.options.state_dir}, where the "

@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, shorten
-from v6t.drivers.duts.readings import LossReason, Reading, add_matches
+from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 from v6t.intent.families import Dns64Config
@@ -69,7 +69,7 @@ class Dns64Server(LinuxDriver):
             **super().telemetry(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                add_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
+                sum_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
                 {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.ALL},
             ),

@@ -180,7 +180,7 @@ class LinuxDriver(Driver):
             steps += linux.add_vlan(name, port, link.background.vlan, link.mtu, why)
         steps.append(linux.enable_forwarding([*ports.values(), *background.values()]))
         most = max(len(getattr(intent, side).neighbors) for side in SIDES)
-        if mode != "gateway" and most >= (facts.number("gc_thresh3") or 1024) // 2:
+        if mode != "gateway" and most >= (facts.parse_number("gc_thresh3") or 1024) // 2:
             steps.append(linux.enlarge_neighbor_table(most))
         for side in SIDES:
             steps += linux.configure_side(getattr(intent, side), ports[side], mode)

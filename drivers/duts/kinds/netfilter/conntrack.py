@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import set_sysctls
 from v6t.drivers.duts.plan import Check, Intent, Step, Want, passes, shorten
-from v6t.drivers.duts.readings import LossReason, Reading, add_matches
+from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
@@ -101,7 +101,7 @@ def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts)
 def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
     if not wanted:
         return []
-    room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
+    room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
     size = 1 << (int(wanted * MARGIN) - 1).bit_length()
     grows = room is None or room < wanted * MARGIN
     crowded = buckets is not None and buckets * PER_BUCKET < wanted
@@ -176,7 +176,7 @@ def log_connections(options: ConntrackOptions) -> list[Step]:
 
 def count_connections() -> Reading:
     """Read the number of connections from a counter."""
-    parse = add_matches(r"\A\s*(\d+)\s*\Z", "sessions")
+    parse = sum_matches(r"\A\s*(\d+)\s*\Z", "sessions")
     return Reading(f"cat {COUNT}", parse, "connections that the device counts")
 
 
@@ -191,7 +191,7 @@ def read_limits(log: str = "") -> Reading:
     """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
     names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
-    parse = add_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
+    parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
     return Reading(f"sysctl {names}{counted}", parse)
 
 
@@ -218,7 +218,7 @@ def read_occupancy() -> Reading:
     )
 
 
-conntrack_statistics = add_matches(
+conntrack_statistics = sum_matches(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
 """Sums the counters of ``conntrack -S`` over all cores."""

@@ -149,13 +149,13 @@ class Dialogue:
             self._await(what)
             while self._read(what, SECOND_PROMPT_S):
                 pass
-        self._settle()
+        self._store_home_prompt()
         enable = [self._manners.enable] if self._manners.enable and self._home[-1:] == ">" else []
         for line in (*enable, *self._manners.open):
             self._type(line, opening=True)
-        self._settle()
+        self._store_home_prompt()
 
-    def _settle(self) -> None:
+    def _store_home_prompt(self) -> None:
         """Store the present prompt as the one that all lines must return to."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)

@@ -132,7 +132,7 @@ class DsLite(VppFunction):
 
         return Check(f"{self.cli('show dslite sessions')} 2>&1", Want("no session", checker))
 
-    def room(self) -> int:  # each B4 has its own
+    def get_capacity(self) -> int:  # each B4 has its own
         return PER_B4 * self.aftr.b4_count
 
     def timeout_s(self) -> float | None:

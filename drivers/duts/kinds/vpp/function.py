@@ -134,7 +134,7 @@ class VppFunction:
         """Return the reading that counts sessions; statistics of NAT64 and DS-Lite may be missing."""
         return None
 
-    def room(self) -> int:
+    def get_capacity(self) -> int:
         """Return the capacity of the session table."""
         return 0
 
@@ -142,7 +142,7 @@ class VppFunction:
         """Return the reading of the table's use, from VPP's statistics segment."""
         if not self.counter:
             return None
-        room = float(self.room())
+        room = float(self.get_capacity())
 
         def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
             line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.counter)}$"

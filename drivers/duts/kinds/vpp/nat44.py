@@ -51,13 +51,13 @@ class Nat44(VppFunction):
 
     def steps(self, version: str) -> list[Step]:
         return [
-            self.enable(self.room()),
+            self.enable(self.get_capacity()),
             add_pool(self.cli, self.noun, format_pool(self.intent, self.can)),
             set_sides(self.cli, self.ports, self.noun),
             *self._set_timeout(),
         ]
 
-    def room(self) -> int:
+    def get_capacity(self) -> int:
         limit = self.intent.configuration_as(NatConfig).session_limit
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)

@@ -87,7 +87,7 @@ class Nat64(VppFunction):
         empty = Check(bindings, Want("no binding", checker))
         return (nat44.make_flush_loop(nat44.recreate_commands(self.steps(version)), seen, empty),)
 
-    def room(self) -> int:
+    def get_capacity(self) -> int:
         return PER_BUCKET * self.buckets()
 
     def timeout_s(self) -> float | None:

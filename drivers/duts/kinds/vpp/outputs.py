@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from v6t.drivers.duts.readings import LossReason, add_matches
+from v6t.drivers.duts.readings import LossReason, sum_matches
 
 OLDEST = (22, 6)
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
@@ -207,10 +207,10 @@ def parse_errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
-    kinds = add_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
+    kinds = sum_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
 
-nat44_ei_sessions = add_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
+nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
 """Parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""
