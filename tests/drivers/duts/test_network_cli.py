@@ -96,7 +96,7 @@ def test_other_line_is_not_a_prompt(last):
 def test_prompt_of_a_deeper_mode_holds_the_name(first, later):
     dialogue = Dialogue(EchoLogin(), CliOptions())
     dialogue._text = first
-    dialogue._settle()
+    dialogue._store_home_prompt()
     assert CliOptions().is_prompt(later, dialogue._stem)
     assert not is_same_mode(first, later)
 
