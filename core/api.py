@@ -8,17 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.figure_rows import list_figure_rows
+from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import Record
 from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.rundata import RunData
-from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.reporting.write import write
+from v6t.core.reporting.write import FiguresWanted, write
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.events import Listener
 from v6t.core.runs.run_data import load_run
@@ -118,9 +117,14 @@ class Run(Tables):
             )
         return rows
 
-    def report(self, *formats: str) -> list[Path]:
-        """Write the report, for example ``run.report("html", "tex")``, and return its files."""
-        return write(self.path, None, formats or ("html",))
+    def report(self, *formats: str, figures: FiguresWanted = "few") -> list[Path]:
+        """Write the report, for example ``run.report("tex", figures="pdf")``, and return its files.
+
+        Args:
+            formats: some of ``html``, ``md``, ``json``, ``junit``, ``csv``, ``openmetrics``, ``tex``.
+            figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (each as a file, too).
+        """
+        return write(self.path, None, formats or ("html",), figures=figures)
 
 
 @dataclass(frozen=True)

@@ -113,12 +113,14 @@ class BoundDevice:
             yield probe
 
     def with_params(self, params: Mapping[str, Any]) -> BoundDevice:
-        former, settings = self.bound, self.bound.settings
-        changed = bind(settings.model_copy(update={"params": {**settings.params, **params}}))
-        driver = changed.driver
-        driver.check_intent(changed.intent)
-        is_same = former.intent == changed.intent
-        if not is_same and driver.configured_alike(former.intent, changed.intent):
+        """Return the device with further parameters."""
+        settings = self.bound.settings
+        changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
+        changed = replace(bind(changed_settings), rollback_command=self.bound.rollback_command)
+        changed.driver.check_intent(changed.intent)
+        if self.bound.intent != changed.intent and changed.driver.has_equal_commands(
+            self.bound.intent, changed.intent
+        ):
             raise UsageError(
                 "the driver has no setting for it",
                 f"audit with these parameters from the start: {', '.join(params)}",

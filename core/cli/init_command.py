@@ -46,7 +46,7 @@ def command(
     if plugin and not maptperf:
         raise UsageError("--plugin goes with --from-maptperf", code="conflicting-options")
     if siitperf or maptperf:
-        from v6t.core.migrate.common import migrate
+        from v6t.core.migrate.migration import migrate
 
         if siitperf:
             from v6t.core.migrate.siitperf import read_siitperf

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH, Command, flag, names_option, path_option
+
+if TYPE_CHECKING:
+    from v6t.core.reporting.write import FiguresWanted
 
 
 @click.command(cls=Command)
@@ -24,15 +28,21 @@ from v6t.core.cli.options import PATH, Command, flag, names_option, path_option
     "campaign's paper by default.",
 )
 @flag("--no-figures", text="Tables only.")
-@click.option("--figures", type=click.Choice(["few", "all"]), default="few", show_default=True,
-              help="At most 40 figures of a run, or all of them.")  # fmt: skip
+@click.option(
+    "--figures",
+    type=click.Choice(["few", "all", "pdf"]),
+    default="few",
+    show_default=True,
+    help="At most 40 figures of a run, all of them, or all and each as figures/NAME.pdf with "
+    "figures.tex for LaTeX.",
+)
 def command(
     directory: Path | None,
     formats: tuple[str, ...],
     output: Path | None,
     paper: str | None,
     no_figures: bool,
-    figures: str,
+    figures: FiguresWanted,
 ) -> None:
     """Write report.html and its companions of the run in DIRECTORY, or the latest here or below ./runs.
 
@@ -50,19 +60,19 @@ def command(
         if paper:
             message = "a campaign's paper is named in its file, not by --paper"
             raise UsageError(message, code="conflicting-options")
+        if figures == "pdf":
+            raise UsageError(
+                f"{directory} is a campaign, and --figures pdf is for runs",
+                "give the directory of one of its runs",
+                code="conflicting-options",
+            )
         written = write_summary(directory, chosen, output, figures=not no_figures)
     else:
         for name in chosen:
             if name not in ALL_FILES:
                 known = ", ".join(ALL_FILES)
                 raise UsageError(f"unknown format '{name}'", known, code="unknown-name")
-        written = write(
-            directory,
-            output,
-            chosen,
-            paper=paper,
-            figures=not no_figures,
-            all_figures=figures == "all",
-        )
+        drawn: FiguresWanted = "none" if no_figures else figures
+        written = write(directory, output, chosen, paper=paper, figures=drawn)
     for path in written:
         click.echo(path)

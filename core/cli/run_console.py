@@ -20,6 +20,7 @@ from v6t.core.runs.events import Listener, Listeners
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
     from v6t.core.config.bound import BoundRun
+    from v6t.core.reporting.write import FiguresWanted
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
@@ -142,13 +143,14 @@ def write_report(path: Path, data: RunData | None = None) -> Path | None:
     """Write the report, without figures if they cannot be drawn; failures become warnings."""
     from v6t.core.reporting.write import UNREPORTED, write
 
-    for figures in (True, False):
+    choices: tuple[FiguresWanted, ...] = ("few", "none")
+    for figures in choices:
         try:
             return write(path, figures=figures, data=data)[0]
         except UNREPORTED as exc:
             text = describe_culprit(exc) or f"{exc}"
             # the run's files are new: an error of the library that draws is more likely
-            if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
+            if figures != "none" and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 _LOG.warning("the figures of the report could not be drawn: %s", text)
                 continue
             again = f"v6t report {shlex.quote(str(path))} tries again"

@@ -18,7 +18,7 @@ import pytest
 from v6t.analysis.blocks import Items
 from v6t.analysis.figures import canvas, plots
 from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.machine_readable import schema, to_json
+from v6t.analysis.report.exports import schema, to_json
 from v6t.analysis.report.trust import trust
 from v6t.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
@@ -469,7 +469,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
     }
     results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
     (path / "results.json").write_text(json.dumps(results))
-    write.write(path, formats=["html", "md"], figures=False)
+    write.write(path, formats=["html", "md"], figures="none")
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"
     assert found.tables[title][1] == [
