@@ -100,13 +100,7 @@ class ExperimentSettings(YamlFile):
 def read_campaign(
     file: Path | YamlFile, beds: Mapping[str, Path] | None = None, only: Sequence[str] = ()
 ) -> tuple[CampaignFile, list[PlannedRun]]:
-    """Read a campaign file and list its runs.
-
-    Args:
-        file: to read, or read already.
-        beds: testbed files in place of the file's testbeds, by name; of the only one, by ``""``.
-        only: experiments that are wanted; all if empty.
-    """
+    """Read a campaign file and list its runs."""
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)

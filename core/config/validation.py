@@ -73,14 +73,7 @@ def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> s
 def validate(
     model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
 ) -> Any:
-    """Validate settings.
-
-    Args:
-        model: of the settings.
-        data: from files and flags.
-        origin: names the place of an error.
-        above: keys of the data in their file.
-    """
+    """Validate settings."""
     with locate_errors(origin, *above):
         try:
             return model.model_validate(data)

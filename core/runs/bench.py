@@ -98,14 +98,7 @@ class Bench:
         keep: Path | None = None,
         check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
-        """Prepare the first trial.
-
-        Args:
-            bound: the run.
-            loopback: leave the device out.
-            keep: local directory for the device's undo record.
-            check: receives the open tester, and may refuse it.
-        """
+        """Prepare the first trial."""
         self._bound = bound
         self._check = check
         self._loopback = loopback or bound.driver.absent

@@ -76,12 +76,6 @@ def watch_device(
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. The trials do not count:
     sampling costs the device time.
-
-    Args:
-        path: the run directory.
-        say: receives the verdicts with their evidence.
-        duration_s: of the load at each rate, at least 5 s.
-        bound: the run, if it is bound already.
     """
     with RunDir(path, new=False) as directory:
         bound = bound or bind(directory.config())
@@ -186,14 +180,7 @@ def choose_trial(
     samples: Samples,
     sending_time_tolerance: float,
 ) -> JudgedTrial:
-    """Return the trial above the found rate, if it is valid; else the one at the found rate.
-
-    Args:
-        trials: ``found`` and, if there is one, ``above``.
-        results: of each.
-        samples: of each.
-        sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
-    """
+    """Return the trial above the found rate, if it is valid; else the one at the found rate."""
     notes: list[str] = []
     for when in ("above", "found"):
         trial = trials.get(when)

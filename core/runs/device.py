@@ -45,13 +45,7 @@ def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSes
 
 
 def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:
-    """Return the connection table of the device.
-
-    Args:
-        bound: the run.
-        tester: with the device between its ports.
-        session: with a remote device, if one is driven.
-    """
+    """Return the connection table of the device."""
     state = tester.device_state() if session is None else session.state()
     if state is not None:
         return state

@@ -51,11 +51,6 @@ def open_session(
 ) -> Iterator[DeviceSession]:
     """Open a session with a device elsewhere, or with a lab device that stands.
 
-    Args:
-        bound: whose device.
-        record_dir: local directory for a copy of the undo record.
-        lock: False: only read, even if another process holds the lock.
-
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.

@@ -14,12 +14,7 @@ from v6t.core.runs.rundir import read_config
 
 
 def restore(source: Path, directory: Path) -> list[Path]:
-    """Write the files with which a run can be repeated.
-
-    Args:
-        source: a run directory, or its config.json.
-        directory: where to write; nothing is overwritten.
-    """
+    """Write the files with which a run can be repeated."""
     run = read_config(source)
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"

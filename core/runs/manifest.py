@@ -26,13 +26,7 @@ PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
-    """Return versions, machine, seed, time and what the technology sends where, as JSON values.
-
-    Args:
-        run: the settings.
-        plugin: the technology.
-        simulated: no frame will be sent.
-    """
+    """Return versions, machine, seed, time and what the technology sends where, as JSON values."""
     return {
         "schema": "v6t-manifest/1",
         "run": secrets.token_hex(8),  # every line of the journal is marked with it

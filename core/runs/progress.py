@@ -41,12 +41,7 @@ class RemainingTime:
         self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage and end the one before.
-
-        Args:
-            stage: that begins, or goes on.
-            planned: its plan, if more is known by now.
-        """
+        """Begin a stage and end the one before."""
         self._taken_s[self.stage] = self._elapsed_s()
         if planned is not None:
             self._planned[stage] = planned
@@ -156,13 +151,7 @@ def headline(record: Record) -> str:
 
 
 def describe_activity(activity: Activity, progress: Progress | None, passed_s: float) -> str:
-    """Describe the current trial in one line.
-
-    Args:
-        activity: the trial.
-        progress: last step of a benchmark; the trial may belong to a self-test instead.
-        passed_s: time since the trial began.
-    """
+    """Describe the current trial in one line."""
     trial, stage = activity.trial, activity.stage
     parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
     unit, bounds = FPS, ""

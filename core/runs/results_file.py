@@ -131,12 +131,7 @@ class ResultsFile:
             self._texts.append(indent(json.dumps(rest, indent=1, sort_keys=True), "  "))
 
     def update(self, content: Mapping[str, Any], *, measured: bool) -> bool:
-        """Replace the file, unless it holds more results; return whether it was replaced.
-
-        Args:
-            content: all but the results, with the status of the run.
-            measured: whether trials were measured since the run was resumed.
-        """
+        """Replace the file, unless it holds more results; return whether it was replaced."""
         self.content = {**content, "results": self._records}
         if self.held:
             amount = _amount(content["status"], len(self._records))

@@ -88,12 +88,6 @@ def execute(
 ) -> RunOutcome:
     """Start a run in a new directory and carry it out.
 
-    Args:
-        bound: the run.
-        path: its directory.
-        events: receives the events of the run.
-        planned: its plan, if it is made already.
-
     Raises:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
@@ -111,13 +105,7 @@ def execute(
 
 
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunOutcome:
-    """Continue an interrupted run; a complete one is only read.
-
-    Args:
-        path: its directory.
-        events: receives the events of the run.
-        planned: its plan, if it is made already.
-    """
+    """Continue an interrupted run; a complete one is only read."""
     with RunDir(path, new=False) as directory:
         run = directory.config()
         with reading(path):

@@ -151,15 +151,6 @@ def remeasure_capacity(
     """Look for a higher capacity after the device carried all of the tester's; None: there is none.
 
     The machine may have been busy during the self-test: if one short trial passes, it is repeated.
-
-    Args:
-        bound: the run.
-        streams: what is sent.
-        spec: how the capacity was looked for.
-        measure: the tester without a device.
-        before: what was found.
-        number: of this look, from 1.
-        say: receives a message if the self-test is repeated.
     """
     if bound.driver.absent or not bound.tester.loops_back:
         return None
