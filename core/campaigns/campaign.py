@@ -20,7 +20,7 @@ from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, write_atomically
 from v6t.core.campaigns.file import PlannedRun, read_campaign
-from v6t.core.campaigns.packaged import packaged
+from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags, ResolvedRun
@@ -69,7 +69,7 @@ class CampaignRun:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the run in its campaign, whatever its number."""
+        """Identity of the run in its campaign, without its number."""
         return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
 
 
@@ -130,7 +130,7 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
     content, planned = read_campaign(file, changes.beds, changes.only)
-    own = path in packaged().values() and not changes.beds and changes.tester is None
+    own = path in list_packaged().values() and not changes.beds and changes.tester is None
     if own and not all(_is_lab(p.bed.data) for p in planned):
         raise UsageError(
             f"the campaign {path.stem} comes without a testbed",

@@ -78,7 +78,7 @@ def _sends_negative(bound: BoundRun) -> bool:
     return any(
         each.role is Role.NEGATIVE
         for direction in DIRECTIONS
-        for each in bound.modified(technology.sized_traffic(direction, sizes)).classes
+        for each in bound.add_modifier(technology.sized_traffic(direction, sizes)).classes
     )
 
 

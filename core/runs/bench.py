@@ -83,7 +83,10 @@ def streams_of(
 ) -> dict[Direction, StreamSet]:
     """Compile what a run sends for one frame size, with the traffic of its modifier."""
     return compile_point(
-        bound.technology, sizes, bound.settings.seed, lambda traffic: bound.modified(vary(traffic))
+        bound.technology,
+        sizes,
+        bound.settings.seed,
+        lambda traffic: bound.add_modifier(vary(traffic)),
     )
 
 

@@ -273,7 +273,7 @@ def _check(bound: BoundRun) -> None:
 
 
 def _labs(bound: BoundRun) -> list[LabSsh]:
-    """Return the lab's devices that have an sshd of their own."""
+    """Return the lab's devices that run an SSH server."""
     _check(bound)
     logins = bound.driver.logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """Read ``results.json`` of a run directory; empty if there is none."""
+    """Read ``results.json`` of a run directory, or return an empty mapping without one."""
     path = directory / RESULTS
     try:
         document = read_json(path)

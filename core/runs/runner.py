@@ -24,7 +24,7 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
 from v6t.core.runs.log import log_run
-from v6t.core.runs.manifest import manifest, now
+from v6t.core.runs.manifest import manifest, utc_now
 from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
@@ -345,5 +345,5 @@ class Runner:
         content["headline"] = headline(self._records[0]) if self._records else ""
         if tester:
             content["tester"] = tester
-            content.setdefault("finished", []).append(now())
+            content.setdefault("finished", []).append(utc_now())
         self._directory.write_json(MANIFEST, content)
