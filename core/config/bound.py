@@ -122,9 +122,9 @@ class BoundRun:
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
-    def emptying(self) -> str:
-        """Method by which the device's table is emptied between trials."""
-        return "simulated" if self.tester.simulates else self.driver.emptying(self.intent)
+    def describe_flush(self) -> str:
+        """Describe how the device's table is emptied between trials."""
+        return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
 def bind(settings: ResolvedRun) -> BoundRun:

@@ -118,8 +118,8 @@ def _watch_point(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Return the entries of one point: one for each device, sampled one after the other."""
-    from v6t.drivers.duts.bottleneck import judge_device, verdict_of_all
-    from v6t.drivers.duts.shape import shaped, shares_of
+    from v6t.drivers.duts.bottleneck import combine_verdicts, judge_device
+    from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
     all_sizes = map(plugin.sizes_of, run.frame_sizes)
@@ -157,14 +157,16 @@ def _watch_point(
                     "judged_at": judged.when,
                     "judged_fps": judged.rate_fps,
                     "samples": len(loaded),
-                    "idle_percent": shares_of(loaded, "idle"),
-                    "telemetry": {when: shaped(each).to_json() for when, each in samples.items()},
+                    "idle_percent": compute_core_shares(loaded, "idle"),
+                    "telemetry": {
+                        when: summarize_samples(each).to_json() for when, each in samples.items()
+                    },
                     **asdict(replace(verdict, evidence=evidence)),
                 }
             )
     finally:
         bench.close()
-    both = verdict_of_all(verdicts)
+    both = combine_verdicts(verdicts)
     return [{**entry, "together": both} for entry in entries] if both else entries
 
 

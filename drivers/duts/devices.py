@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     Reach = Callable[[SshOptions], Transport | None]
 
 
-def over_ssh(ssh: SshOptions) -> Transport:
-    """Return the way to a device elsewhere, not open yet."""
+def make_ssh_transport(ssh: SshOptions) -> Transport:
+    """Return an unopened SSH transport to a device outside the lab."""
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
@@ -43,9 +43,9 @@ def make_session(
     intent: Intent,
     record_dir: Path | None = None,
     rollback_command: str = "",
-    reach: Reach = over_ssh,
+    reach: Reach = make_ssh_transport,
 ) -> DeviceSession | None:
-    """Make a session with a device elsewhere, not open yet; None: no driver configures it.
+    """Make an unopened session with a device outside the lab; None if no driver configures it.
 
     Args:
         record_dir: local directory for a copy of the undo record.

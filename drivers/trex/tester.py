@@ -131,6 +131,7 @@ class TrexTester:
             "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
             "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
         }
+        self.before_start: Callable[[], object] = lambda: None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -234,7 +235,7 @@ class TrexTester:
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         return time.monotonic()
 
     @property
@@ -420,6 +421,7 @@ class TrexTester:
             marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
         control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
         needs_ipdv = trial.delays is not None and trial.delays.ipdv
+        self.before_start()
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
         stats = TrialStats.model_validate(
             self.attachment.ask(

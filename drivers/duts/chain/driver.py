@@ -1,4 +1,4 @@
-"""A device under test of several parts one after the other, each with a driver of its own.
+"""A device under test that consists of several parts in a row, each with its own driver.
 
 The dual-DUT setup of RFC 8219 section 4.2, and devices whose implementation is made of two. The
 intent says which parts there are; ``dut.options.parts`` may give each another driver.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import Driver, PartOf, WithoutCommands
+from v6t.drivers.duts.driver import ChainMembership, Driver, DriverWithoutCommands
 from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
@@ -40,7 +40,7 @@ _ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "ne
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a chain with its driver; ``device`` is that it belongs to, for example ``CE``."""
+    """A part of a chain with its driver; ``device`` names the device that contains it, such as ``CE``."""
 
     name: str
     device: str
@@ -70,7 +70,7 @@ class ChainOptions(DutOptions):
     parts: dict[str, PartOptions] = Field(default_factory=dict)
 
 
-class Chain(WithoutCommands):
+class Chain(DriverWithoutCommands):
     """Driver of a chain, which combines the drivers of the parts."""
 
     name = "chain"
@@ -81,7 +81,7 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        chosen = self._chosen_parts(intent)
+        chosen = self._choose_parts(intent)
         names = [part.name for part in chosen]
         unknown = next((name for name in self.options.parts if name not in names), None)
         if unknown is not None:
@@ -111,7 +111,7 @@ class Chain(WithoutCommands):
         if not intent.parts:
             raise cls.make_refusal(intent, "name the driver of one device")
 
-    def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
+    def _choose_parts(self, intent: Intent) -> list[PartIntent]:
         parts = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:
@@ -135,10 +135,10 @@ class Chain(WithoutCommands):
         own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}
         driver = make_driver(name, options, swapped=swapped)
-        directory = directory_beside(before, part.name, driver)
+        directory = choose_state_directory(before, part.name, driver)
         if directory:
             driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
-        driver.part = PartOf(part.name, part.params)
+        driver.part = ChainMembership(part.name, part.params)
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -156,12 +156,12 @@ class Chain(WithoutCommands):
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        hops = further_hops(self.parts(intent))
+        hops = count_further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
 
     def further_hops(self, intent: Intent, direction: Direction) -> int:
-        return hops_on_way(self.parts(intent), direction)
+        return count_hops_in_direction(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
         timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
@@ -173,10 +173,10 @@ class Chain(WithoutCommands):
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         parts = self.parts(intent)
-        last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
-        hops = {way: hops_on_way(parts, way) for way in DIRECTIONS}
+        last = {way: find_last_translator(parts, way) for way in DIRECTIONS}
+        hops = {way: count_hops_in_direction(parts, way) for way in DIRECTIONS}
         df = {way: profile.df for way, profile in last.items()}
-        policy = policy_of(parts, last)
+        policy = combine_policies(parts, last)
         plain = not any(hops.values()) and set(df.values()) == {"reference"}
         if plain and policy == HeaderPolicy():
             return oracle
@@ -186,15 +186,15 @@ class Chain(WithoutCommands):
         return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
 
 
-def further_hops(parts: tuple[Part, ...]) -> int:
-    """Return the hops inside the chain beyond one for each device."""
+def count_further_hops(parts: tuple[Part, ...]) -> int:
+    """Count the hops inside the chain beyond one for each device."""
     taken = sum(1 + part.profile.further_hops for part in parts)
     return taken - len({part.device for part in parts})
 
 
-def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
-    """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
-    hops = further_hops(parts)
+def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> int:
+    """Count further hops of inner IPv4 packets in a direction; some tunnel ends keep the TTL."""
+    hops = count_further_hops(parts)
     for part in parts:
         side = getattr(part.intent.configuration, "ipv6_side", "left")
         leaves = direction == ("reverse" if side == "right" else "forward")
@@ -202,8 +202,10 @@ def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
     return hops
 
 
-def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) -> HeaderPolicy:
-    """Return what the parts do to UDP checksums and DF that is visible behind the last one."""
+def combine_policies(
+    parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]
+) -> HeaderPolicy:
+    """Return the combined effect of the parts on UDP checksums and DF, as seen behind the last part."""
     profiles = [part.profile for part in parts]
     zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
     either = [way for way, own in last.items() if own.dont_fragment == "either"]
@@ -214,14 +216,14 @@ def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) 
     )
 
 
-def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
+def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
     """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
     return next((p.profile for p in from_its_end if p.to_ipv4 == direction), ExpectProfile())
 
 
-def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
-    """Return the state directory of a part on another part's machine; empty: as its options say.
+def choose_state_directory(before: Sequence[Part], name: str, driver: Driver) -> str:
+    """Return the state directory of a part that shares a machine; empty: the directory in its options.
 
     The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
     files are each part's own.

@@ -10,144 +10,38 @@ from typing import Literal
 from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.device import NEARLY_EMPTY
-from v6t.drivers.duts import way
+from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter import conntrack, nat
+from v6t.drivers.duts.kinds.pf_rules import (
+    INTERVAL_S,
+    LOADED,
+    LOSSES,
+    PURGE,
+    TABLES,
+    count_translated,
+    has_rules,
+    kill_states,
+    list_translating_rules,
+    parse_info,
+    parse_limits,
+    parse_occupancy,
+    parse_rules,
+    reload_rules,
+)
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, parsed, shorten
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import config_file
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, shorten
+from v6t.drivers.duts.readings import Reading
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import write_config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
-UNDO_TRIES = 60
-OWN_PORTS = (50001, 65535)
-"""Ports that PF takes by itself (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), and does not print."""
-INTERVAL_S = 10
-"""Within so many seconds the purge looks at every state."""
-TABLES = r"""\
-for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
-echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
-done
-"""
-PURGE = f"""\
-n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
-grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
-if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
-[ $m -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
-n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
-"""What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
-any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
-than it has made."""
-LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
-AUTOMATIC = re.compile(r"<__automatic_\w+>")
-"""A table that pfctl made of a list; its name holds a number drawn for each loading."""
-LOSSES = {
-    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), Lost.ROOM),
-    "state_insert": Lost.ENTRY,
-    "congestion": Lost.QUEUE,
-    **dict.fromkeys(
-        ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
-         "state_mismatch", "no_route"), Lost.RULE),
-}  # fmt: skip
-"""PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
-_INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name in LOSSES}}
-
-
-def parse_info(text: str) -> Mapping[str, float]:
-    """Parse ``pfctl -si``: states, and reasons for loss."""
-    rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
-    return {_INFO[name]: float(value) for name, value in rows if name in _INFO}
-
-
-count_translated = add_matches(
-    r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
-)
-"""Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
-
-
-parse_limits = add_matches(r"^states\s+hard limit\s+(\d+)", "states")
-"""Parses ``pfctl -sm``: the limit of states."""
-
-
-def parse_rules(text: str, tables: str) -> list[str]:
-    """Parse the rules of ``pfctl -sr`` or ``-nvf``; ``tables`` has the content of tables made of lists."""
-    held = {
-        name: "{ " + " ".join(sorted(words.split())) + " }"
-        for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
-    }
-    own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
-    return [
-        AUTOMATIC.sub(lambda match: held.get(match.group(), "<a table>"), line)
-        for line in lines
-        if line.split(" ")[0] in ("pass", "block", "match", "anchor")
-    ]
-
-
-def occupancy(text: str) -> Mapping[str, float]:
-    """Parse ``used`` and ``limit`` of the table of states."""
-    used, limit = parse_info(text).get("sessions"), parse_limits(text).get("states")
-    return {"used": used, "limit": limit} if used is not None and limit is not None else {}
-
-
-def translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
-    """Return what each rule that translates matches, and the words before its public addresses."""
-    configuration = intent.configuration
-    if isinstance(configuration, Nat64Config):
-        match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
-        return [(match, "af-to inet from")]
-    nets = nat.pool_of(intent).inside
-    return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
-
-
-def has_rules(intent: Intent, options: DutOptions) -> Want:
-    """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
-
-    It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
-    its own, and no ports where they are its own choice.
-    """
-    pool, wanted = nat.pool_of(intent), translating_rules(intent, options)
-    public = re.escape(pool.addresses[0])
-    if len(pool.addresses) > 1:
-        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
-    ports = f" port {pool.low}" + (f":{pool.high}" if pool.high > pool.low else "")
-    ports = rf"(?:{ports})?" if (pool.low, pool.high) == OWN_PORTS else ports
-
-    def checker(output: str) -> str | None:
-        lines = [" ".join(line.split()) for line in output.splitlines()]
-        for match, action in wanted:
-            shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
-            pattern = re.compile(
-                rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
-            )
-            if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
-        return None
-
-    return parsed(checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
-
-
-def kill_states(intent: Intent) -> str:
-    """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
-    nets = list(nat.pool_of(intent).inside)
-    for side in (intent.left, intent.right):
-        nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
-    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
-
-
-def reload_rules(intent: Intent) -> str:
-    """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
-    return (
-        f"({kill_states(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
-        f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
-    )
 
 
 LIMIT_MARGIN = 1.05
@@ -177,7 +71,7 @@ class OpenBsdOptions(DutOptions):
 
 
 class OpenBsdPf(Driver):
-    """OpenBSD with PF, configured by ksh, doas and ifconfig."""
+    """Driver of OpenBSD with PF, configured by ksh, doas and ifconfig."""
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
@@ -199,7 +93,7 @@ class OpenBsdPf(Driver):
             "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
             "user": "id -u",
             "version": "uname -r",
-            "client": way.CLIENT,
+            "client": management_path.CLIENT,
             "way": 'set -- $SSH_CONNECTION; [ -z "$1" ] || route -n get "$1"',
             "links": "ifconfig -A",
             "default4": "route -n get -inet default",
@@ -223,7 +117,7 @@ class OpenBsdPf(Driver):
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
-        looked = openbsd.way_back(words[0], sections.get("way", "")) if words else ""
+        looked = openbsd.parse_route_back(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,
@@ -232,7 +126,7 @@ class OpenBsdPf(Driver):
             root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
             management=frozenset(managed),
-            way=way.way_of(sections.get("client", ""), looked, sorted(managed)),
+            path=management_path.parse_path(sections.get("client", ""), looked, sorted(managed)),
             default_via=frozenset(re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)),
             sections=dict(sections),
         )
@@ -257,7 +151,7 @@ class OpenBsdPf(Driver):
             raise DutError(problem, hint, code="device-not-restored")
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             problem = "this driver does not configure VLANs on OpenBSD"
-            raise unsupported(problem, "use untagged links")
+            raise make_unsupported_error(problem, "use untagged links")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         steps = [openbsd.enable_forwarding()]
@@ -294,7 +188,7 @@ class OpenBsdPf(Driver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
         return {
-            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.cpu, ticks),
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu, ticks),
             "pf": Reading(
                 "pfctl -si",
                 parse_info,
@@ -302,7 +196,9 @@ class OpenBsdPf(Driver):
                 "of a port to translate to (`translate`), of time (`congestion`) ...",
                 LOSSES,
             ),
-            "table": Reading("pfctl -si; pfctl -sm", occupancy, "states, and how many PF takes"),
+            "table": Reading(
+                "pfctl -si; pfctl -sm", parse_occupancy, "states, and how many PF takes"
+            ),
         }
 
     def table(self, intent: Intent) -> Reading | None:
@@ -310,9 +206,9 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -sm", parse_limits) if has_states else None
 
     def _rules(self, intent: Intent) -> list[Step]:
-        file, text = f"{self.options.state_dir}/pf.conf", ruleset(intent, self.options)
+        file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
         return [
-            config_file(file, text, "the rules, in place of /etc/pf.conf"),
+            write_config_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
@@ -345,16 +241,16 @@ class OpenBsdPf(Driver):
             f"{kill_states(intent)} && {PURGE}",
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
-                "pfctl -vsr", parsed(checker, "hardly any state of the rule that translates")
+                "pfctl -vsr", Want("hardly any state of the rule that translates", checker)
             ),
             deadline_s=300.0,
         )
 
 
-def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
+def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return ``pf.conf``: timeouts longer than any test, and ports that are not PF's own choice."""
-    pool = nat.pool_of(intent)
-    wanted = nat.sessions_wanted(options.sessions, intent)
+    pool = nat.get_pool(intent)
+    wanted = conntrack.count_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
     states = int(wanted * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
     limit = max(100_000, states)
@@ -370,6 +266,6 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
         f"{match} {action} {public} port {pool.low}:{pool.high}"
-        for match, action in translating_rules(intent, options)
+        for match, action in list_translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""A session with one device: plan and commit, and what is done to it while it is measured."""
+"""A session with one device, and its actions during a measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import telemetry
-from v6t.drivers.duts.session.plan_steps import command_lines
+from v6t.drivers.duts.session.plan_steps import list_commands
 from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher
 from v6t.drivers.duts.session.transaction import Transaction
 from v6t.drivers.transport.contract import (
@@ -110,7 +110,7 @@ class Session(Transaction, DeviceSession):
                 },
             }
         if self.plan is not None:
-            description["commands"] = command_lines(self.plan)
+            description["commands"] = list_commands(self.plan)
             description["notes"] = list(self.plan.notes)
         description["profile"] = asdict(self.driver.profile(self.intent))
         return {**description, "device": self.name}
@@ -156,7 +156,9 @@ class Session(Transaction, DeviceSession):
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)
-        process = self.transport.hold(telemetry.watch_script(chosen, telemetry.WATCH_INTERVAL_S))
+        process = self.transport.hold(
+            telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
+        )
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
@@ -165,7 +167,7 @@ class Session(Transaction, DeviceSession):
 
     def read(self) -> Sample:
         quick = {n: r for n, r in self.driver.telemetry(self.intent).items() if not r.lasts_s}
-        output = self.transport.run(telemetry.sample_script(quick)).out
+        output = self.transport.run(telemetry.build_sample_script(quick)).out
         return telemetry.parse_sample(output, quick)
 
     @property
@@ -180,7 +182,9 @@ class Session(Transaction, DeviceSession):
         if done.status:
             problem = f"{self.name}: {action} {change.what} failed: {done.words}"
             raise DutError(problem, code="command-failed")
-        problem = change.wrong(action, self.transport.run(change.look, "", change.deadline_s).out)
+        problem = change.find_problem(
+            action, self.transport.run(change.look, "", change.deadline_s).out
+        )
         if problem is not None:
             raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")
         return change.command(action)

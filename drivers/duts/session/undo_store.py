@@ -1,4 +1,4 @@
-"""What v6t keeps on a device: the undo record, with a copy in the run directory, and the rollback timer.
+"""The undo record and the rollback timer on a device, with a copy of the record in the run directory.
 
 On the device the record is a directory: ``record.json`` describes the changes, ``undo.sh`` undoes them
 (and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone
@@ -35,8 +35,8 @@ UNDO_DEADLINE_S = 180.0
 """Time to undo all steps that have no longer deadline than the default [s]."""
 
 
-class StillChanged(DutError):
-    """A change is left on the device; message and hint name it and how to undo it."""
+class DeviceNotRestored(DutError):
+    """Changes remain on the device; message and hint name them and the commands that undo them."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Undo:
         )
 
     def differs(self, state: str) -> bool:
-        """Return whether the state is not that before the step, but for lines of others."""
+        """Return whether the state differs from that before the step, ignoring lines of others."""
         if not self.old.strip():
             return bool(state.strip())
         lines = set(state.splitlines())
@@ -124,7 +124,7 @@ class Record:
         """Command that undoes everything, for a person at the device."""
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
 
-    def find_left(self, output: str) -> list[Undo]:
+    def find_failed_undos(self, output: str) -> list[Undo]:
         return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
 
 
@@ -138,11 +138,11 @@ class Progress(NamedTuple):
         return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
-def undo_script(record: Record) -> str:
+def build_undo_script(record: Record) -> str:
     """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
     lines = [
         "#!/bin/sh",
-        _comment(
+        _format_comment(
             f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
             f"{record.started}; harmless to run twice"
         ),
@@ -152,14 +152,14 @@ def undo_script(record: Record) -> str:
         "begin_undo",
     ]
     if record.program:
-        undo_all = here_document(record.program, record.to_json())
+        undo_all = format_here_document(record.program, record.to_json())
         lines += ["undo_all() {", undo_all, "}", "undo_all || failed=1"]
     for entry in reversed(record.undo):
         if not entry.command or record.program:
             continue
-        lines += ["", _comment(entry.why)]
+        lines += ["", _format_comment(entry.why)]
         functions = {
-            "undo": here_document(entry.command, entry.text),
+            "undo": format_here_document(entry.command, entry.text),
             "is_gone": entry.gone,
             "state": entry.before,
         }
@@ -169,11 +169,11 @@ def undo_script(record: Record) -> str:
     return "\n".join([*lines, "", "finish_undo", ""])
 
 
-def _comment(text: str) -> str:
+def _format_comment(text: str) -> str:
     return "# " + " ".join(text.split())
 
 
-def here_document(command: str, text: str) -> str:
+def format_here_document(command: str, text: str) -> str:
     """Return a command with its standard input, as it is written in a shell."""
     if "\n" in command and not text:
         return command
@@ -191,7 +191,8 @@ def here_document(command: str, text: str) -> str:
 def describe_undo(entries: Iterable[Undo]) -> str:
     """Return the commands that undo steps, for a message."""
     return "; ".join(
-        f"{u.why}: {here_document(u.command, u.text) if u.text else u.command}" for u in entries
+        f"{u.why}: {format_here_document(u.command, u.text) if u.text else u.command}"
+        for u in entries
     )
 
 
@@ -200,7 +201,7 @@ PART_PREFIX = "part-"
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
-class DamagedRecord(StillChanged):
+class DamagedRecord(DeviceNotRestored):
     """The device was changed, and its undo record is empty, damaged or lost."""
 
 
@@ -228,17 +229,17 @@ class UndoStore:
         self._rollback_command = rollback_command
 
     def read(self) -> Record | None:
-        """Return the record; None: there is none, and no other file tells of changes."""
+        """Return the record; None if no file on the device records changes."""
         done = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = done.out.partition("\n")
         if kind == "record":
             try:
                 return Record.parse_json(text)
             except DutError as exc:
-                raise self._damage_error(exc.message, has_script=True) from exc
+                raise self._make_damage_error(exc.message, has_script=True) from exc
         if kind == "lost":
             problem = "the undo record on the device is empty or missing, but v6t has changed it"
-            raise self._damage_error(problem, has_script="script" in text)
+            raise self._make_damage_error(problem, has_script="script" in text)
         return None
 
     def read_progress(self) -> Progress:
@@ -257,7 +258,7 @@ class UndoStore:
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
-            raise StillChanged(
+            raise DeviceNotRestored(
                 f"{self._transport.name}: parts of a chain are configured on it: "
                 + ", ".join(part.removeprefix(PART_PREFIX) for part in parts),
                 "nothing was changed; `v6t dut rollback` with the directory or the testbed file of "
@@ -267,7 +268,7 @@ class UndoStore:
 
     def write(self, record: Record) -> None:
         """Store the record at both places and read it back; the script is stored first."""
-        files = {SCRIPT: undo_script(record), RECORD: record.to_json()}
+        files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
             write_atomically(self._record_dir / LOCAL_SCRIPT, files[SCRIPT], durable=True)
@@ -288,7 +289,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def repeat_steps(self, numbers: Iterable[int]) -> None:
-        """Have the next rollback undo these steps once more."""
+        """Mark steps that the next rollback must undo again."""
         self._call("repeat_steps", *sorted(numbers))
 
     def remove(self) -> None:
@@ -314,7 +315,7 @@ class UndoStore:
             deadline: count all the time from now on, not only silence.
         """
         token = secrets.token_hex(8)
-        program = timer_script(self._directory, token, limit_s, deadline=deadline)
+        program = build_timer_script(self._directory, token, limit_s, deadline=deadline)
         done = self._call("start_timer", token, text=program)
         if done.status:
             problem = f"{self._transport.name}: cannot start the rollback timer: {done.words}"
@@ -345,7 +346,7 @@ class UndoStore:
             raise DutError(f"{self._transport.name}: cannot {purpose}: {done.words}", code=code)
         return done
 
-    def _damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
+    def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
         script = f"{self._directory}/{SCRIPT}"
         by_hand = f"`sh {shlex.quote(script)}` {self._transport.where}"
         hint = (
@@ -358,7 +359,7 @@ class UndoStore:
         return DamagedRecord(f"{self._transport.name}: {problem}", hint, code="undo-record-failed")
 
 
-def timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
+def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
     """Return the program of the timer."""
     counts = "time" if deadline else "silence"
     variables = assign(

@@ -1,4 +1,4 @@
-"""An sshd within the lab's device, with keys and configuration of its own.
+"""An sshd in the lab's device with its own keys and configuration.
 
 The device and its sshd outlive a v6t that is killed, as a device elsewhere would: the next run with
 the same name finds it, restores it, and removes it at its end.
@@ -88,7 +88,7 @@ class LabSsh:
 
     def namespace(self, netns: str) -> int:
         kept = self.place / f"netns-{netns}"
-        pid = _alive(kept)
+        pid = _is_alive(kept)
         if pid:
             return pid
         inside = NamespaceTransport(self._pid, f"lab device {self.name}")
@@ -103,7 +103,7 @@ class LabSsh:
         waiting = subprocess.Popen(
             words, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
-        pid = _child(waiting.pid, "sleep")
+        pid = _find_child(waiting.pid, "sleep")
         kept.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
@@ -132,8 +132,8 @@ class LabSsh:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def running(self) -> int:
-        """Return the id of its process, 0 if it does not stand."""
-        return _alive(self.place / "pid")
+        """Return the process id of the running sshd; 0 if it does not run."""
+        return _is_alive(self.place / "pid")
 
     def _keys(self) -> None:
         for name in ("hostkey", "id"):
@@ -170,7 +170,7 @@ class LabSsh:
 
     def _connect_now(self) -> socket.socket | None:
         try:
-            return connect_in(self._pid, "127.0.0.1", 22)
+            return connect_in_namespace(self._pid, "127.0.0.1", 22)
         except OSError:
             return None
 
@@ -185,7 +185,7 @@ class LabTransport(SshTransport):
 
 
 def find_transport(ssh: SshOptions) -> SshTransport | None:
-    """Return the transport to a device elsewhere, or to one of the lab; None: it does not stand."""
+    """Return the transport to a device; None if it is one of the lab that does not run."""
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSsh(ssh.lab)
@@ -195,8 +195,8 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
     return lab.transport(ssh.netns)
 
 
-def connect_in(pid: int, host: str, port: int) -> socket.socket:
-    """Open a TCP connection within another process's network namespace, which only a thread enters."""
+def connect_in_namespace(pid: int, host: str, port: int) -> socket.socket:
+    """Open a TCP connection from a thread in another process's network namespace."""
     results: list[socket.socket | OSError] = []
 
     def work() -> None:
@@ -216,14 +216,14 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
 
 
 def read_start_time(pid: int) -> str:
-    """Return when a process read_start_time [clock ticks since boot], which tells it from a later one."""
+    """Return the start time of a process [clock ticks since boot], which distinguishes reused process ids."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
 
 
-def _alive(kept: Path) -> int:
+def _is_alive(kept: Path) -> int:
     try:
         pid, _, started = kept.read_text().strip().partition(" ")
     except OSError:
@@ -232,8 +232,8 @@ def _alive(kept: Path) -> int:
     return int(pid) if alive else 0
 
 
-def _child(parent: int, name: str) -> int:
-    """Return a process's child of a name, once it bears that name."""
+def _find_child(parent: int, name: str) -> int:
+    """Wait for a child process of this name and return its id."""
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until:
         for place in Path("/proc").glob("[0-9]*"):

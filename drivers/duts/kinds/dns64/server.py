@@ -1,4 +1,4 @@
-"""The base of DNS64 servers: a process of its own on Linux, with a configuration of its own."""
+"""Base of DNS64 servers that run as a separate process on Linux."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import ClassVar
 from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.telemetry import process
+from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, shorten
+from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 from v6t.intent.families import Dns64Config
 
 
@@ -26,7 +26,7 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """A DNS64 server of v6t's own; the device's name service is not changed."""
+    """A DNS64 server that v6t starts beside the device's own name service."""
 
     accepts = (Dns64Config,)
     options_model = ServerOptions
@@ -49,7 +49,7 @@ class Dns64Server(LinuxDriver):
     def stop(self, pid: str) -> str:
         return stop_process(pid, self.process)
 
-    def before_start(self, place: str) -> Sequence[Step]:
+    def prepare_start(self, place: str) -> Sequence[Step]:
         del place
         return ()
 
@@ -60,18 +60,20 @@ class Dns64Server(LinuxDriver):
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
             problem = f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}"
             instead = {"prefix": "2001:db8:64::/96"}
-            raise unsupported(problem, "set the plugin's parameter prefix", params=instead)
+            raise make_unsupported_error(
+                problem, "set the plugin's parameter prefix", params=instead
+            )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
             **super().telemetry(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                add_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
+                sum_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
-                {"Udp6?RcvbufErrors": Lost.QUEUE, "Udp6?InErrors": Lost.ALL},
+                {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.ALL},
             ),
-            "process": process(f"{self.options.state_dir}/dns/{self.name}.pid"),
+            "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -84,24 +86,26 @@ class Dns64Server(LinuxDriver):
             lines = output.splitlines()
             if not lines or lines[0] != self.process:
                 return f"{self.process} does not run; its last output is {shorten(output)}"
-            listens = line_with("\n".join(lines[1:]), socket) is not None
+            listens = find_line("\n".join(lines[1:]), socket) is not None
             return None if listens else f"{self.process} does not listen"
 
-        server = daemon(
+        server = start_daemon(
             f"cd {place} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
             pid,
             self.process,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            want=parsed(checker, f"{self.process}, listening"),
+            want=Want(f"{self.process}, listening", checker),
             log=log,
             stop=self.stop(pid),
         )
         steps = [
             *self.base(intent, facts),
-            directory(place, "a directory for the server's files"),
-            *self.before_start(place),
-            config_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
+            make_directory(place, "a directory for the server's files"),
+            *self.prepare_start(place),
+            write_config_file(
+                file, self.configuration(wanted, place), f"{self.title}: configuration"
+            ),
             server,
         ]
         notes = ("the cache is emptied before each trial",)

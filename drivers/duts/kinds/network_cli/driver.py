@@ -1,4 +1,4 @@
-"""Any device with a command line of its own: the user's lines, typed over SSH, and read back."""
+"""Driver of devices with their own command line, configured by the user's lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from v6t.drivers.duts.kinds.command import CRITERIA
 from v6t.drivers.duts.kinds.network_cli.options import (
     DROPS,
     LOSSES,
+    CliOptions,
     LineCheck,
-    Manners,
     NetworkCliOptions,
     WatchText,
-    figures,
-    reading_of,
+    find_reading,
+    parse_figures,
 )
-from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
-from v6t.drivers.duts.kinds.network_cli.platform import manners_of
-from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
+from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
+from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
+from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabCliDevice
+from v6t.drivers.duts.management_path import ManagementPath, Peer
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
@@ -67,20 +67,20 @@ class NetworkCli(Driver):
             self.options = self.options.model_copy(update={"state_dir": str(base / name)})
 
     @cached_property
-    def manners(self) -> Manners:
+    def cli_options(self) -> CliOptions:
         """Behavior of the command line: by the options, then the platform, then the defaults."""
-        own: Manners = self.options.cli
+        own: CliOptions = self.options.cli
         platform = self.options.platform
         if not platform:
             return own
-        given = {**manners_of(platform), **own.model_dump(exclude_unset=True)}
-        return options_of(Manners, platform, "platform", given)
+        given = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
+        return options_of(CliOptions, platform, "platform", given)
 
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice:
         self._require_ssh()
-        return LabBox(self, intent, record_dir)
+        return LabCliDevice(self, intent, record_dir)
 
     def timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None
@@ -104,7 +104,7 @@ class NetworkCli(Driver):
             address = ip_address(text)
             peers.append(Peer(who, address, 0 if who == "client" else address.max_prefixlen))
         version = " ".join(version.split())[:80]
-        return Facts("a device with a command line", version, boot="", way=Way(tuple(peers)),
+        return Facts("a device with a command line", version, boot="", path=ManagementPath(tuple(peers)),
                      sections=dict(sections))  # fmt: skip
 
     def example(self, intent: Intent) -> Facts:
@@ -131,8 +131,8 @@ class NetworkCli(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
         sides = {side: str(getattr(own, side)) for side in ("left", "right")}
-        places = places_of(intent, sides)
-        first, *checks = _checks(places, own.verify, "verify")
+        places = collect_placeholders(intent, sides)
+        first, *checks = _make_checks(places, own.verify, "verify")
         steps: list[Step] = []
 
         def add(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
@@ -153,7 +153,7 @@ class NetworkCli(Driver):
             add("stop the device's own rollback timer", confirm.keep)
         flush = []
         if own.flush:
-            (check, *_) = _checks(places, [own.flush.check], "flush.check")
+            (check, *_) = _make_checks(places, [own.flush.check], "flush.check")
             lines = "\n".join(places.lines(own.flush.lines))
             flush = [Step(lines, "empty the device's state", proof=check)]
         notes = ("these lines are typed at the device; lock and undo record are on this machine",)
@@ -167,16 +167,16 @@ class NetworkCli(Driver):
         if own is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
-        return Reading(own.command, partial(figures, [pattern], default="sessions"))
+        return Reading(own.command, partial(parse_figures, [pattern], default="sessions"))
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         watched: dict[str, list[WatchText]] = {}
         for own in self.options.telemetry:
-            watched.setdefault(reading_of(own.pattern), []).append(own)
+            watched.setdefault(find_reading(own.pattern), []).append(own)
         return {
             name: Reading(
                 "\n".join(dict.fromkeys(each.command for each in group)),
-                partial(figures, tuple(dict.fromkeys(each.pattern for each in group))),
+                partial(parse_figures, tuple(dict.fromkeys(each.pattern for each in group))),
                 losses=LOSSES if name == DROPS else {},
             )
             for name, group in watched.items()
@@ -194,7 +194,7 @@ class NetworkCli(Driver):
         return ssh
 
 
-def _checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
+def _make_checks(places: Placeholders, checks: Iterable[LineCheck], option: str) -> list[Check]:
     made = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)
@@ -203,7 +203,7 @@ def _checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Ch
         for (command, _), (_, wanted) in zip(
             places.rows(texts), places.rows(texts, quote), strict=True
         ):
-            made.append(check.model_copy(update={criterion: wanted}).of(command))
+            made.append(check.model_copy(update={criterion: wanted}).make_check(command))
     if not made:
         raise UsageError(
             f"no read-back of dut.options.{option} is left: all are about what the technology does not have",

@@ -8,20 +8,20 @@ from ipaddress import ip_interface
 from typing import Any
 
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.drivers.duts.kinds.network_cli.options import one_line
+from v6t.drivers.duts.kinds.network_cli.options import check_one_line
 from v6t.drivers.duts.plan import Intent
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 
 
-def _digit_groups(mac: str, size: int, separator: str) -> str:
+def _split_digits(mac: str, size: int, separator: str) -> str:
     digits = re.sub(r"[^0-9a-f]", "", mac.lower())
     if len(digits) != 12:
         raise InvalidValue(f"'{mac}'", code="wrong-form")
     return separator.join(digits[n : n + size] for n in range(0, 12, size))
 
 
-def _power_of_two(exponent: str) -> str:
+def _compute_power_of_two(exponent: str) -> str:
     if int(exponent) > 128:
         raise InvalidValue(f"'{exponent}'", code="wrong-form")
     return str(1 << int(exponent))
@@ -34,14 +34,14 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
     "wildcard": lambda v: str(ip_interface(v).hostmask),
     "network": lambda v: str(ip_interface(v).network.network_address),
     "prefix": lambda v: str(ip_interface(v).network),
-    "power": _power_of_two,
-    "dots": lambda v: _digit_groups(v, 4, "."),
-    "dashes": lambda v: _digit_groups(v, 2, "-"),
+    "power": _compute_power_of_two,
+    "dots": lambda v: _split_digits(v, 4, "."),
+    "dashes": lambda v: _split_digits(v, 2, "-"),
 }
 
 
-class Places:
-    """Values by name; a line is repeated for each value of a name, and those of a group go together."""
+class Placeholders:
+    """Placeholder values by name; a line is repeated for each value, in step within a group."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, Sequence[str]]] = {}
@@ -50,7 +50,7 @@ class Places:
         """Add names whose values belong together, one line for each."""
         for name, values in columns.items():
             try:
-                self._values[name] = group, [one_line(str(value)) for value in values]
+                self._values[name] = group, [check_one_line(str(value)) for value in values]
             except ValueError as exc:
                 problem = f"the value of {{{name}}} is not typed: {exc}"
                 raise UsageError(problem, code="invalid-placeholder") from exc
@@ -61,7 +61,7 @@ class Places:
     def rows(
         self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
-        """Repeat texts together for the values that they name; none if there are no values."""
+        """Yield the texts once for each row of the values that they name."""
         try:
             yield from self._rows(texts, quote)
         except UsageError as exc:
@@ -98,9 +98,9 @@ class Places:
             raise UsageError(problem, code="invalid-placeholder") from exc
 
 
-def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
+def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Placeholders:
     """Return the values that a test puts into lines."""
-    places = Places()
+    places = Placeholders()
     places.add("", {"technology": [intent.technology]})
     for side in ("left", "right"):
         link, ends = getattr(intent.links, side), getattr(intent, side)
@@ -125,7 +125,7 @@ def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
     return places
 
 
-def _add_settings(places: Places, name: str, value: Any) -> None:
+def _add_settings(places: Placeholders, name: str, value: Any) -> None:
 
     def is_plain(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)
