@@ -6,11 +6,11 @@ Nothing here shares arithmetic with the reference translation, which computes wi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from v6t.audit.ip_packet import Drop
 from v6t.plugins.audit_views import Address, AddressTable, SharedAddressRelay, Softwire
@@ -149,14 +149,16 @@ class AddressSharing:
     """Customers who share IPv4 addresses: CEs of MAP rules, or lwB4s of a binding table (RFC 7596)."""
 
     def __init__(self, view: SharedAddressRelay) -> None:
-        self.relay: IPv6Address = view.relay
-        self.rows_for: Callable[[Any], Sequence[Softwire]] = view.softwires or (lambda _: ())
+        self.relay, self.softwires = view.relay, view.softwires
         self.domains = [MapDomain(rule, embeds_host=not view.tunnels) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
         prefixes = [d.rule.ipv4_prefix for d in self.domains]
         longest = find_longest(ipv4, zip(prefixes, prefixes, strict=True))
         return [d for d in self.domains if d.rule.ipv4_prefix == longest]
+
+    def rows_for(self, ipv4: Address) -> Sequence[Softwire]:
+        return self.softwires(ipv4) if self.softwires else ()  # type: ignore[arg-type]
 
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
         """Return a customer and its relay; without a port, only a customer with a whole address."""
