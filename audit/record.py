@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.record import Model
-from v6t.analysis.report.junit import write_suite
+from v6t.analysis.report.exports import write_suite
 from v6t.analysis.sheet import number_of, sheet, text_columns
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError

@@ -13,11 +13,7 @@ _FAR = 5.0
 
 
 def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
-    """Histogram, and the share of frames that take longer, both on logarithmic scales.
-
-    Args:
-        delays: all repetitions together by direction; lost frames count as infinitely late.
-    """
+    """Draw the histogram and the share of later frames, lost ones included, on logarithmic scales."""
     with drawing(name):
         figure, (left, right) = axes(width=10.0, height=3.8, panels=2)
         low = min(d.values_ns[0] for d in delays.values() if d.values_ns) / 1000
@@ -50,7 +46,7 @@ def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
 
 
 def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
-    """How often each difference of consecutive delays occurs (IPDV)."""
+    """Draw how often each difference of consecutive delays occurs (IPDV)."""
     with drawing(name):
         figure, (at,) = axes(height=3.4)
         low = min(d.values_ns[0] for d in differences.values() if d.values_ns) / 1000
@@ -94,7 +90,6 @@ def _binned(distribution: Distribution, edges: list[float]) -> list[int]:
 
 
 def _later(distribution: Distribution) -> tuple[list[float], list[float]]:
-    """Return delays [µs] and the share of all frames that takes longer than each, lost ones included."""
     total = distribution.frames + distribution.lost
     left = total
     across, share = [], []

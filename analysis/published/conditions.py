@@ -31,13 +31,7 @@ _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one serv
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a published number beside the run's.
-
-    Attributes:
-        name: of the condition.
-        published, here: both values in words.
-        alike: whether they agree; None where the run does not tell.
-    """
+    """One condition of a published number and of the run; ``alike`` is None where the run does not tell."""
 
     name: str
     published: str
@@ -50,11 +44,7 @@ class Condition:
 
 
 def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
-    """Every condition of an entry of ``published.json``.
-
-    Args:
-        facts: see :func:`v6t.analysis.published.library.facts_of`.
-    """
+    """List every condition of an entry of ``published.json``; ``facts``: see ``facts_of``."""
     all_conditions = []
     values = record.to_json()
     if facts["simulated"]:

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def trust(data: RunData) -> list[Block]:
-    """Build what speaks for and against the numbers."""
+    """Build the blocks for and against the numbers."""
     blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
@@ -145,7 +145,6 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _limits(data: RunData) -> Iterator[Block]:
-    """Describe what the device was short of at the rates found, as its driver saw it (BN-01)."""
     evidence = list(_evidence(data))
     if evidence:
         yield Items(evidence)
@@ -188,7 +187,6 @@ def _limits(data: RunData) -> Iterator[Block]:
 
 
 def _counts(data: RunData) -> Sheet:
-    """Describe what a driven device counted over each benchmark: a line for each figure."""
     rows = []
     for entry in data.results.get("device", ()):
         where = (str(_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
@@ -204,7 +202,6 @@ def _counts(data: RunData) -> Sheet:
 
 
 def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:
-    """Describe what a device said of itself before, during and after: a line for each figure."""
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
     when = {s: dict(_numbers("", told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))
