@@ -90,8 +90,9 @@ def _check_pooling(h: NatHosts) -> Talk[Result]:
 
 
 def _send_hairpin(h: NatHosts, protocol: str) -> Talk[tuple[NatSession, NatSession]]:
-    one = yield from NatSession(h, protocol).establish()
-    two = yield from NatSession(h, protocol, 1).establish()
+    one, two = NatSession(h, protocol), NatSession(h, protocol, 1)
+    yield from one.establish()
+    yield from two.establish()
     yield from NatSession(h, protocol, 0, one.port, two.public).send()
     return one, two
 
