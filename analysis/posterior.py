@@ -121,10 +121,10 @@ class Inference:
             estimates.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
             values.append(critical)
             weights.append(weight / len(SHAPES))
-        return _together(tuple(estimates), np.concatenate(values), np.concatenate(weights))
+        return _combine_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
-def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
+def _combine_shapes(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
     mean = float(whole @ share)
     by_size = np.argsort(whole, kind="stable")
     reached = np.cumsum(share[by_size])
@@ -180,7 +180,7 @@ def _posterior(
         m, a, prior = _parameters(at, most_fps)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_likelihoods = log_likelihood(m, a)
-        power = _further(prior - proposed, log_likelihoods, power)
+        power = _find_power(prior - proposed, log_likelihoods, power)
         weight = _weights(prior - proposed + power * log_likelihoods)
         centre = weight @ at
         spread = WIDER * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
@@ -196,7 +196,7 @@ def _weights(logarithms: F64) -> F64:
     return shares
 
 
-def _further(base: F64, log_likelihoods: F64, power: float) -> float:
+def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
     """Return the largest power of the likelihood at which enough points count; no less than before."""
 
     def enough(share: float) -> bool:

@@ -162,7 +162,7 @@ class Presentation(Generic[R]):
         title, rows = records[0].title, list(self.rows(records))
         if self.columns:
             return table(title, rows, self.columns, self.notes(records))
-        plain = [_single(r) for r in records]
+        plain = [_list_values(r) for r in records]
         keys = dict.fromkeys(key for values in plain for key in values)
         columns: list[Column[tuple[R, dict[str, str | float]]]] = [
             Column(SIZES, lambda row: row[0].sizes, text=True),
@@ -268,7 +268,7 @@ class Presentations:
 
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         self.failures: list[str] = []
-        self.known = {p.name: _contained(p, self.failures) for p in known}
+        self.known = {p.name: _guard_methods(p, self.failures) for p in known}
         self._unknown = Unknown()
 
     def knows(self, record: Record) -> bool:
@@ -311,15 +311,15 @@ class Presentations:
         return Record.model_validate(values)
 
 
-def _contained(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
+def _guard_methods(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
     for name, plain in vars(Presentation).items():
         if inspect.isfunction(plain):
             method = getattr(presentation, name)
-            setattr(presentation, name, _guarded(method, partial(plain, presentation), failures))
+            setattr(presentation, name, _guard(method, partial(plain, presentation), failures))
     return presentation
 
 
-def _guarded(
+def _guard(
     method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
     def note(exc: Exception) -> bool:
@@ -348,7 +348,7 @@ def _guarded(
     return answer
 
 
-def _single(record: Record) -> dict[str, str | float]:
+def _list_values(record: Record) -> dict[str, str | float]:
     return {
         k: v
         for k, v in record.to_json().items()

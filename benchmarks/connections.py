@@ -451,7 +451,7 @@ class CapacitySearch(OfConnections[C, S]):
             )
 
 
-def _counted(
+def _make_count_column(
     heading: str, count_of: Callable[[Counts], float | None]
 ) -> Column[ConnectionRateRecord]:
     def cell(record: ConnectionRateRecord) -> str:
@@ -510,10 +510,12 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         Column("source\nports", lambda r: str(r.setup.initiator_ports or ABSENT)),
         Column("destination\nports", lambda r: str(r.setup.responder_ports or ABSENT)),
         Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-        _counted("DUT\ncounts", lambda c: c.sessions),
-        _counted("public\nendpoints", lambda c: c.public_endpoints),
-        _counted("DUT\ntimeout s", lambda c: (c.device or {}).get("timeout_s")),
-        _counted("DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")),
+        _make_count_column("DUT\ncounts", lambda c: c.sessions),
+        _make_count_column("public\nendpoints", lambda c: c.public_endpoints),
+        _make_count_column("DUT\ntimeout s", lambda c: (c.device or {}).get("timeout_s")),
+        _make_count_column(
+            "DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")
+        ),
         Column("connections\nper bucket", lambda r: r.per_bucket, wide=True),
         common.WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
@@ -525,7 +527,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
-        yield _validated(data, records)
+        yield _make_validation_clause(data, records)
         counts = [r.counts for r in records if r.counts]
         missing = sum(c.connections - c.learned for c in counts)
         yield clause("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
@@ -629,7 +631,7 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
                          "exponential, then binary search for the capacity",
                          f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end}",
                          not r.at_least and r.bracketed)  # fmt: skip
-        yield _validated(data, self.measured(data))
+        yield _make_validation_clause(data, self.measured(data))
 
 
 class TeardownSettings(StrictModel):
@@ -697,8 +699,8 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
         *common.rate_columns("median\nconnections/s"),
-        Column("full table\ns", lambda r: _longest(r.full_s)),
-        Column("empty table\ns", lambda r: _longest(r.idle_s)),
+        Column("full table\ns", lambda r: _format_longest(r.full_s)),
+        Column("empty table\ns", lambda r: _format_longest(r.idle_s)),
         common.REPEATED,
     )
 
@@ -741,7 +743,7 @@ def capacity_result(name: str, record: CapacityRecord) -> Result:
     return Result("", "connections", (), headline=headline, summary=summary)
 
 
-def _validated(data: RunData, records: Sequence[Record]) -> Clause:
+def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Clause:
     connections = [t.result.connections for t in data.counted(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
@@ -750,7 +752,7 @@ def _validated(data: RunData, records: Sequence[Record]) -> Clause:
                   all(tried) if tried else None)  # fmt: skip
 
 
-def _longest(times_s: Sequence[float | None]) -> str:
+def _format_longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
 
 

@@ -463,8 +463,8 @@ class Delay(Benchmark[DelayRecord, D]):
             *common.POINT,
             Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
             *(column for s in self.shown_figures for column in _figure_columns(s)),
-            Column("lost", lambda line: count(_total(line.value.lost))),
-            Column("timed", lambda line: count(_total(line.value.timed)), wide=True),
+            Column("lost", lambda line: count(_sum_counts(line.value.lost))),
+            Column("timed", lambda line: count(_sum_counts(line.value.timed)), wide=True),
             replace(common.REPEATED, wide=True),
             common.COUNTED_BY,
         ]
@@ -480,7 +480,7 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
-            distributions = _merged(data, record, self.distributions)
+            distributions = _merge_distributions(data, record, self.distributions)
             if distributions:
                 frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
@@ -741,7 +741,7 @@ def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
         )
 
 
-def _merged(
+def _merge_distributions(
     data: RunData,
     record: DelayRecord,
     distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
@@ -770,5 +770,5 @@ def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
         )
 
 
-def _total(numbers: Sequence[int]) -> int | None:
+def _sum_counts(numbers: Sequence[int]) -> int | None:
     return sum(numbers) if numbers else None

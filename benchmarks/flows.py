@@ -384,7 +384,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
         at = point
         for each in self._points(point):
-            at = self._varied(point, each)
+            at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             result = measure_throughput(self._spec(at, each), at.measure, at.watch)
@@ -416,7 +416,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         )
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
-    def _varied(self, point: Point, each: FlowPoint) -> Point:
+    def _vary_point(self, point: Point, each: FlowPoint) -> Point:
         if not point.bound.settings.connects:
             return point.runner.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
         return prepared(point, each.flows) or point
@@ -463,7 +463,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _make_further_sheet(name, records)
         if len({r.sizes for r in records}) > 1:
-            yield from _by_size(records)
+            yield from _make_size_sheets(records)
 
     def results(self, record: FlowsRecord) -> Iterator[Result]:
         for point in record.points:
@@ -589,7 +589,7 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     return sheet(f"{name} by network flows, medians, {formula}", names, rows)
 
 
-def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
     """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
     found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for r in records:

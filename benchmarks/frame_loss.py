@@ -156,7 +156,7 @@ def frame_loss_record(
         procedure="listed rates, none left out"
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
+        rates=[_summarize_rate(result, rate, ways, media_fps) for rate in result.rates],
     )
 
 
@@ -180,7 +180,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
     ]
 
 
-def _at(
+def _summarize_rate(
     result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
     offered = result.at(rate_fps)
@@ -288,9 +288,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         *common.POINT,
         Column("% of the\nmedium", lambda line: f"{line.value[0].media_percent:.2f}"),
         Column("fps per\ndirection", lambda line: offered(line.record, line.value[0].rate)),
-        Column("loss %\nmedian", lambda line: _lost(line, "median")),
-        Column("P1", lambda line: _lost(line, "p1")),
-        Column("P99", lambda line: _lost(line, "p99")),
+        Column("loss %\nmedian", lambda line: _format_loss(line, "median")),
+        Column("P1", lambda line: _format_loss(line, "p1")),
+        Column("P99", lambda line: _format_loss(line, "p99")),
         Column("trials", lambda line: str(line.value[0].trials)),
         common.COUNTED_BY,
     )
@@ -363,7 +363,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
-        right = [_descends(r) for r in records]
+        right = [_is_descent(r) for r in records]
         yield clause("RFC 2544 section 26.3 (FLR-02)",
                      "from the medium's maximum down, steps of at most 10 %, until two successive "
                      "trials without loss",
@@ -373,7 +373,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         yield common.repeated(self.name, records)
 
 
-def _lost(line: Line, figure: str) -> str:
+def _format_loss(line: Line, figure: str) -> str:
     row, lost = line.value
     return write(getattr(lost, figure), ".4f") if row.valid else INVALID
 
@@ -467,7 +467,7 @@ def _rows(record: FrameLossRecord) -> list[LossAtRate]:
     return sorted(record.rates, key=lambda r: r.rate)
 
 
-def _descends(record: FrameLossRecord) -> bool:
+def _is_descent(record: FrameLossRecord) -> bool:
     """Return whether rates began at the maximum of the medium and fell as RFC 2544 section 26.3 says."""
     shares = [row.media_percent for row in record.rates]
     steps = [high - low for high, low in pairwise([*shares, 0.0])]
@@ -502,7 +502,7 @@ def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[Fra
             yield here[first : first + len(CYCLE)]
 
 
-def _worst(row: LossAtRate) -> float | None:
+def _find_worst_loss(row: LossAtRate) -> float | None:
     medians = [lost.median for way, lost in row.loss_percent.items() if way != "sum"]
     known = [m for m in medians if m is not None]
     return max(known) if known and row.valid else None
@@ -511,7 +511,7 @@ def _worst(row: LossAtRate) -> float | None:
 def _lossless(record: FrameLossRecord) -> str:
     highest = None
     for row in reversed(record.rates):
-        if _worst(row) != 0:
+        if _find_worst_loss(row) != 0:
             break
         highest = row.rate
     return "-" if highest is None else offered(record, highest)
@@ -521,6 +521,6 @@ _BRIEF: Sequence[Column[FrameLossRecord]] = (
     *common.POINT,
     Column("no loss up\nto fps", _lossless),
     Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
-    Column("loss %\nthere", lambda r: write(_worst(r.rates[0]), ".4f")),
+    Column("loss %\nthere", lambda r: write(_find_worst_loss(r.rates[0]), ".4f")),
     Column("rates", lambda r: str(len(r.rates))),
 )

@@ -182,11 +182,11 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
         measured_s=len(good) * spec.stretch_s,
         stretches=len(result.repetitions),
         faltered=len(result.repetitions) - len(good),
-        directions={way: _soaked(result.intervals(way)) for way in ways},
+        directions={way: _summarize_direction(result.intervals(way)) for way in ways},
     )
 
 
-def _soaked(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
+def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
     lossy = [i for i in intervals if i.lost]
     worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
     runs = [(bad, list(some)) for bad, some in groupby(intervals, key=lambda i: i.lost > 0)]
@@ -312,7 +312,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         for record in records:
             curves = []
             for number, way in enumerate(record.directions):
-                points = list(_over_time(data, record, way))
+                points = list(_list_losses(data, record, way))
                 style = {"linewidth": 0.9, "color": look(number).color}
                 hours = [t / HOUR_S for t, _ in points]
                 curves.append(Curve(way, hours, [p for _, p in points], style=style))
@@ -486,7 +486,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             where = (
                 f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
                 if load
-                else _above(record)
+                else _describe_excess(record)
             )
             what = (
                 f"Lost share of each trial against its load, {record.point}: the critical load at "
@@ -496,7 +496,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
         load, found = record.critical_load, _estimate(record)
-        beyond = "" if load else f": {_above(record)}"
+        beyond = "" if load else f": {_describe_excess(record)}"
         limit = " - limited by the tester or the medium" if record.limited else ""
         loss = f"{record.target_percent:g} % loss"
         yield Result(
@@ -520,7 +520,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield "not-found", f"{seen}: the critical load is {_above(record)}"
+            yield "not-found", f"{seen}: the critical load is {_describe_excess(record)}"
         elif record.critical_load.estimate < record.lowest:
             yield (
                 "extrapolated",
@@ -561,7 +561,7 @@ def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     )
 
 
-def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
+def _list_losses(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
     invalid = {t.key for t in record.invalid_trials}
     for number, trial in enumerate(data.of(record)):
         begins_s = number * record.stretch_s
@@ -587,6 +587,6 @@ def _shape(record: CriticalLoadRecord, name: str) -> str:
     return count(found.mean) if found else "-"
 
 
-def _above(record: CriticalLoadRecord) -> str:
+def _describe_excess(record: CriticalLoadRecord) -> str:
     most = record.upper_bound if record.highest is None else record.highest
     return f"above {most:,.0f} fps, all that was offered"

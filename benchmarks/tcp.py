@@ -218,7 +218,7 @@ class TcpCapacityRecord(CapacityRecord):
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
-def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
+def _find_fastest(keys: Sequence[str], find: FindResult) -> Alone | None:
     fastest = None
     for found in (find(key).connections for key in keys):
         tcp = None if found is None else found.tcp
@@ -417,7 +417,7 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
             exchange=self._exchange(point.bound),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
-            alone=_alone([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
+            alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
         rates = [r.rate_cps for r in result.repetitions]
         return Measured(record, _rows(record.iterations, spec.conditions), rates)
@@ -433,10 +433,10 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     )
 
     def notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
-        notes = [_how(records[0])]
+        notes = [_describe_exchange(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
-        return notes + [_by_itself(r.alone) for r in records if r.alone is not None]
+        return notes + [_describe_loopback(r.alone) for r in records if r.alone is not None]
 
     def results(self, record: TcpRateRecord) -> Iterator[Result]:
         resolution = record.resolution_cps
@@ -450,7 +450,7 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
                      "the highest rate at which all connections were opened",
                      f"found by {len(iterations)} of {wanted} repetitions",
                      len(iterations) == wanted if records else None)  # fmt: skip
-        yield _validated("5.3.3", iterations)
+        yield _make_validation_clause("5.3.3", iterations)
         yield repeated(self.name, records)
 
 
@@ -543,7 +543,7 @@ class TcpCapacity(
     )
 
     def notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
-        return [_how(records[0])]
+        return [_describe_exchange(records[0])]
 
     def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
@@ -580,7 +580,9 @@ class TcpCapacity(
             yield clause("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
                          "an iterative search for the maximum number of connections",
                          f"{len(r.steps)} numbers of connections; {r.end}", not r.at_least)  # fmt: skip
-        yield _validated("5.2.3", [r.decisive for r in records if r.decisive is not None])
+        yield _make_validation_clause(
+            "5.2.3", [r.decisive for r in records if r.decisive is not None]
+        )
 
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
@@ -612,14 +614,14 @@ def _endings(record: TcpCapacityRecord) -> Sheet:
         Column("connections", lambda e: count(e.connections)),
         Column("closed on\nboth sides", lambda e: count(e.closed)),
         Column("DUT counts\nafterwards", lambda e: _print_count(e.sessions_after)),
-        Column("forgotten\nafter", _forgotten),
+        Column("forgotten\nafter", _format_expiry),
     ]
     timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
     notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
     return table("Ends of connections", record.endings, columns, notes)
 
 
-def _forgotten(ending: Ending) -> str:
+def _format_expiry(ending: Ending) -> str:
     if ending.aged_s is not None:
         return seconds(ending.aged_s)
     if ending.sessions_after is None or not ending.waited_s:
@@ -627,7 +629,7 @@ def _forgotten(ending: Ending) -> str:
     return f"not within {ending.waited_s:g} s"
 
 
-def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
+def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
     e = record.exchange
     unanswered = (
         f"a SYN that is not answered within {e.timeout_s:g} s is sent again {e.retransmissions} times"
@@ -642,7 +644,7 @@ def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
     )
 
 
-def _by_itself(alone: Alone) -> str:
+def _describe_loopback(alone: Alone) -> str:
     times = (_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
     return (
         f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
@@ -660,7 +662,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.4g}" if whole else "-"
 
 
-def _validated(section: str, iterations: Sequence[Iteration]) -> Clause:
+def _make_validation_clause(section: str, iterations: Sequence[Iteration]) -> Clause:
     right = [o.answered == o.requested == o.established for o in iterations]
     return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
                   f"{sum(o.answered for o in iterations):,} objects for "

@@ -217,22 +217,22 @@ def _verdict(
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
     if effect.coverage <= 0:
-        shown = _shown(kind, effect)
+        shown = _format_estimate(kind, effect)
         return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
     if a.limited and b.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
     if effect.low <= nothing <= effect.high:
         if kind == "factor":
-            most = _most(effect, nothing)
+            most = _compute_reach(effect, nothing)
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
-        most = _most(effect, nothing)
+        most = _compute_reach(effect, nothing)
         return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
     if not effect.sure:
         fewest = sorted({len(a.defined), len(b.defined)})
         return "undecided", (
             f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
-            f"{_shown(kind, effect)}, "
+            f"{_format_estimate(kind, effect)}, "
             f"but the interval covers {effect.coverage:.0%} only{held}"
         )
     more = effect.estimate > nothing
@@ -244,22 +244,22 @@ def _verdict(
     return ("more" if more else "less"), says + held
 
 
-def _shown(kind: str, effect: Effect) -> str:
+def _format_estimate(kind: str, effect: Effect) -> str:
     if kind != "factor":
         return f"{effect.estimate:+.4g}"
     times = f"{effect.estimate:.3g}"
     return f"{'1.00' if times == '1' else times} times"
 
 
-def _most(effect: Effect, nothing: float) -> float:
+def _compute_reach(effect: Effect, nothing: float) -> float:
     """Return the largest difference that the interval allows, with the resolution of the searches."""
     return max(effect.high - nothing, nothing - effect.low)
 
 
-def _unseen(lines: Sequence[Line]) -> str:
+def _describe_unseen(lines: Sequence[Line]) -> str:
     """Return the largest difference that may be unseen; empty where units differ."""
     alike = [line for line in lines if line.verdict == "no difference"]
-    bounds = [_most(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
+    bounds = [_compute_reach(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
     return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
 
 
@@ -277,9 +277,7 @@ def lead(comparison: Comparison) -> str:
         line.verdict if line.improved is None else "better" if line.improved else "worse"
         for line in comparison.lines
     )
-    none = (
-        f"no difference shown{_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
-    )
+    none = f"no difference shown{_describe_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
     words = {"worse": "worse", "better": "better", "no difference": none}
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     if counts["undecided"]:

@@ -90,7 +90,7 @@ def facts_of(
         "modifier": config.get("modifier"),
         "device": config["dut"]["driver"],
         "cores": _cores(config["dut"].get("options", {})),
-        "apart": _apart(config["dut"].get("options", {}).get("parts", {})),
+        "apart": _has_two_servers(config["dut"].get("options", {}).get("parts", {})),
     }
 
 
@@ -101,7 +101,7 @@ def measured_there(entry: Mapping[str, Any], testbed: str) -> bool:
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
 
 
-def _apart(parts: Mapping[str, Any]) -> bool | None:
+def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
     """Return whether the two functions of a customer edge have a server each; None: unknown."""
     servers = [
         (parts.get(name, {}).get("options", {}).get("ssh") or {}).get("host")
@@ -146,7 +146,7 @@ def references(
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
         if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
-        placed = _placed(entry, record, presentation)
+        placed = _find_value(entry, record, presentation)
         if placed is None:
             continue
         met = conditions(entry, record, facts)
@@ -155,7 +155,7 @@ def references(
     return comparable
 
 
-def _placed(
+def _find_value(
     entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
     metric, stated = str(entry["metric"]), str(entry["conditions"].get("direction", ""))
