@@ -54,8 +54,9 @@ class YamlFile:
         line = ""
         for key in keys:
             try:
-                find = node.lc.key if isinstance(node, Mapping) else node.lc.item
-                line = f":{find(key)[0] + 1}"
+                mark = node.lc
+                position = mark.key(key) if isinstance(node, Mapping) else mark.item(key)
+                line = f":{position[0] + 1}"
                 node = node[key]
             except (KeyError, IndexError, TypeError, AttributeError):
                 break
