@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from v6t.intent.device import LinkIntent
 from v6t.packets.checksum import write_ipv4_checksum
+from v6t.plugins.router import RouterDrop
 
 from .support import addresses, first_frames, make, number
 
@@ -72,5 +73,4 @@ def test_frame_without_a_route_is_dropped():
     frames = first_frames(plugin, "forward", 2)
     frames[0, 31] ^= 1
     write_ipv4_checksum(frames, 14)
-    reasons = [plugin.drops.describe(r) for r in plugin.expect("forward", frames).reason]
-    assert reasons == ["no route to the destination", "forwarded"]
+    assert plugin.expect("forward", frames).reason.tolist() == [RouterDrop.NO_ROUTE, 0]
