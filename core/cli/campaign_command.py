@@ -69,7 +69,7 @@ def command(
     from v6t.core.cli import campaign_console as console
 
     if listing:
-        console.list_packaged()
+        console.show_packaged()
         return 0
     changed = (testbeds, only, tester, preset, reps, set_procedure)
     if resume is not None and (output or dry_run or (file is None and any(changed))):

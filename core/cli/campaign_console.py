@@ -41,12 +41,12 @@ LOOK_INTERVAL_S = 1.0
 """Between two looks at the states of other processes."""
 
 
-def list_packaged() -> None:
+def show_packaged() -> None:
     """Print names and titles of the campaigns that come with v6t."""
-    from v6t.core.campaigns.packaged import packaged
+    from v6t.core.campaigns.packaged import list_packaged
     from v6t.core.config.yaml_file import YamlFile
 
-    for name, path in packaged().items():
+    for name, path in list_packaged().items():
         print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
 

@@ -64,9 +64,8 @@ def print_results(
     console: Console, data: RunData, path: Path, *, complete: bool = False, warnings: bool = False
 ) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
-    from v6t.analysis.sheet import footnotes
     from v6t.analysis.report.verdict import verdict_sentences
-    from v6t.analysis.sheet import number_of
+    from v6t.analysis.sheet import footnotes, number_of
     from v6t.analysis.warnings import NOT_MEASURED, list_warnings
     from v6t.benchmarks.registry import presentations
 
