@@ -1,4 +1,4 @@
-"""A real implementation as the lab's device: namespaces of its own, configured like any other."""
+"""A real implementation as the lab's device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from v6t.drivers.transport.here import NamespaceTransport
 
 
 class LabDut(LabDevice):
-    """A real implementation in namespaces of the lab, reached with ``ssh.lab`` by an sshd of its own."""
+    """A real implementation in namespaces of the lab, reached directly or, with ``ssh.lab``, over SSH."""
 
     def __init__(
         self, driver: Driver, intent: Intent, keep: Path | None = None, part: str = ""
