@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
-__all__ = [
-    "DeviceTechnology",
-    "Driver",
-    "ParameterOverride",
-    "Reading",
-    "check_interfaces",
-    "require_root",
-]
-
 T = TypeVar("T")
 
 

@@ -328,7 +328,7 @@ class Scripted:
     by_endpoint: bool = False
     outside: int | None = None
 
-    def now(self):
+    def read_clock(self):
         return self.clock
 
     def table(self):
