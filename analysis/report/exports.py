@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
 from v6t.analysis.presentation import Presentations
@@ -75,41 +75,52 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-def to_junit(data: RunData, presentations: Presentations) -> str:
-    """Write JUnit XML: a test case for each benchmark and point.
+JunitCase: TypeAlias = tuple[str, str, str, str, str]
+"""Class name, name, kind (``failure``, ``error``, ``skipped``, ``system-out`` or nothing), message, text."""
 
-    A wrong translation is a failure, an interrupted run an error, an unmeasured benchmark skipped. Slow
-    devices do not fail.
-    """
-    plugin = printable(str(data.config["plugin"]))
+
+def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
+    """Return JUnit XML with one suite of test cases."""
     suite = ElementTree.Element("testsuite")
-    for record in data.records:
-        name = printable(f"{record.benchmark} {record.sizes} {record.direction}")
-        case = ElementTree.SubElement(suite, "testcase", classname=plugin, name=name)
-        if record.not_measured:
-            ElementTree.SubElement(case, "skipped", message=printable(record.not_measured))
-        else:
-            text = "\n".join(_numbers(record, presentations))
-            ElementTree.SubElement(case, "system-out").text = printable(text)
-    if data.status == "translation incorrect":
-        why = data.results.get("finding", {}).get("why", "a frame differs")
-        case = ElementTree.SubElement(suite, "testcase", classname=plugin, name="preflight")
-        message = printable(f"translation incorrect: {why}")
-        ElementTree.SubElement(case, "failure", message=message)
-    elif data.status != "complete":
-        case = ElementTree.SubElement(suite, "testcase", classname=plugin, name="run")
-        message = printable(f"the run is not complete: {data.status}")
-        ElementTree.SubElement(case, "error", message=message)
+    for classname, case_name, kind, message, text in cases:
+        names = {"classname": printable(classname), "name": printable(case_name)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if kind:
+            attributes = {"message": printable(message)} if message else {}
+            ElementTree.SubElement(case, kind, attributes).text = printable(text) or None
     counts = {"tests": str(len(suite))}
-    for name in ("failure", "error", "skipped"):
-        plural = name if name == "skipped" else f"{name}s"
-        counts[plural] = str(len(suite.findall(f"testcase/{name}")))
-    created = printable(str(data.manifest.get("created", "")))
-    suite.attrib |= {"name": printable(data.heading), **counts, "timestamp": created}
+    for kind, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        counts[plural] = str(len(suite.findall(f"testcase/{kind}")))
+    suite.attrib |= {"name": printable(name), **counts, "timestamp": printable(timestamp)}
     suites = ElementTree.Element("testsuites", counts)
     suites.append(suite)
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def to_junit(data: RunData, presentations: Presentations) -> str:
+    """Write the file of a run.
+
+    A wrong translation is a failure, an interrupted run an error, a benchmark that could not be
+    measured is skipped. Slow devices do not fail: what is too slow is not for a report to say.
+    """
+    created = str(data.manifest.get("created", ""))
+    return write_suite(data.heading, created, _list_cases(data, presentations))
+
+
+def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCase]:
+    plugin = str(data.config["plugin"])
+    for record in data.records:
+        name = f"{record.benchmark} {record.sizes} {record.direction}"
+        if record.not_measured:
+            yield plugin, name, "skipped", record.not_measured, ""
+        else:
+            yield plugin, name, "system-out", "", "\n".join(_numbers(record, presentations))
+    if data.status == "translation incorrect":
+        why = data.results.get("finding", {}).get("why", "a frame differs")
+        yield plugin, "preflight", "failure", f"translation incorrect: {why}", ""
+    elif data.status != "complete":
+        yield plugin, "run", "error", f"the run is not complete: {data.status}", ""
 
 
 def _numbers(record: Record, presentations: Presentations) -> list[str]:

@@ -180,9 +180,8 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
 
 def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
     class BlindAftr(AftrDevice):
-        def forward_inner(self, outer, inner):
-            outer.src = IPv6Address("2001:db8:b4::")
-            return super().forward_inner(outer, inner)
+        def send_out(self, packet, host=None):
+            return super().send_out(packet, IPv6Address("2001:db8:b4::"))
 
     plugin, _ = make_aftr(**TWO_SOFTWIRES)
     (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
