@@ -172,7 +172,7 @@ def _write_text(path: Path, text: str, force: bool) -> None:
         hint = "choose another name or use --force"
         raise UsageError(f"{path} exists already", hint, code="file-exists")
     try:
-        write_atomically(path, text, private=False)
+        write_atomically(path, text)
     except OSError as exc:
         raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
 
