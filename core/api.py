@@ -218,8 +218,8 @@ def run(
         seed=seed,
         label=label,
     )
-    files = (None if file is None else Path(file) for file in (run_file, testbed))
-    bound = resolve_and_bind(*files, flags)
+    run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
+    bound = resolve_and_bind(run_path, testbed_path, flags)
     path = Path(output) if output is not None else rundir.default_path(bound.settings)
     bound.tester.prepare()
     outcome = runner.execute(bound, path, listener or Listener())

@@ -126,7 +126,7 @@ class BoundDevice:
                 f"audit with these parameters from the start: {', '.join(params)}",
                 code="setting-untellable",
             )
-        return replace(self, bound=replace(changed, rollback_command=former.rollback_command))
+        return replace(self, bound=changed)
 
 
 @contextmanager

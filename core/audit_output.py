@@ -13,7 +13,7 @@ from v6t.analysis.report.render import to_html, to_markdown
 from v6t.audit.record import SCHEMA, AuditRecord, audit_document, to_junit
 from v6t.base.errors import UsageError
 from v6t.base.files import write_atomically
-from v6t.core.runs.manifest import commit, now
+from v6t.core.runs.manifest import commit, utc_now
 from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.profiles.exports import write_pcap
 
@@ -65,7 +65,7 @@ def make_record(
         schema=SCHEMA,
         version=version("v6t"),
         source_commit=commit(),
-        made=now(),
+        made=utc_now(),
         plugin=bound.settings.plugin,
         params=json.loads(bound.technology.params.model_dump_json()),
         driver=bound.driver.name,

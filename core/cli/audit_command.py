@@ -98,14 +98,8 @@ def command(
 
     if interfaces is None:
         bound.tester.prepare()
-<<<<<<< HEAD
-    out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
-    names = [bound.driver.name]  # and its version, when it is open
-=======
     out = output or find_unused_path(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
-    request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait)
-    names: list[str] = []
->>>>>>> main
+    names = [bound.driver.name]  # and its version, when it is open
     device = BoundDevice(bound, interfaces, names.append)
     device, selection = _choose_clauses(device, suites)
     started = time.monotonic()
@@ -153,35 +147,7 @@ def _state_line() -> Iterator[Callable[[int, int, str], None]]:
         write("")
 
 
-<<<<<<< HEAD
 def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
-=======
-def make_record(
-    bound: BoundRun, about: str, suites: Sequence[str], seconds: float, progress: AuditProgress
-) -> AuditRecord:
-    """Return the record of what was tested so far."""
-    from v6t.audit.record import SCHEMA, AuditRecord
-    from v6t.core.runs.manifest import commit, utc_now
-
-    return AuditRecord(
-        schema=SCHEMA,
-        version=version("v6t"),
-        source_commit=commit(),
-        made=utc_now(),
-        plugin=bound.settings.plugin,
-        params=json.loads(bound.technology.params.model_dump_json()),
-        driver=bound.driver.name,
-        device=about,
-        suites=list(suites),
-        seconds=seconds,
-        planned=progress.planned,
-        stopped=progress.stopped,
-        findings=progress.findings,
-    )
-
-
-def _choose_clauses(device: BoundDevice, wanted: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
->>>>>>> main
     """Choose the clauses for a device.
 
     Raises:
