@@ -245,7 +245,7 @@ def timing_record(
         "tags": tags,
         "first_tag_s": spec.request.first_tag_s,
         "below_rfc_tags": tags < RFC_MIN_TAGS,
-        "of_load": result.of_load,
+        **({"of_load": True} if result.of_load else {}),
     }
     return kind.of(
         result,
