@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.params import RightIpv4Link, address, tester
 from v6t.plugins.ports import Ports
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.traffic import ipv4, ipv6
@@ -184,7 +184,7 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
     return packets
 
 
-class DsLiteParams(stateful.Pool4Params):
+class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     """Parameters of ``dslite-aftr``."""
 
     measured: ClassVar[str] = "DS-Lite"
@@ -202,8 +202,6 @@ class DsLiteParams(stateful.Pool4Params):
     b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
     aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     internal_ipv4: IPv4Address = address("10.0.0.0", "stands for the first B4 before a NAT44")
 
     @property

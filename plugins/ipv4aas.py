@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -27,22 +20,16 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import chain, dslite, frame_sizes, lwaftr, map_ce, map_domains, mape_br, mapt_br
+from v6t.plugins import chain, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
 from v6t.plugins.address_mappings import check_prefix, embed_network
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
+from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
-from v6t.plugins.params import address, describe_link, tester
+from v6t.plugins.params import Ipv4Links, address, describe_link
 from v6t.plugins.ports import Ports, PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import (
-    ALL_PORTS,
-    LOWEST_PORT,
-    ConnectionParams,
-    Endpoints,
-    PublicPool,
-    StatefulTechnology,
-)
+from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, PublicPool
 from v6t.plugins.translation import MIN_DF_OCTETS
 from v6t.profiles.model import FramePair
 
@@ -60,7 +47,7 @@ def _declare_mac(default: str, device: str) -> Any:
     return Field(default, pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$", description=description)
 
 
-class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
+class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     """Parameters of ``ipv4aas``."""
 
     variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
@@ -76,7 +63,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         None, description="first public address: of the PE (198.19.0.1), or the CE (192.0.2.35)"
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
-    public_ports: Ports = Field(ALL_PORTS, description="public ports of a stateful PE")
+    public_ports: Ports = Field(stateful.ALL_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
     clat_ipv6: str = Field("2001:2:0:2::/96", description="464xlat: prefix of the customer's IPv4")
     rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
@@ -96,10 +83,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
-    dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
-    dut_right_ipv4: IPv4Interface = address("192.168.19.1/30", "the PE's IPv4 address on the right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -326,7 +309,7 @@ def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
     return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
 
 
-class Ipv4aas(StatefulTechnology):
+class Ipv4aas(stateful.StatefulTechnology):
     """CE and PE of one of five technologies, measured together."""
 
     name = "ipv4aas"
@@ -424,7 +407,7 @@ class Ipv4aas(StatefulTechnology):
         if not self.tunnels:
             frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+    def rewrite(self, packets: U8, endpoint: stateful.Endpoints, *, source: bool) -> U8:
         """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
         if not self.tunnels:
             packets = packets.copy()

@@ -18,17 +18,9 @@ from v6t.packets.arrays import U8, Mask
 from v6t.packets.direction import Direction
 from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
 from v6t.packets.reference import DropReason
-from v6t.plugins import audit_views
-from v6t.plugins.audit_views import SharedAddressRelay
+from v6t.plugins import audit_views, customers
 from v6t.plugins.binding_table import BindingTable, generate_table, read_table
-from v6t.plugins.customers import (
-    ALL,
-    CustomerCount,
-    CustomerFlow,
-    Relay,
-    TunnelRelayParams,
-    make_tunnel_view,
-)
+from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.ports import PortSet
@@ -54,7 +46,7 @@ class LwAftrDrop(DropReason):
     UNMARKED = UNMARKABLE
 
 
-class LwAftrParams(TunnelRelayParams):
+class LwAftrParams(customers.TunnelRelayParams):
     """Parameters of ``lwaftr``."""
 
     measured: ClassVar[str] = "lw4o6"
@@ -139,7 +131,7 @@ class LwAftrParams(TunnelRelayParams):
             raise UsageError(problem, "choose one outside", code="address-conflict")
 
 
-class LightweightAftr(TunnelDevice, Relay):
+class LightweightAftr(TunnelDevice, customers.Relay):
     """Decapsulates forward, encapsulates in reverse; stateless but for the table."""
 
     name = "lwaftr"
@@ -228,11 +220,11 @@ class LightweightAftr(TunnelDevice, Relay):
         apart = (row for row in others if row.ipv4 != chosen.ipv4)
         ends = chosen.aftr, frozenset(map(IPv6Address, self.params.br_addresses))
         sibling, other = (next(map(_make_customer, each), None) for each in (sharing, apart))
-        customers = _make_customer(chosen), sibling, other
+        served = _make_customer(chosen), sibling, other
         find, rows_of = self._table.find_b4, self._table.list_softwires
-        server = self.params.server_ipv4
-        relay = SharedAddressRelay(self.kind, *ends, server, *customers, find, softwires=rows_of)
-        return relay, make_tunnel_view(relay)
+        common = self.kind, *ends, self.params.server_ipv4, *served, find
+        relay = audit_views.SharedAddressRelay(*common, softwires=rows_of)
+        return relay, customers.make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         p, variants = self.params, {}

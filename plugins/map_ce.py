@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,7 +25,15 @@ from v6t.plugins.customers import CustomerFlow, CustomerTechnology
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import RuleParams, make_rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
-from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
+from v6t.plugins.params import (
+    Mixture,
+    RightIpv4Link,
+    address,
+    describe_link,
+    device,
+    negative_share,
+    tester,
+)
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
@@ -59,14 +60,12 @@ class CustomerAddresses(NamedTuple):
     ports: PortSet
 
 
-class CustomerParams(Mixture):
+class CustomerParams(RightIpv4Link, Mixture):
     """Parameters of a customer's device."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     dut_left_ipv6: IPv6Interface = device("2001:db8:6::9/64", "left")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address
 
 from v6t.intent.families import Nat44Config
 from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.params import Ipv4Links, Ipv6Links, address
 from v6t.plugins.stateful import Napt, Pool4Params
 
 
-class Nat44Params(Pool4Params):
+class Nat44Params(Ipv6Links, Ipv4Links, Pool4Params):
     """Parameters of ``nat44``."""
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
-    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = address("2001:2:0:f000::2", "background address on the left")
-    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
 
 
 class Nat44(Napt):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -19,7 +19,7 @@ from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.params import Ipv6Links, RightIpv4Link, address
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
 from v6t.plugins.translation import Rfc6052Array
 from v6t.profiles.model import FramePair
@@ -31,7 +31,7 @@ TIMERS_S = {
 """Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
-class Nat64Params(Pool4Params):
+class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
     """Parameters of ``nat64``."""
 
     measured: ClassVar[str] = "NAT64"
@@ -41,12 +41,6 @@ class Nat64Params(Pool4Params):
     initiator_offset: int = Field(
         14, ge=8, le=14, description="octet of the 16 bits that count the Initiator's addresses"
     )
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
     def server_prefix(self) -> IPv6Network:

@@ -17,28 +17,21 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
+from v6t.packets import reference
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, read_hops, to_numbers, view
-from v6t.packets.reference import (
-    EXHAUSTED,
-    FORWARDED,
-    NOT_FORWARDED,
-    NOT_OURS,
-    DropReason,
-    Expected,
-)
+from v6t.packets.reference import DropReason, Expected
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
-from v6t.plugins import four_tuples
-from v6t.plugins import reference_device as reference
+from v6t.plugins import four_tuples, reference_device
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.ports import Ports
 from v6t.plugins.prefixes import refuse_unforwarded
-from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
+from v6t.plugins.traffic import combine, ethernet, ipv4, ipv6
 from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
@@ -442,8 +435,7 @@ class StatefulTechnology(Technology):
             header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public_pool.first)
             layers = (*layers, header, self.server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
-        background = build_background(p, self.links, direction, sizes, None, self.links.left)
-        return mix_classes(p, direction, [(foreground, 1)], background, [], 0, seed)
+        return combine(self, foreground, [], direction, sizes, seed)
 
     def address_fields(self) -> list[TupleField]:
         """Return destination and source of the Initiator's frames; each takes all its addresses."""
@@ -474,7 +466,7 @@ class StatefulTechnology(Technology):
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
 
-    def find_drops(self, direction: Direction, packets: U8) -> reference.Checks:
+    def find_drops(self, direction: Direction, packets: U8) -> reference_device.Checks:
         """Return the technology's own drop reasons for IP packets, with their conditions."""
         return ()
 
@@ -502,30 +494,32 @@ class StatefulTechnology(Technology):
         arriving, leaving = self.ip_versions[::order]
         packets = frames[:, here.l3 :]
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
-        head = np.frombuffer(there.egress + reference.ETHERTYPE[leaving], dtype=np.uint8)
+        head = np.frombuffer(there.egress + reference_device.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
-        reason = reference.choose_reasons(
+        reason = reference_device.choose_reasons(
             len(frames),
-            (NOT_OURS, ~here.accepts(frames)),
-            (NOT_FORWARDED, ~reference.is_forwardable(packets, arriving)),
+            (reference.NOT_OURS, ~here.accepts(frames)),
+            (reference.NOT_FORWARDED, ~reference_device.is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.contains(learned)),
             *self.find_drops(direction, packets),
-            (EXHAUSTED, _detect_exhaustion(frames, out)),
+            (reference.EXHAUSTED, _detect_exhaustion(frames, out)),
         )
-        length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
+        length = np.where(reason == reference.FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         return self._native_device.expect(direction, frames)
 
     @cached_property
-    def _sides(self) -> tuple[reference.LinkHeaders, reference.LinkHeaders]:
-        return reference.link_headers(self.links.left), reference.link_headers(self.links.right)
+    def _sides(self) -> tuple[reference_device.LinkHeaders, reference_device.LinkHeaders]:
+        return reference_device.link_headers(self.links.left), reference_device.link_headers(
+            self.links.right
+        )
 
     @cached_property
-    def _native_device(self) -> reference.ReferenceDevice:
-        handlers = {6: reference.route_all(6)}
-        return reference.ReferenceDevice(self.links, handlers, handlers)
+    def _native_device(self) -> reference_device.ReferenceDevice:
+        handlers = {6: reference_device.route_all(6)}
+        return reference_device.ReferenceDevice(self.links, handlers, handlers)
 
 
 class Napt(StatefulTechnology):

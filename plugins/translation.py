@@ -11,23 +11,12 @@ from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
 from numpy.typing import NDArray
+from v6t.packets import headers
 from v6t.packets.address_layouts import IPV4 as ADDRESS
 from v6t.packets.address_layouts import embedded_address_layout
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
-from v6t.packets.headers import (
-    DONT_FRAGMENT,
-    IP,
-    IPV4,
-    IPV6,
-    PROTOCOL_UDP,
-    UDP,
-    read_traffic_class,
-    to_numbers,
-    to_octets,
-    view,
-    write_traffic_class,
-)
+from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, IPV6, UDP, to_numbers, to_octets, view
 from v6t.plugins.address_mappings import Mappings, check_prefix
 
 _WORD_BITS = np.uint64(64)
@@ -139,9 +128,9 @@ def is_plain(packets: U8, version: int) -> Mask:
     plain: Mask = (udp["len"] == length - at) & (udp["chksum"] != 0)
     if version == 6:
         plain &= (header["ver_tc"] >> 4 == 6) & (header["plen"] == length - 40)
-        plain &= header["nh"] == PROTOCOL_UDP
+        plain &= header["nh"] == headers.PROTOCOL_UDP
         return plain
-    plain &= (header["ver_ihl"] == 0x45) & (header["proto"] == PROTOCOL_UDP)
+    plain &= (header["ver_ihl"] == 0x45) & (header["proto"] == headers.PROTOCOL_UDP)
     plain &= header["flags_frag"] & (0xFFFF ^ DONT_FRAGMENT) == 0
     plain &= header["len"] == length
     return plain
@@ -160,8 +149,8 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
         return out  # of a length that need not hold a header
     old, new = view(packets, IPV4), view(out, IPV6)
     new["ver_tc_fl"] = 0
-    write_traffic_class(new, old["tos"])
-    new["plen"], new["nh"], new["hlim"] = length - 20, PROTOCOL_UDP, old["ttl"] - 1
+    headers.write_traffic_class(new, old["tos"])
+    new["plen"], new["nh"], new["hlim"] = length - 20, headers.PROTOCOL_UDP, old["ttl"] - 1
     new["src_octets"], new["dst_octets"] = source, destination
     out[:, 40:] = packets[:, 20:]
     write_update(out, 46, sum_columns(packets, 12, 20), sum_columns(out, 8, 40), udp=True)
@@ -175,9 +164,14 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     if not count:
         return out  # of a length that need not hold a header
     old, new = view(packets, IPV6), view(out, IPV4)
-    new["ver_ihl"], new["tos"], new["len"], new["id"] = 0x45, read_traffic_class(old), length, 0
+    new["ver_ihl"], new["tos"], new["len"], new["id"] = (
+        0x45,
+        headers.read_traffic_class(old),
+        length,
+        0,
+    )
     new["flags_frag"] = DONT_FRAGMENT if length >= MIN_DF_OCTETS else 0
-    new["ttl"], new["proto"] = old["hlim"] - 1, PROTOCOL_UDP
+    new["ttl"], new["proto"] = old["hlim"] - 1, headers.PROTOCOL_UDP
     new["src_octets"], new["dst_octets"] = source, destination
     out[:, 20:] = packets[:, 40:]
     write_ipv4_checksum(out, 0, 20)
