@@ -13,8 +13,8 @@ from v6t.audit import nat_mapping, nat_state
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatScenario
 from v6t.audit.translation import prefix_requirement
-from v6t.plugins.address_mappings import may_represent
 from v6t.plugins.audit_views import TWO_PUBLIC_ADDRESSES, Nat
+from v6t.plugins.translation import may_represent
 
 ROWS: dict[str, Iterable[NatScenario]] = {
     "": (*nat_mapping.ROWS, *nat_state.ROWS),

@@ -15,7 +15,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.intent import families
 from v6t.intent.device import Address, DeviceIntent, LinkIntent, Network
-from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052
+from v6t.plugins.translation import Mapping, Mappings, Rfc6052
 
 Problems = Iterator[tuple[Address | Network, str]]
 """Addresses and networks with their problems."""
@@ -55,7 +55,6 @@ def _list_routes(side: LinkIntent) -> list[Network]:
 
 
 def _list_own(device: DeviceIntent) -> list[Address]:
-    """Return the addresses of a device on its links, and of its ends of tunnels."""
     links = [each.ip for side in (device.left, device.right) for each in side.addresses]
     tunnels = (getattr(device.configuration, n, None) for n in ("br_address", "tunnel_local"))
     return list(dict.fromkeys((*links, *filter(None, tunnels))))
@@ -89,7 +88,6 @@ def _find_conflicts(
 
 
 def _check_neighbors(device: DeviceIntent) -> Problems:
-    """Check that the neighbors of a side are hosts of its link and have separate addresses."""
     own, left, right = _list_own(device), device.left, device.right
     for name, here, there in (("left", left, right), ("right", right, left)):
         for neighbor in here.neighbors:
@@ -110,10 +108,7 @@ def _check_neighbors(device: DeviceIntent) -> Problems:
 
 
 def _check_networks(device: DeviceIntent) -> Problems:
-    """Check routes, customers, public addresses and translated prefixes against addresses and each other.
-
-    Public addresses may be the device's right address, as those of many home routers are.
-    """
+    # public addresses may be the device's right address, as those of many home routers are
     left, right, configuration = device.left, device.right, device.configuration
     customers, pool = _list_customers(configuration), _list_pool(configuration)
     own, neighbors = _list_own(device), (*left.neighbors, *right.neighbors)
@@ -159,7 +154,6 @@ def _check_hosts(device: DeviceIntent) -> Problems:
 
 
 def _check_background(intent: DeviceIntent) -> Problems:
-    """Check the VLANs of the background, which are links of the device, too."""
     router = replace(intent, configuration=families.RouterConfig())
     vlans = [side.background for side in (intent.left, intent.right) if side.background is not None]
     if len(vlans) == 2:
@@ -169,7 +163,6 @@ def _check_background(intent: DeviceIntent) -> Problems:
 
 
 def _check_links(devices: Sequence[DeviceIntent]) -> Problems:
-    """Check that each address of the devices is used once, and that a device's links do not overlap."""
     used = [each.ip for d in devices for side in (d.left, d.right) for each in side.addresses]
     for address in used:
         if used.count(address) > 1:
@@ -180,7 +173,6 @@ def _check_links(devices: Sequence[DeviceIntent]) -> Problems:
 
 
 def _check_chain(whole: DeviceIntent, parts: Sequence[DeviceIntent]) -> Problems:
-    """Check that hosts, tester and public addresses are none of the links between the parts."""
     inner = [side for part in parts for side in (part.left, part.right)][1:-1]
     own = [each.ip for side in inner for each in side.addresses]
     for address in (*whole.left.neighbors, *whole.right.neighbors):

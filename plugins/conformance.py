@@ -69,10 +69,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Case:
-    """A plugin with parameters and links, a frame size or mix of sizes, and a direction.
-
-    A stateful plugin gets the table of a device that keeps the Initiator's ports.
-    """
+    """A plugin, a frame size or mix, and a direction; a stateful device keeps the Initiator's ports."""
 
     plugin: Technology
     size: int | str
@@ -228,7 +225,6 @@ def _run(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[F
 
 
 def _describe_error(exc: Exception, kind: type[Technology]) -> str:
-    """Describe an error with the last line of the plugin's package in its traceback."""
     package = kind.__module__.partition(".")[0]
     frames = list(traceback.walk_tb(exc.__traceback__))
     known = isinstance(exc, V6tError)

@@ -26,10 +26,7 @@ CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "al
 
 
 class RelayParams(Mixture):
-    """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
-
-    Technologies add ``customers``, IPv6 prefixes on the left, and ``left_addresses`` of the relay.
-    """
+    """Parameters of a relay, with ``customers`` (prefixes on the left) and ``left_addresses`` of its own."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
@@ -134,7 +131,6 @@ class CustomerTechnology(StatelessTechnology):
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
     ) -> TrafficClass:
-        """Return the class of a flow: IPv6 headers on the left, with IPv4 inside if it is tunnelled."""
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
         source, destination = ends if direction == self.customer_direction else ends[::-1]

@@ -8,23 +8,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS
 from v6t.intent.families import Dns64Config
+from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
-from v6t.plugins.address_mappings import read_prefix
 from v6t.plugins.base import DeviceIntent, Embedded, Technology
 from v6t.plugins.params import Ipv6Links, RightIpv4Link, describe_link
+from v6t.plugins.translation import read_prefix
 from v6t.profiles.dns.messages import QUESTION_END
 from v6t.profiles.dns.zone import SUFFIX, Zone
 from v6t.profiles.model import FramePair
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
 """Size of an untagged query."""
@@ -57,7 +54,7 @@ class QueryTechnology(Technology):
             raise UsageError(problem, "leave the frame size out", code="invalid-frame-size-mix")
         return self.frame_pair(listed)
 
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
+    def expect(self, direction: Direction, frames: U8) -> NoReturn:
         problem = f"{self.name} forwards no frames"
         raise UsageError(problem, "it answers queries: see zone", code="no-frames")
 

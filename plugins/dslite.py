@@ -1,7 +1,6 @@
 """AFTR of Dual-Stack Lite (RFC 6333): B4s' IPv4 in IPv6 left, public IPv4 right; stateful.
 
-A connection is a softwire, the B4's IPv6 address, and an inner four-tuple. All B4s here have
-customers with the same IPv4 address, so the inner four-tuples of two B4s are the same.
+All B4s have customers with the same IPv4 address, so the inner four-tuples of two B4s are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
-from v6t.plugins import chain, stateful, tunnels
+from v6t.plugins import base, stateful, tunnels
 from v6t.plugins.audit_views import AuditView, TunnelEnd
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.four_tuples import TupleField, describe_addresses
@@ -37,8 +36,7 @@ from v6t.plugins.traffic import ipv4, ipv6
 from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Layer
 
-_LOW = (1 << 64) - 1
-"""The lower half of an IPv6 address."""
+_LOW = (1 << 64) - 1  # the lower half of an IPv6 address
 
 
 class SoftwireDrop(DropReason):
@@ -139,11 +137,11 @@ def build_aftr(
 
     The tunnels' end routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
     """
-    near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
+    near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
-    routes = dict.fromkeys(servers, chain.INNER_RIGHT.ip)
-    inner = LinkIntent.describe(near, [chain.INNER_LEFT], set(routes.values()), routes)
-    nat |= {"dut_left_ipv4": chain.INNER_RIGHT, "tester_left_ipv4": chain.INNER_LEFT.ip}
+    routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
+    inner = LinkIntent.describe(near, [base.INNER_LEFT], set(routes.values()), routes)
+    nat |= {"dut_left_ipv4": base.INNER_RIGHT, "tester_left_ipv4": base.INNER_LEFT.ip}
     nat44 = describe_nat44(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
     return (
@@ -165,7 +163,7 @@ def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
 
 def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
-    intent = Nat44(chain.part_params(Nat44Params, whole, **fields), links).dut_intent()
+    intent = Nat44(base.part_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
 
@@ -229,7 +227,7 @@ class DsLiteAftr(stateful.Napt):
     params_model = DsLiteParams
     overhead = 40
     ip_versions = (6, 4)
-    default_driver = chain.CHAIN
+    default_driver = base.CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
@@ -281,7 +279,7 @@ class DsLiteAftr(stateful.Napt):
 
     def dut_intent(self) -> DeviceIntent:
         whole = self.configuration()
-        return chain.chain_intent(self.name, self.parts, self.links, configuration=whole)
+        return base.chain_intent(self.name, self.parts, self.links, configuration=whole)
 
     def audit_params(self) -> Mapping[str, Any]:
         return {}

@@ -12,11 +12,10 @@ from pydantic import Field, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.packets.headers import to_octets
-from v6t.plugins.address_mappings import Mapping, Mappings
 from v6t.plugins.base import PluginParams
 from v6t.plugins.ports import KINDS, Policy
 from v6t.plugins.prefixes import refuse_unforwarded
-from v6t.plugins.translation import LongestMatch, MappingsArray
+from v6t.plugins.translation import LongestMatch, Mapping, Mappings, MappingsArray
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Variable, list_ipv6_addresses
 
@@ -62,10 +61,7 @@ class Host(NamedTuple):
 
 
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
-    """Describe how a range of hosts varies in IPv4 and IPv6 headers.
-
-    Within one mapping, the variable's bits are those of the addresses; else addresses are lists.
-    """
+    """Describe how a range of hosts varies: by bits within one mapping, else by lists of addresses."""
     first, last = hosts.first, hosts.last_host
     mapping = mappings.uniform(first, last)
     if mapping is None and first != last:
@@ -140,7 +136,6 @@ def _find_cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6
 def _split_range(
     hosts: HostRange, mappings: Mappings
 ) -> Iterator[tuple[Mapping, IPv4Address, IPv4Address]]:
-    """Yield the mappings that a range meets, each with consecutive hosts that it maps."""
     first, end, eams = int(hosts.first), int(hosts.last_host) + 1, mappings.eams
     edges = {int(e.ipv4[0]) for e in eams} | {int(e.ipv4[-1]) + 1 for e in eams}
     starts = np.array([first, *sorted(edge for edge in edges if first < edge < end)])

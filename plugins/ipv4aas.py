@@ -20,8 +20,7 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import chain, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
-from v6t.plugins.address_mappings import check_prefix, embed_network
+from v6t.plugins import base, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
 from v6t.plugins.map_domains import RuleParams
@@ -30,7 +29,7 @@ from v6t.plugins.params import Ipv4Links, address, describe_link
 from v6t.plugins.ports import Ports, PortSet
 from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, PublicPool
-from v6t.plugins.translation import MIN_DF_OCTETS
+from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, read_96
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
@@ -117,12 +116,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
-        check_prefix(networks[0])
-        for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
-            if net.prefixlen != 96:
-                problem = f"{name} {net} must be a /96, whose last bits hold an IPv4 address"
-                raise UsageError(problem, "use a /96", code="not-a-prefix")
+        networks = read_96(self.prefix, "prefix"), read_96(self.clat_ipv6, "clat_ipv6")
         if networks[0] == networks[1]:
             problem = "prefix and clat_ipv6 are the same"
             raise UsageError(problem, "choose two prefixes", code="address-conflict")
@@ -144,13 +138,11 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
             rule = self.rule
             if rule.assigns_prefixes:
                 problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
-                raise UsageError(
-                    problem, f"set ea_len to {rule.suffix_len} or more", code="conflict"
-                )
-            if self.public_pool.first not in rule.ipv4_prefix:
-                problem = (
-                    f"public_ipv4 {self.public_pool.first} is outside the rule {rule.ipv4_prefix}"
-                )
+                hint = f"set ea_len to {rule.suffix_len} or more"
+                raise UsageError(problem, hint, code="conflict")
+            first = self.public_pool.first
+            if first not in rule.ipv4_prefix:
+                problem = f"public_ipv4 {first} is outside the rule {rule.ipv4_prefix}"
                 raise UsageError(problem, "choose one within it", code="outside-prefix")
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
@@ -166,7 +158,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 
     @property
     def middle(self) -> tuple[Link, Link]:
-        return chain.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
+        return base.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -200,7 +192,7 @@ def _build_stateless(
     if not is_ce:
         own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
-    plugin = technology(chain.part_params(model, p, **ends, **fields), links)
+    plugin = technology(base.part_params(model, p, **ends, **fields), links)
     intent = plugin.dut_intent()
     if not is_ce:
         intent = replace(intent, right=describe_link(p, links, "right", p.servers))
@@ -212,8 +204,8 @@ def _build_stateful_ce(
     p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
 ) -> tuple[Part, Part]:
     """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
-    near, (here, inner) = p.middle[0], chain.describe_cable(*chain.INNER_MACS, links.left.mtu)
-    left, right = chain.INNER_LEFT, chain.INNER_RIGHT
+    near, (here, inner) = p.middle[0], base.describe_cable(*base.INNER_MACS, links.left.mtu)
+    left, right = base.INNER_LEFT, base.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
     napt = dslite.describe_nat44(p, Links(links.left, here), **_pool_params(p), **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
@@ -233,7 +225,6 @@ def _build_stateful_ce(
 
 
 def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
     own: dict[str, Any] = {"ce_ipv4": p.public_pool.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
@@ -296,9 +287,9 @@ def _464xlat_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
-    params = chain.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
+    params = base.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
-    hints: dict[str, Any] = {"options": chain.TAYGA, "params": {"prefix": "prefix"}}
+    hints: dict[str, Any] = {"options": base.TAYGA, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
     hints["params"] = {"plat_prefix": "prefix"}
     return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
@@ -322,7 +313,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     overhead = 20
     ip_versions = (4, 4)
     hops = 2
-    default_driver = chain.CHAIN
+    default_driver = base.CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
@@ -418,4 +409,4 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def dut_intent(self) -> DeviceIntent:
         alternatives = list_alternatives(self.params, self.parts, self.links)
-        return chain.chain_intent(self.name, self.parts, self.links, alternatives)
+        return base.chain_intent(self.name, self.parts, self.links, alternatives)

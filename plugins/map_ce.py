@@ -1,7 +1,4 @@
-"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4), measured without their NAPT.
-
-The hosts behind the device use the public address and ports. The operator's IPv6 is on the left link.
-"""
+"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4) without their NAPT; IPv6 is on the left link."""
 
 from __future__ import annotations
 
@@ -106,9 +103,7 @@ class CustomerParams(RightIpv4Link, Mixture):
         if ports.psid_len == 16 and not ports.psid:
             problem = "PSID 0 of 16 bits has only port 0"
             raise UsageError(problem, "choose another PSID", code="not-enough-addresses")
-        if self.server_ipv4 in ipv4:
-            problem = "server_ipv4 is the customer's own address"
-            raise UsageError(problem, "choose one beyond the relay", code="address-conflict")
+        self.refuse_inside(ipv4, "the customer's network", "server_ipv4")
         return self
 
 
@@ -168,9 +163,7 @@ class MapTCeParams(DmrParams, MapCeParams):
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTCeParams:
         self.refuse_overlap(self)
-        if self.tester_left_ipv6 in self.dmr_prefix:
-            problem = "tester_left_ipv6 lies within the DMR prefix"
-            raise UsageError(problem, "choose one outside", code="outside-prefix")
+        self.refuse_inside(self.dmr_prefix, "the DMR prefix", "tester_left_ipv6")
         return self
 
 

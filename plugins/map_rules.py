@@ -191,11 +191,7 @@ def rule_from_text(
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over, as ascending ranges.
-
-    A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse: a CE within a
-    narrower rule would lose its frames in one direction.
-    """
+    """Find the EA values ``low..high`` of CEs that no narrower rule takes over, as ascending ranges."""
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
         for outer, inner in (
@@ -237,7 +233,6 @@ class RuleTable:
     """The rules of a border relay or CE, looked up by the longest prefix."""
 
     def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
-        """Sort the rules; see :meth:`MapRule.map_address` for ``whole_host``."""
         layouts = [(r, r.host_address_layout if whole_host else r.address_layout) for r in rules]
         # later matches replace those of shorter prefixes
         self._by_ipv6 = sorted(layouts, key=lambda each: each[0].ipv6_prefix.prefixlen)

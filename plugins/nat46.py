@@ -15,18 +15,15 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
-from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
+from v6t.plugins import base
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
-from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
-from v6t.plugins.translation import MappingsArray
+from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_96
 from v6t.profiles.model import FramePair
 
-_TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
-"""Addresses of both parts on the link between them."""
+_TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link between both parts
 
 
 class Nat46Params(Pool6Params):
@@ -52,7 +49,7 @@ class Nat46Params(Pool6Params):
 
     @property
     def prefix(self) -> IPv6Network:
-        return check_prefix(network6(self.clients_prefix, "clients_prefix"))
+        return read_96(self.clients_prefix, "clients_prefix")
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -68,16 +65,11 @@ class Nat46Params(Pool6Params):
 
     @model_validator(mode="after")
     def _check_mapping(self) -> Nat46Params:
-        if self.prefix.prefixlen != 96:
-            problem = f"clients_prefix {self.prefix} must be a /96"
-            raise UsageError(problem, "use a /96", code="not-a-prefix")
-        mapping = self.mapping
+        _, mapping = self.prefix, self.mapping  # raise errors
         if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
-            both, bits = (
-                f"{self.responder_ipv4} and {self.responder_ipv6}",
-                32 - mapping.ipv4.prefixlen,
-            )
-            problem = f"responder_ipv4 and responder_ipv6, {both}, differ in the last {bits} bits"
+            bits, both = 32 - mapping.ipv4.prefixlen, (self.responder_ipv4, self.responder_ipv6)
+            problem = "responder_ipv4 {} and responder_ipv6 {}".format(*both)
+            problem += f" differ in the last {bits} bits"
             raise UsageError(problem, "let both end alike", code="not-enough-addresses")
         return self
 
@@ -91,7 +83,7 @@ class Nat46(StatefulTechnology):
     params_model = Nat46Params
     overhead = 20
     ip_versions = (4, 6)
-    default_driver = CHAIN
+    default_driver = base.CHAIN
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
@@ -110,7 +102,7 @@ class Nat46(StatefulTechnology):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         p, links = self.params, self.links
-        near, far = describe_cable(*INNER_MACS, links.right.mtu)
+        near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
         clients = [embed_network(p.prefix, net) for net in p.clients]
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
@@ -125,9 +117,9 @@ class Nat46(StatefulTechnology):
         first = DeviceIntent("siit", siit, Links(links.left, near), outer[0], before)
         second = DeviceIntent("nat66", nat, Links(far, links.right), behind, outer[1])
         return (
-            Part("siit", self.name, first, "tayga", TAYGA, to_ipv4="reverse"),
+            Part("siit", self.name, first, "tayga", base.TAYGA, to_ipv4="reverse"),
             Part("nat66", self.name, second, "nftables66", stateful=True),
         )
 
     def dut_intent(self) -> DeviceIntent:
-        return chain_intent(self.name, self.parts, self.links)
+        return base.chain_intent(self.name, self.parts, self.links)

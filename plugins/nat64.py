@@ -15,13 +15,12 @@ from v6t.packets.arrays import U8
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.plugins import audit_views as views
-from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import Ipv6Links, RightIpv4Link, address
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
-from v6t.plugins.translation import Rfc6052Array
+from v6t.plugins.translation import WELL_KNOWN, Rfc6052Array, embed, read_prefix
 from v6t.profiles.model import FramePair
 
 TIMERS_S = {
@@ -69,10 +68,8 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
     @model_validator(mode="after")
     def _check_prefix(self) -> Nat64Params:
-        for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
-            if getattr(self, name) in self.server_prefix:
-                problem = f"{name} lies within the translated prefix {self.server_prefix}"
-                raise UsageError(problem, "choose an address outside", code="address-conflict")
+        names = ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6")
+        self.refuse_inside(self.server_prefix, "the translated prefix", *names)
         problem = ""
         if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
             problem = f"{self.initiator_count} addresses from {self.initiator_ipv6} exceed 16 bits"

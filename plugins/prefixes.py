@@ -49,11 +49,7 @@ def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
 
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:
-    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs.
-
-    Raises:
-        UsageError: it is not a prefix, or it contains addresses that no device forwards.
-    """
+    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs."""
     return _read_network(IPv6Network, text, what, setting, partly=True)
 
 

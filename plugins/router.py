@@ -35,7 +35,6 @@ class RouterDrop(DropReason):
 
 
 def _read_number(value: Any) -> Any:
-    """Read a decimal or, as in siitperf.conf, hexadecimal number."""
     return int(value, 16) if isinstance(value, str) and value.lower().startswith("0x") else value
 
 
@@ -179,7 +178,6 @@ class Router(StatelessTechnology):
         return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))
 
     def _route_to(self, side: Side) -> dict[int, Handler]:
-        """Return the handlers that route packets to the networks of a side, by IP version."""
         p = self.params
         networks: dict[int, list[Network]] = {6: [getattr(p, f"dut_{side}_ipv6").network]}
         networks.setdefault(p.version, []).extend(p.list_networks(side))

@@ -17,13 +17,13 @@ from v6t.packets.headers import DONT_FRAGMENT, HOPS, IP, IPV6, view
 from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins import audit_views as views
 from v6t.plugins import translation
-from v6t.plugins.address_mappings import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
 from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.host_ranges import Host, HostRange, describe_host, ipv6_networks
 from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.translation import WELL_KNOWN, Mappings, mappings_from_text, read_pairs
 from v6t.plugins.tunnels import match_address
 from v6t.profiles.model import FramePair, Traffic
 
@@ -220,7 +220,6 @@ class EamEntry(PluginParams):
     @model_validator(mode="before")
     @classmethod
     def _split_pair(cls, value: Any) -> Any:
-        """Accept ``IPV4 = IPV6``, as it is printed."""
         if not isinstance(value, str):
             return value
         four, equals, six = (part.strip() for part in value.partition("="))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network, summarize_address_range
@@ -108,7 +109,6 @@ class ConnectionParams(Mixture):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters with the addresses, ports and enumeration that subscribers need."""
         names = ("subscribers", "connections_per_subscriber")
         given = [_read_number(values.get(name, 0)) for name in names]
         if not any(given) or not all(isinstance(n, int) for n in given):
@@ -275,27 +275,19 @@ class ConnectionParams(Mixture):
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
-        if mode == 3:
-            try:
-                return four_tuples.shuffle_tuples(fields, seed)
-            except UsageError as exc:
-                if self.subscribed:
-                    exc.hint = self._suggest_connections(fields, seed)
-                raise
-        return four_tuples.enumerate_linearly(fields, down=mode == 2)
-
-    def _suggest_connections(self, fields: Sequence[TupleField], seed: int) -> str:
-        """Return the next number of connections of each subscriber that can be enumerated."""
-        clients, each = self.subscribers, self.connections_per_subscriber
-        for number in range(each + 1, 2 * each + 1):
-            try:
-                four_tuples.shuffle_tuples(
-                    [replace(f, count=number) if f.count == each else f for f in fields], seed
-                )
-            except UsageError:
-                continue
-            return f"{clients} subscribers with {number} connections each work"
-        return "use 2^k connections for each subscriber"
+        if mode != 3:
+            return four_tuples.enumerate_linearly(fields, down=mode == 2)
+        try:
+            return four_tuples.shuffle_tuples(fields, seed)
+        except UsageError as exc:
+            clients, each = self.subscribers, self.connections_per_subscriber
+            for number in range(each + 1, 2 * each + 1):  # none without subscribers
+                more = [replace(f, count=number) if f.count == each else f for f in fields]
+                with suppress(UsageError):
+                    four_tuples.shuffle_tuples(more, seed)
+                    exc.hint = f"{clients} subscribers with {number} connections each work"
+                    break
+            raise
 
 
 class PoolParams(ConnectionParams):
@@ -557,7 +549,6 @@ _HEADERS = {4: ipv4, 6: ipv6}
 
 
 def _detect_exhaustion(before: U8, after: U8) -> Mask:
-    """Select rows whose inner TTL or hop limit became 0 or passed it."""
     entered, left = (
         read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)
     )

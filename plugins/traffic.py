@@ -46,7 +46,6 @@ def _build_background(
     sizes: FramePair,
     ends: tuple[IPv6Address, IPv6Address] | None,
 ) -> list[TrafficClass]:
-    """Return the class of native IPv6 traffic, with frames as large as the IPv6 foreground frames."""
     params: Any = technology.params
     links, side, vlan = technology.links, 0 if direction == "forward" else 1, None
     if params.n == params.m:

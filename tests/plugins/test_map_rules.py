@@ -12,7 +12,7 @@ from v6t.audit.packet_device.maps import MapDomain
 from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets.headers import to_numbers
-from v6t.plugins import address_mappings
+from v6t.plugins import translation
 from v6t.plugins.map_domains import _draw_ea
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
 from v6t.plugins.mape_br import MapEParams
@@ -303,23 +303,23 @@ def test_impossible_rule_without_ea_bits_is_refused(given):
 @settings(REPEATABLE)
 @given(
     st.integers(0, (1 << 128) - 1),
-    st.sampled_from(address_mappings.PREFIX_LENGTHS),
+    st.sampled_from(translation.PREFIX_LENGTHS),
     st.integers(0, (1 << 32) - 1),
     st.integers(0, (1 << 24) - 1),
 )
 def test_rfc6052_address_extracted_is_the_embedded_one(value, length, ipv4, suffix):
     network = IPv6Network((masked(value & ~(0xFF << 56), length, 128), length))
     four = IPv4Address(ipv4)
-    six = address_mappings.embed(network, four)
+    six = translation.embed(network, four)
     assert six in network
     assert int(six) >> 56 & 0xFF == 0
-    assert address_mappings.extract(network, six) == four
+    assert translation.extract(network, six) == four
     digits = f"{int(six):0128b}"
     carried = (digits[:64] + digits[72:])[length : length + 32] if length < 96 else digits[96:]
     assert carried == f"{ipv4:032b}"
     used = max(length + 40, 72) if length < 96 else 128
     noisy = IPv6Address(int(six) | suffix & (1 << 128 - used) - 1)
-    assert address_mappings.extract(network, noisy) == four
+    assert translation.extract(network, noisy) == four
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,12 @@ from v6t.audit.packet_device.nat import MappingDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.drivers.duts.registry import make_driver
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.address_mappings import WELL_KNOWN
 from v6t.plugins.audit_views import AddressTable, Nat
-from v6t.plugins.nat44 import Nat44Params
+from v6t.plugins.nat44 import Nat44Params, Nat66Params
 from v6t.plugins.nat46 import Nat46Params
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
-from v6t.plugins.nat66 import Nat66Params
 from v6t.plugins.stateful import StatefulDrop
+from v6t.plugins.translation import WELL_KNOWN
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error

@@ -25,13 +25,12 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
-from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import mappings_from_text
+from v6t.plugins import translation
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.ports import PortSet
-from v6t.plugins.translation import MappingsArray
+from v6t.plugins.translation import MappingsArray, mappings_from_text
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Layer, Variable
@@ -105,7 +104,7 @@ def check_map_packet(v):
     assert v["direction"] == "forward"
     assert calculate(v, ipv4=v["ipv4_src"], port=v["sport"])["map_address"] == source
     assert plugin.expect("forward", frame).reason[0] == MapeDrop.FORWARDED
-    embedded = address_mappings.embed(IPv6Network("2001:db8:ffff::/64"), IPv4Address(v["ipv4_dst"]))
+    embedded = translation.embed(IPv6Network("2001:db8:ffff::/64"), IPv4Address(v["ipv4_dst"]))
     assert str(embedded) == v["expect"]["ipv6_dst_mapt"]
 
 
@@ -233,11 +232,11 @@ def check_rfc6052_rule(v):
         return
     assert v["id"] == "rfc6052-u-octet"
     legal = [IPv6Network(f"::/{length}") for length in (32, 40, 48, 56, 64, 96)]
-    assert [address_mappings.check_prefix(network) for network in legal] == legal
+    assert [translation.check_prefix(network) for network in legal] == legal
     illegal = {IPv6Network(f"::/{length}") for length in range(129)} - {*legal}
     for network in (*illegal, IPv6Network("2001:db8::100:0:0:0/96")):
         with pytest.raises(UsageError):
-            address_mappings.check_prefix(network)
+            translation.check_prefix(network)
 
 
 def check_checksum(v):

@@ -16,7 +16,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import Difference, StepState, comparison_lines
 from v6t.drivers.duts.steps import background_command, config_file, daemon, owned, setting
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nat44 import Nat66
 
 from .cases import CASES
 
