@@ -1,7 +1,7 @@
 """Translation by RFC 7915 (headers of UDP datagrams), RFC 6052 and RFC 7757 (addresses).
 
 :class:`Mappings` is the table for single addresses, :class:`MappingsArray` for rows of octets. Only whole
-UDP datagrams with a checksum are translated; that is updated, not recomputed (RFC 1624), so a wrong one stays wrong.
+UDP datagrams are translated; their checksum is updated (RFC 1624), so a wrong one stays wrong.
 """
 
 from __future__ import annotations
